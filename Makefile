@@ -1,0 +1,58 @@
+# Everything that a developer runs. `make help` lists it.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+COMPILED_SOURCES := $(wildcard src/heliograph/mqtt/*.py src/heliograph/broker/*.py src/heliograph/session/*.py src/heliograph/channel/*.py)
+
+.PHONY: help setup demo test lint bench clean format
+
+help: ## list what there is
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/compiled ## virtual environment, dependencies, compiled modules (twice does nothing)
+
+demo: setup ## a year of real weather from MQTT to tables, alerts and a picture
+	@$(BIN)/python examples/weather/demo.py
+
+test: setup ## the test suite
+	@$(BIN)/pytest $(PYTEST_ARGS)
+
+lint: setup ## ruff, mypy --strict, import layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy src tests benchmarks examples
+	@$(BIN)/lint-imports
+
+format: setup ## let ruff format the code
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup ## the canonical benchmarks, beside mosquitto where it is installed
+	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+clean: ## remove everything that was made
+	rm -rf $(VENV) build dist demo-output bench-output data .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests benchmarks examples -name '__pycache__' -type d -prune -exec rm -rf {} +
+	find src -name '*.so' -delete
+
+$(VENV)/python: scripts/check_python.py
+	@$(PYTHON) scripts/check_python.py
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
+	@echo "installing dependencies into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools wheel "mypy[mypyc]"
+	@HELIOGRAPH_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		--no-build-isolation -e ".[pipeline,jre,demo,dev]"
+	@touch $@
+
+$(VENV)/compiled: $(VENV)/installed setup.py $(COMPILED_SOURCES)
+	@echo "compiling the protocol rooms (where a C compiler is found)"
+	@find src -name '*.so' -delete
+	@$(BIN)/python setup.py --quiet build_ext --inplace >$(VENV)/compile.log 2>&1 || { tail -n 20 $(VENV)/compile.log; exit 1; }
+	@$(BIN)/heliograph --version
+	@touch $@

@@ -1,0 +1,22 @@
+"""The seam to storage: what the broker asks of whoever keeps messages."""
+
+from mypy_extensions import mypyc_attr
+
+from heliograph.broker.message import Message
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DurableSink:
+    """Keeps messages on disk; joined to the broker by the node."""
+
+    def wants(self, topic: str) -> bool:
+        """Whether messages of this topic are stored. Asked once for each route; must not block."""
+        raise NotImplementedError(type(self).__name__)
+
+    def append(self, message: Message) -> int:
+        """Take a message and return the ticket of the commit that will hold it. Tickets never fall; must not block."""
+        raise NotImplementedError(type(self).__name__)
+
+    def is_full(self) -> bool:
+        """Whether publishers must wait until what was taken is committed."""
+        raise NotImplementedError(type(self).__name__)

@@ -1,0 +1,103 @@
+"""Publish and subscribe on one node: the one synchronous pass from a message to every local session."""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from heliograph.broker.counters import Counters
+from heliograph.broker.durable import DurableSink
+from heliograph.broker.hooks import STOP, Hooks
+from heliograph.broker.message import Message
+from heliograph.broker.router import Route, Router
+from heliograph.broker.subscription import Subscription
+
+NOT_STORED: Final = 0
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RetainedStore:
+    """The seam to the retainer: it takes every message that carries the retain flag."""
+
+    def retain(self, message: Message) -> None:
+        """Keep `message` for its topic, or forget the topic's message if its payload is empty. Must not block."""
+        raise NotImplementedError(type(self).__name__)
+
+    def deliver_to(self, subscription: Subscription) -> None:
+        """Hand the subscriber the retained messages that match its new subscription."""
+        raise NotImplementedError(type(self).__name__)
+
+
+class Broker:
+    """The kernel of one node: routing table, hooks, counters, and the seams to storage and retainer.
+
+    Owned by the node, which joins the rooms; lives as long as it.
+    """
+
+    def __init__(self, router: Router, hooks: Hooks) -> None:
+        self.router = router
+        self.hooks = hooks
+        self.counters = Counters()
+        self.sink: DurableSink | None = None
+        self.retained: RetainedStore | None = None
+        self.now_us: i64 = 0  # the time of this turn, in microseconds since the epoch; set by whoever begins it
+        self.deliveries: i64 = 0  # handed to sessions so far; a channel yields its turn by it
+
+    def set_sink(self, sink: DurableSink | None) -> None:
+        """Say who stores messages."""
+        self.sink = sink
+        self.router.set_sink(sink)
+
+    def hooked(self, message: Message) -> Message | None:
+        """Run the `message.publish` chain: the message to publish, or None if a callback stopped it."""
+        verdict, outcome = self.hooks.message_publish.run((), message)
+        if verdict == STOP and not isinstance(outcome, Message):
+            return None
+        if isinstance(outcome, Message):
+            return outcome
+        return message
+
+    def store(self, route: Route, message: Message) -> i64:
+        """Hand a message to storage: the ticket of its commit, or `NOT_STORED` if its topic is not stored."""
+        if not route.durable:
+            return NOT_STORED
+        sink = self.sink
+        if sink is None:
+            return NOT_STORED
+        return sink.append(message)
+
+    def dispatch(self, route: Route, message: Message) -> i64:
+        """Hand a message to every local subscription of its route; how many there were."""
+        count: i64 = 0
+        for entry in route.entries:
+            for subscription in entry.subscriptions:
+                subscription.subscriber.deliver(message, subscription)
+                count += 1
+        self.deliveries += count
+        return count
+
+    def publish(self, message: Message) -> i64:
+        """Publish a message of the broker's own (a will): hooks, retain, storage, subscribers.
+
+        Returns:
+            The storage ticket, or `NOT_STORED`.
+
+        Raises:
+            ProtocolError: Its topic is no valid topic name.
+        """
+        outcome = self.hooked(message) if self.hooks.message_publish.callbacks else message
+        if outcome is None:
+            return NOT_STORED
+        route = self.router.route(outcome.topic.encode("utf-8"))
+        if outcome.retain and self.retained is not None:
+            self.retained.retain(outcome)
+        ticket = self.store(route, outcome)
+        self.dispatch(route, outcome)
+        return ticket
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Route messages to a subscription from now on."""
+        self.router.add(subscription)
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """Stop routing messages to a subscription."""
+        self.router.remove(subscription)

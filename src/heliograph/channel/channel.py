@@ -1,0 +1,515 @@
+"""The conversation of one client, from its first byte to its last.
+
+`receive` is the hot path: it parses every complete packet of what the socket had, in one synchronous loop, and answers
+into the outbox, which is written at the end of the turn. What must wait (a commit, a full storage buffer, a turn that
+has done enough) pauses reading, and nothing overtakes it.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from heliograph.broker import hooks
+from heliograph.broker.guid import IdSource
+from heliograph.broker.message import NEVER, Message
+from heliograph.broker.pubsub import NOT_STORED
+from heliograph.broker.router import Route
+from heliograph.channel import connect as decide
+from heliograph.channel.acks import PendingAcks, refusal
+from heliograph.channel.aliases import resolve_alias
+from heliograph.channel.context import ChannelContext, Waiter
+from heliograph.channel.subscribe import subscribe, unsubscribe
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import properties as props
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.decode import decode_packet, decode_publish, remaining_length
+from heliograph.mqtt.encode import (
+    PINGRESP,
+    UINT16,
+    encode_ack,
+    encode_connack,
+    encode_disconnect,
+    encode_packet,
+)
+from heliograph.mqtt.errors import MalformedPacketError, PacketTooLargeError, ProtocolError
+from heliograph.mqtt.properties import Properties
+from heliograph.session.outbox import Outbox, Wire
+from heliograph.session.session import Session
+
+_IDLE: Final = 0  # waits for CONNECT
+_CONNECTED: Final = 1
+_CLOSED: Final = 2
+
+# Why reading is paused; bits.
+_TURN: Final = 1  # this turn has delivered enough
+_STORAGE: Final = 2  # storage must commit first
+_CONGESTED: Final = 4  # the peer does not read what it is sent
+
+# After so many deliveries a channel lets others have a turn: about 500 µs, and as many packets in outboxes.
+_DELIVERIES_PER_TURN: Final = 16_384
+# A peer that sends without reading is not read from while this many bytes of answers wait for it.
+_UNREAD_ANSWERS_MAX: Final = 65_536
+
+
+class Channel(Waiter):
+    """One client's conversation; a view of one connection, owned by the transport's connection."""
+
+    def __init__(self, context: ChannelContext, wire: Wire) -> None:
+        self._context = context
+        self._broker = context.broker
+        self._wire = wire
+        self._number = context.next_number()
+        self._ids = IdSource(context.node, self._number)
+        self._outbox = Outbox(context.flusher, wire)
+        self._peername = ""
+        self._state: i64 = _IDLE
+        self._version: i64 = p.V3_1_1
+        self._clientid = ""
+        self._username: str | None = None
+        self._session: Session | None = None
+        self._will: p.Will | None = None
+        self._aliases: dict[int, bytes] | None = None
+        self._route: Route | None = None  # that of the last PUBLISH
+        self._acks: PendingAcks | None = None  # made when the first acknowledgement must wait
+        self._partial: list[bytes] | None = None  # the beginning of a packet, in the pieces it came in
+        self._partial_bytes: i64 = 0
+        self._packet_bytes: i64 = 0  # how many bytes that packet has, if known
+        self._paused: i64 = 0
+        self._stored = False  # something went to storage in this turn
+        self._silence_us_max: i64 = context.options.idle_timeout_us
+        self._heard_at_us: i64 = self._begin_turn()
+
+    # --- told by the transport
+
+    def connection_made(self, peername: str) -> None:
+        """The connection stands; `peername` is the peer's address, for the log."""
+        self._peername = peername
+        self._context.channels.add(self._number, self)
+        self._broker.counters.connections_accepted += 1
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes as they came from the socket."""
+        self._heard_at_us = self._begin_turn()
+        self._broker.counters.bytes_received += len(data)
+        if self._partial is not None:
+            joined = self._join_partial(data)
+            if joined is None:
+                return
+            data = joined
+        self._parse(data)
+        if self._stored:
+            self._stored = False
+            sink = self._broker.sink
+            if sink is not None and sink.is_full() and self._state != _CLOSED:
+                self._context.commits.wait_for_room(self)
+                self._pause(_STORAGE)
+        if self._outbox.congested and self._outbox.waiting_bytes > _UNREAD_ANSWERS_MAX:
+            self._pause(_CONGESTED)
+
+    def on_congested(self, congested: bool) -> None:
+        """The transport's buffer passed its high mark, or is below its low mark again."""
+        self._begin_turn()
+        self._outbox.set_congested(congested)
+        if not congested:
+            if self._session is not None:
+                self._session.pump()
+            self._resume(_CONGESTED)
+
+    def connection_lost(self) -> None:
+        """The connection is gone."""
+        self._begin_turn()
+        self._leave("tcp_closed", True)
+        self._outbox.abandon()
+        self._context.channels.remove(self._number)
+        self._broker.counters.connections_closed += 1
+
+    # --- told by the node
+
+    def on_tick(self, now_us: i64) -> None:
+        """End the conversation of a client that has been silent for too long."""
+        if self._paused != 0:
+            self._heard_at_us = now_us  # it is we who do not listen
+        elif self._silence_us_max != 0 and now_us - self._heard_at_us > self._silence_us_max:
+            if self._state == _IDLE:
+                self._end(rc.SUCCESS, "idle_timeout")
+            elif self._state == _CONNECTED:
+                self._end(rc.KEEP_ALIVE_TIMEOUT, "keepalive_timeout")  # [MQTT-3.1.2-22]
+
+    def on_committed(self, ticket: i64, code: int) -> None:
+        """Send the acknowledgements that waited for this commit, as refusals if it was refused."""
+        if self._acks is None:
+            return
+        for batch in self._acks.release(ticket):
+            if code != rc.SUCCESS and batch.stored:
+                self._refuse(batch.acks, code)
+            elif self._state == _CONNECTED:
+                for ack in batch.acks:
+                    self._outbox.put(ack)
+
+    def on_room(self) -> None:
+        """Storage takes messages again."""
+        self._resume(_STORAGE)
+
+    def take_over(self) -> None:
+        """Another connection has the client id now [MQTT-3.1.4-3]."""
+        self._broker.hooks.run(hooks.SESSION_TAKENOVER, (self._clientid,))
+        self._end(rc.SESSION_TAKEN_OVER, "takenover")
+
+    def shut_down(self, code: int) -> None:
+        """The broker ends the conversation."""
+        self._end(code, "kicked")
+
+    # --- bytes to packets
+
+    def _begin_turn(self) -> i64:
+        now: i64 = self._context.clock()
+        if now < self._broker.now_us:  # a clock that was set back would make message ids twice
+            now = self._broker.now_us
+        self._broker.now_us = now
+        return now
+
+    def _parse(self, data: bytes) -> None:
+        pos: i64 = 0
+        end: i64 = len(data)
+        size_max = self._context.options.max_packet_size
+        deliveries_max = self._broker.deliveries + _DELIVERIES_PER_TURN
+        try:
+            while end - pos >= 2 and self._state != _CLOSED:
+                if self._broker.deliveries > deliveries_max:
+                    self._yield_turn(data[pos:])
+                    return
+                length: i64 = data[pos + 1]
+                body: i64 = pos + 2
+                if length >= 0x80:
+                    length, body = remaining_length(data, pos + 1, end)
+                    if length < 0:
+                        break
+                stop: i64 = body + length
+                if stop - pos > size_max:
+                    raise PacketTooLargeError(f"packet of {int(stop - pos)} bytes; at most {int(size_max)} are allowed")
+                if self._state == _IDLE and data[pos] != p.CONNECT << 4:  # [MQTT-3.1.0-1]
+                    raise MalformedPacketError(f"the first byte is 0x{data[pos]:02x}, not that of a CONNECT")
+                if stop > end:
+                    self._packet_bytes = stop - pos
+                    break
+                self._dispatch(data, pos, body, stop)
+                pos = stop
+        except ProtocolError as error:
+            self._on_protocol_error(error)
+        if pos < end and self._state != _CLOSED:
+            self._partial = [data[pos:]]
+            self._partial_bytes = end - pos
+
+    def _join_partial(self, data: bytes) -> bytes | None:
+        # Pieces are joined once, when the packet is complete: joining at each read would cost the square of its size.
+        partial = self._partial
+        if partial is None:
+            return data
+        partial.append(data)
+        self._partial_bytes += len(data)
+        if self._partial_bytes < self._packet_bytes:
+            return None
+        self._partial = None
+        self._packet_bytes = 0
+        return b"".join(partial)
+
+    def _dispatch(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
+        kind: i64 = data[pos] >> 4
+        session = self._session
+        if session is None:
+            packet = decode_packet(data, pos, body, stop, self._version)
+            if isinstance(packet, p.Connect):
+                self._on_connect(packet)
+            return
+        self._broker.counters.packets_received += 1
+        if kind == p.PUBLISH:
+            self._on_publish(session, decode_publish(data, pos, body, stop, self._version))
+            return
+        packet = decode_packet(data, pos, body, stop, self._version)
+        if isinstance(packet, p.Ack):
+            self._on_ack(session, packet)
+        elif kind == p.PINGREQ:
+            self._outbox.put(PINGRESP)  # [MQTT-3.12.4-1]
+        elif isinstance(packet, p.Subscribe):
+            self._outbox.put(encode_packet(self._on_subscribe(session, packet), self._version))
+            self._deliver_retained(session, packet)
+        elif isinstance(packet, p.Unsubscribe):
+            codes = unsubscribe(self._broker, session, packet)
+            suback = p.Suback(p.UNSUBACK, packet.packet_id, codes, Properties())
+            self._outbox.put(encode_packet(suback, self._version))
+        elif isinstance(packet, p.Disconnect) and kind == p.DISCONNECT:
+            self._on_disconnect(session, packet)
+        elif kind == p.CONNECT:
+            raise ProtocolError("a second CONNECT")  # [MQTT-3.1.0-2]
+        else:
+            raise ProtocolError(f"{p.NAMES[kind]} is not for the broker")
+
+    # --- CONNECT and DISCONNECT
+
+    def _on_connect(self, connect: p.Connect) -> None:
+        context = self._context
+        self._version = connect.version
+        decide.check_connect(connect, context.options)
+        clientid = connect.clientid or context.new_clientid()
+        code = self._authenticate(clientid, connect)
+        if code != rc.SUCCESS:
+            raise ProtocolError(f"client {clientid!r} is refused: {rc.name_of(code)}", code)
+        self._clientid = clientid
+        self._username = connect.username
+        self._will = connect.will
+        other = context.channels.find(clientid)
+        if other is not None:
+            other.take_over()
+        session, present = context.sessions.open(clientid, connect.clean_start)
+        session.expiry_interval_s = decide.session_expiry_s(connect, context.options)
+        session.attach(self._outbox, connect.version, decide.receive_maximum(connect), decide.packet_bytes_max(connect))
+        context.channels.register(clientid, self)
+        self._session = session
+        self._state = _CONNECTED
+        keepalive_s = decide.keepalive_s(connect, context.options)
+        self._silence_us_max = keepalive_s * 10_000 * context.options.keepalive_multiplier_percent
+        properties = decide.connack_properties(connect, clientid, context.options, session.options.max_awaiting_rel)
+        self._outbox.put(encode_connack(p.Connack(present, rc.SUCCESS, properties), connect.version))
+        self._broker.hooks.run(hooks.CLIENT_CONNECTED, (clientid, connect, self._peername))
+        session.resume()
+
+    def _authenticate(self, clientid: str, connect: p.Connect) -> int:
+        arguments = (clientid, connect, self._peername)
+        self._broker.hooks.run(hooks.CLIENT_CONNECT, arguments)
+        _, code = self._broker.hooks.run(hooks.CLIENT_AUTHENTICATE, arguments, rc.SUCCESS)
+        return code if isinstance(code, int) else rc.NOT_AUTHORIZED
+
+    def _on_disconnect(self, session: Session, packet: p.Disconnect) -> None:
+        expiry_s = packet.properties.number(props.SESSION_EXPIRY_INTERVAL, -1)
+        if expiry_s >= 0:
+            if expiry_s > 0 and session.expiry_interval_s == 0:  # [MQTT-3.14.2-2]
+                raise ProtocolError("DISCONNECT sets a session expiry interval where CONNECT had none")
+            session.expiry_interval_s = expiry_s
+        self._leave("normal", packet.code != rc.SUCCESS)  # [MQTT-3.14.4-3]
+        self._outbox.close_after_flush()
+
+    # --- PUBLISH and acknowledgements
+
+    def _on_publish(self, session: Session, publish: p.Publish) -> None:
+        broker = self._broker
+        broker.counters.messages_received += 1
+        expiry_s: i64 = NEVER
+        if (
+            publish.properties_at != publish.payload_at
+            or not publish.topic
+            or publish.retain
+            or publish.qos == 2
+            or publish.qos > self._context.options.max_qos_allowed
+        ):
+            publish, expiry_s = self._check_publish(publish)
+            if publish.qos == 2 and self._is_repeated(session, publish):
+                return
+        route = self._route
+        if route is None or route.epoch != broker.router.epoch or route.name != publish.topic:
+            route = broker.router.route(publish.topic)
+            self._route = route
+        message = Message(
+            broker.now_us, self._ids.next_low(), route.topic, publish, self._clientid, self._username, expiry_s
+        )
+        ticket: i64 = NOT_STORED
+        code = rc.SUCCESS
+        if broker.hooks.message_publish.callbacks:
+            hooked = broker.hooked(message)
+            if hooked is None:
+                self._answer_publish(session, publish, NOT_STORED, rc.SUCCESS)
+                return
+            message = hooked
+            if message.topic != route.topic:
+                route = broker.router.route(message.topic.encode("utf-8"))
+        if message.retain and broker.retained is not None:
+            broker.retained.retain(message)
+        if route.durable:
+            ticket = broker.store(route, message)
+            self._stored = True
+        if broker.dispatch(route, message) == 0 and ticket == NOT_STORED:
+            broker.counters.messages_dropped_no_subscribers += 1
+            code = rc.NO_MATCHING_SUBSCRIBERS
+            if broker.hooks.message_dropped.callbacks:
+                broker.hooks.message_dropped.run((message, "no_subscribers"))
+        if publish.qos != 0:
+            self._answer_publish(session, publish, ticket, code)
+
+    def _check_publish(self, publish: p.Publish) -> tuple[p.Publish, i64]:
+        """What an ordinary PUBLISH at QoS 0 or 1 needs no look at."""
+        options = self._context.options
+        expiry_s: i64 = NEVER
+        if publish.properties_at != publish.payload_at:
+            properties = props.properties_from_wire(publish.property_bytes, props.ALLOWED_PUBLISH)
+            expiry_s = properties.number(props.MESSAGE_EXPIRY_INTERVAL, NEVER)
+            response_topic = properties.strings.get(props.RESPONSE_TOPIC)
+            if response_topic is not None and ("+" in response_topic or "#" in response_topic):
+                raise ProtocolError(f"response topic {response_topic!r} holds a wildcard")  # [MQTT-3.3.2-14]
+            if props.TOPIC_ALIAS in properties.numbers:
+                if self._aliases is None:
+                    self._aliases = {}
+                publish = resolve_alias(publish, properties, self._aliases, options.max_topic_alias)
+        if not publish.topic:
+            raise ProtocolError("PUBLISH with neither a topic name nor a topic alias")
+        if publish.qos > options.max_qos_allowed:  # [MQTT-3.2.2-11]
+            detail = f"PUBLISH at QoS {int(publish.qos)}; {int(options.max_qos_allowed)} is allowed"
+            raise ProtocolError(detail, rc.QOS_NOT_SUPPORTED)
+        if publish.retain and not options.retain_available:  # [MQTT-3.2.2-14]
+            raise ProtocolError("PUBLISH with retain, which is not available", rc.RETAIN_NOT_SUPPORTED)
+        return publish, expiry_s
+
+    def _is_repeated(self, session: Session, publish: p.Publish) -> bool:
+        """Whether a QoS 2 PUBLISH was taken before; it is then answered, and not published again [MQTT-4.3.3-10]."""
+        packet_id: int = publish.packet_id
+        ticket = session.rel_ticket(packet_id)
+        if ticket < 0:
+            if not session.may_await_rel():
+                detail = f"more than {int(session.options.max_awaiting_rel)} QoS 2 messages without PUBREL"
+                raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
+            return False
+        pending = ticket if self._context.commits.is_pending(ticket) else NOT_STORED
+        self._acknowledge(encode_ack(p.PUBREC, packet_id, rc.SUCCESS, self._version), pending)
+        return True
+
+    def _answer_publish(self, session: Session, publish: p.Publish, ticket: i64, code: int) -> None:
+        packet_id: int = publish.packet_id
+        kind: i64 = p.PUBACK
+        if publish.qos == 2:
+            kind = p.PUBREC
+            session.await_rel(packet_id, ticket)
+        if self._version == p.V5 and code != rc.SUCCESS:
+            self._acknowledge(encode_ack(kind, packet_id, code, p.V5), ticket)
+        else:
+            self._acknowledge(UINT16[(kind << 12) | 2] + UINT16[packet_id], ticket)
+
+    def _acknowledge(self, ack: bytes, ticket: i64) -> None:
+        acks = self._acks
+        if ticket == NOT_STORED and (acks is None or not acks):
+            self._outbox.put(ack)
+            return
+        if acks is None:
+            acks = PendingAcks()
+            self._acks = acks
+        if acks.add(ticket, ack):
+            self._context.commits.wait(ticket, self)
+
+    def _refuse(self, acks: list[bytes], code: int) -> None:
+        self._broker.counters.messages_refused += len(acks)
+        session = self._session
+        for ack in acks:
+            if ack[0] >> 4 == p.PUBREC and session is not None:
+                session.release((ack[2] << 8) | ack[3])  # it was not taken, so a repetition is a new message
+            if self._version == p.V5 and self._state == _CONNECTED:
+                self._outbox.put(refusal(ack, code))
+        if self._version != p.V5:
+            # MQTT 3 has no refusal: an acknowledgement would be a lie, so the connection ends without one.
+            self._end(code, "storage refused a message")
+
+    def _on_ack(self, session: Session, ack: p.Ack) -> None:
+        packet_id = ack.packet_id
+        if ack.kind == p.PUBACK:
+            session.on_puback(packet_id)
+        elif ack.kind == p.PUBREC:
+            if session.on_pubrec(packet_id, ack.code):
+                if ack.code < rc.UNSPECIFIED_ERROR:
+                    self._outbox.put(encode_ack(p.PUBREL, packet_id, rc.SUCCESS, self._version))  # [MQTT-4.3.3-4]
+            else:
+                code = rc.PACKET_IDENTIFIER_NOT_FOUND
+                self._outbox.put(encode_ack(p.PUBREL, packet_id, code, self._version))
+        elif ack.kind == p.PUBREL:
+            code = rc.SUCCESS if session.release(packet_id) else rc.PACKET_IDENTIFIER_NOT_FOUND
+            self._outbox.put(encode_ack(p.PUBCOMP, packet_id, code, self._version))  # [MQTT-4.3.3-11]
+        else:
+            session.on_pubcomp(packet_id)
+
+    # --- SUBSCRIBE
+
+    def _on_subscribe(self, session: Session, packet: p.Subscribe) -> p.Suback:
+        codes = subscribe(self._broker, session, packet, self._context.options)
+        if self._version != p.V5:
+            codes = [min(code, rc.UNSPECIFIED_ERROR) for code in codes]  # MQTT 3 knows one failure [MQTT-3.9.3-2]
+        return p.Suback(p.SUBACK, packet.packet_id, codes, Properties())
+
+    def _deliver_retained(self, session: Session, packet: p.Subscribe) -> None:
+        retained = self._broker.retained
+        if retained is None:
+            return
+        for entry in packet.entries:
+            subscription = session.subscriptions.get(entry.topic_filter)
+            if subscription is not None and (entry.retain_handling == 0 or subscription.is_new):
+                subscription.is_new = False
+                if entry.retain_handling != 2:
+                    retained.deliver_to(subscription)
+
+    # --- the end
+
+    def _on_protocol_error(self, error: ProtocolError) -> None:
+        self._broker.counters.protocol_errors += 1
+        self._context.report(self._peername, self._clientid, error.detail)
+        if self._state == _CONNECTED:
+            self._end(error.reason_code, "protocol_error")
+            return
+        if self._is_connect_refusal(error):
+            self._outbox.put(encode_connack(p.Connack(False, error.reason_code, Properties()), self._version))
+        self._state = _CLOSED
+        self._outbox.close_after_flush()
+
+    def _is_connect_refusal(self, error: ProtocolError) -> bool:
+        # A CONNACK is for whoever sent a CONNECT that could be read [MQTT-3.1.4-2]; garbage gets no answer.
+        return error.reason_code != rc.MALFORMED_PACKET and error.reason_code != rc.PACKET_TOO_LARGE
+
+    def _end(self, code: int, reason: str) -> None:
+        if self._state == _CLOSED:
+            return
+        if self._version == p.V5 and self._state == _CONNECTED and code != rc.SUCCESS:
+            self._outbox.put(encode_disconnect(p.Disconnect(p.DISCONNECT, code, Properties()), p.V5))
+        self._leave(reason, True)
+        self._outbox.close_after_flush()
+
+    def _leave(self, reason: str, with_will: bool) -> None:
+        """Part from the session; the will is published unless the client took it back."""
+        if self._state != _CONNECTED:
+            self._state = _CLOSED
+            return
+        self._state = _CLOSED
+        context = self._context
+        context.channels.unregister(self._clientid, self)
+        session = self._session
+        will = self._will
+        if session is None:
+            return
+        if will is None or not with_will:
+            context.sessions.leave(session, None, 0)
+        else:
+            now: i64 = self._broker.now_us
+            message = decide.will_message(will, self._clientid, self._username, now, self._ids.next_low())
+            context.sessions.leave(session, message, will.properties.number(props.WILL_DELAY_INTERVAL, 0))
+        self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (self._clientid, reason, self._peername))
+
+    # --- pausing
+
+    def _yield_turn(self, rest: bytes) -> None:
+        self._partial = [rest]
+        self._partial_bytes = len(rest)
+        self._packet_bytes = 0
+        self._pause(_TURN)
+        self._context.defer(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._resume(_TURN)
+        if self._state != _CLOSED:
+            self.receive(b"")
+
+    def _pause(self, why: i64) -> None:
+        if self._paused == 0:
+            self._wire.pause_reading()
+        self._paused |= why
+
+    def _resume(self, why: i64) -> None:
+        if self._paused & why:
+            self._paused &= ~why
+            if self._paused == 0 and self._state != _CLOSED:
+                self._wire.resume_reading()
+
+    def __repr__(self) -> str:
+        state = ("idle", "connected", "closed")[self._state]
+        return f"Channel({self._clientid!r} at {self._peername}, {state})"

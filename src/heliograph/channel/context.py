@@ -1,0 +1,163 @@
+"""What all channels of a node share, and how a channel that waits is woken.
+
+`Commits` joins channels to storage: a channel that published something durable is told when the commit that holds it
+is done. `ChannelTable` knows every connection of the node.
+"""
+
+from collections.abc import Callable
+
+from mypy_extensions import i64, mypyc_attr
+
+from heliograph.broker.pubsub import Broker
+from heliograph.channel.options import ChannelOptions
+from heliograph.session.outbox import Flusher
+from heliograph.session.table import SessionTable
+
+
+@mypyc_attr(allow_interpreted_subclasses=False)
+class Waiter:
+    """A channel as `Commits` and `ChannelTable` know it."""
+
+    def on_committed(self, ticket: i64, code: int) -> None:
+        """The commit with this ticket is done: `code` 0, or refused with that reason code."""
+        raise NotImplementedError
+
+    def on_room(self) -> None:
+        """Storage takes messages again."""
+        raise NotImplementedError
+
+    def on_tick(self, now_us: i64) -> None:
+        """Time has passed."""
+        raise NotImplementedError
+
+    def take_over(self) -> None:
+        """Another connection has the client id now."""
+        raise NotImplementedError
+
+    def shut_down(self, code: int) -> None:
+        """The broker ends the conversation."""
+        raise NotImplementedError
+
+
+class Commits:
+    """Which channels wait for which storage commit; owned by the node, which tells it of every commit."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, list[Waiter]] = {}
+        self._without_room: list[Waiter] = []
+        self._done: i64 = 0
+
+    def is_pending(self, ticket: i64) -> bool:
+        """Whether the commit with this ticket is still to come."""
+        return ticket > self._done
+
+    def wait(self, ticket: int, waiter: Waiter) -> None:
+        """Tell `waiter` when the commit with this ticket is done."""
+        waiters = self._waiting.get(ticket)
+        if waiters is None:
+            self._waiting[ticket] = [waiter]
+        else:
+            waiters.append(waiter)
+
+    def wait_for_room(self, waiter: Waiter) -> None:
+        """Tell `waiter` when storage has room again."""
+        self._without_room.append(waiter)
+
+    def done(self, ticket: int, code: int, has_room: bool) -> None:
+        """A commit is done: tell those who wait for it."""
+        self._done = ticket
+        for waiter in self._waiting.pop(ticket, []):
+            waiter.on_committed(ticket, code)
+        if has_room and self._without_room:
+            waiters = self._without_room
+            self._without_room = []
+            for waiter in waiters:
+                waiter.on_room()
+
+
+class ChannelTable:
+    """Every channel of a node by its number, and the connected ones by client id; owned by the node."""
+
+    def __init__(self) -> None:
+        self._all: dict[int, Waiter] = {}
+        self._connected: dict[str, Waiter] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, number: int, channel: Waiter) -> None:
+        """A connection was accepted."""
+        self._all[number] = channel
+
+    def remove(self, number: int) -> None:
+        """A connection is gone."""
+        self._all.pop(number, None)
+
+    def find(self, clientid: str) -> Waiter | None:
+        """The channel that serves a client id now."""
+        return self._connected.get(clientid)
+
+    def register(self, clientid: str, channel: Waiter) -> None:
+        """A channel serves a client id from now on."""
+        self._connected[clientid] = channel
+
+    def unregister(self, clientid: str, channel: Waiter) -> None:
+        """A channel stops serving a client id, unless another does already."""
+        if self._connected.get(clientid) is channel:
+            del self._connected[clientid]
+
+    def tick(self, now_us: i64) -> None:
+        """Let every channel look at the time."""
+        for channel in list(self._all.values()):
+            channel.on_tick(now_us)
+
+    def shut_down(self, code: int) -> None:
+        """End every conversation with a reason code."""
+        for channel in list(self._all.values()):
+            channel.shut_down(code)
+
+    def statistics(self) -> dict[str, int]:
+        """Counts, named as EMQX names them."""
+        return {"connections.count": len(self._all), "live_connections.count": len(self._connected)}
+
+
+class ChannelContext:
+    """What a node's channels share.
+
+    Args:
+        node: The node's number, for message ids.
+        clock: The time in microseconds since the epoch; never goes back.
+        defer: Calls what it is given in a later turn of the event loop (`loop.call_soon`).
+        new_clientid: A client id for a client that brings none.
+        report: Told the peer, the client id and the reason when a conversation ends badly.
+    """
+
+    def __init__(
+        self,
+        node: int,
+        broker: Broker,
+        sessions: SessionTable,
+        options: ChannelOptions,
+        flusher: Flusher,
+        clock: Callable[[], int],
+        defer: Callable[[Callable[[], None]], object],
+        new_clientid: Callable[[], str],
+        report: Callable[[str, str, str], object],
+    ) -> None:
+        self.node = node
+        self.broker = broker
+        self.sessions = sessions
+        self.options = options
+        self.flusher = flusher
+        self.clock = clock
+        self.defer = defer
+        self.new_clientid = new_clientid
+        self.report = report
+        self.commits = Commits()
+        self.channels = ChannelTable()
+        self._last_number: int = 0
+
+    def next_number(self) -> int:
+        """A number for a new channel, not used before."""
+        self._last_number += 1
+        return self._last_number

@@ -1,0 +1,52 @@
+"""The `heliograph` command: finds the subcommand's module and runs it.
+
+A subcommand's module is imported only when it is named, so that starting a broker does not pay for the others.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from heliograph import __version__
+
+# Each module has `add_parser(subparsers)` and `run(args) -> exit code`.
+_COMMANDS: Final = {
+    "start": "run a node in the foreground",
+    "conf": "show or check a configuration file",
+    "rule": "test and explain rules",
+    "pipeline": "run rules on stored messages with Apache Spark",
+    "bench": "load any MQTT broker and measure it",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="heliograph", description="An MQTT platform that keeps every message as a replayable stream."
+    )
+    parser.add_argument("--version", action="version", version=version_line())
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    named = words[0] if words and words[0] in _COMMANDS else None
+    for command, summary in _COMMANDS.items():
+        if command == named:
+            importlib.import_module(f"heliograph.cli.{command}").add_parser(subparsers)
+        elif named is None:
+            subparsers.add_parser(command, help=summary)
+    args = parser.parse_args(words)
+    exit_code: int = importlib.import_module(f"heliograph.cli.{args.command}").run(args)
+    return exit_code
+
+
+def version_line() -> str:
+    """The version, and whether the protocol rooms run compiled."""
+    from heliograph.mqtt import decode
+
+    compiled = not str(decode.__file__).endswith(".py")
+    return f"heliograph {__version__} ({'compiled' if compiled else 'pure Python'})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

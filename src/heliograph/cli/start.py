@@ -1,0 +1,61 @@
+"""`heliograph start`: one node in the foreground, until SIGTERM or Ctrl-C."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+
+from heliograph.config.errors import ConfigError
+from heliograph.config.load import load_config
+from heliograph.config.schema import Config
+from heliograph.node import Node
+from heliograph.transport.listener import ListenerError
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `start` to the command line."""
+    parser = subparsers.add_parser(
+        "start",
+        help="run a node in the foreground",
+        description="Run a node in the foreground until SIGTERM or Ctrl-C.",
+    )
+    parser.add_argument("--config", metavar="FILE", type=Path, help="a HOCON file; without it every default holds")
+    parser.add_argument("--data-dir", metavar="DIR", help="where data is kept (node.data_dir; default ./data)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the node; 0 after an orderly end, 1 when it cannot start."""
+    overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
+    try:
+        config = load_config(args.config, os.environ, overrides)
+    except ConfigError as error:
+        print(f"heliograph: {error}", file=sys.stderr)
+        return 1
+    logging.basicConfig(
+        level=config.log.level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    try:
+        return uvloop.run(_serve(config))
+    except (ListenerError, OSError) as error:
+        print(f"heliograph: {error}", file=sys.stderr)
+        return 1
+
+
+async def _serve(config: Config) -> int:
+    asked_to_stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked_to_stop.set)
+    node = Node(config)
+    try:
+        await node.start()
+        print(node.ready_line(), flush=True)
+        await asked_to_stop.wait()
+    finally:
+        await node.stop()
+    return 0

@@ -1,0 +1,284 @@
+"""Bytes to packets. Raises nothing but `ProtocolError`, whatever the bytes are.
+
+`frame_length` finds packets in a stream; `decode_publish` is the hot path; `decode_packet` takes every other packet.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import properties as props
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.errors import MalformedPacketError, ProtocolError
+from heliograph.mqtt.properties import Properties, decode_binary, decode_properties, decode_string
+
+_PROTOCOL_NAMES: Final = {(3, "MQIsdp"), (4, "MQTT"), (5, "MQTT")}
+
+
+def remaining_length(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
+    """Read the remaining length at `at`: its value and where the packet's body begins; (-1, at) when it is cut off.
+
+    Raises:
+        MalformedPacketError: It is longer than four bytes [MQTT-1.5.5-1].
+    """
+    value: i64 = 0
+    shift: i64 = 0
+    start = at
+    while at < end:
+        byte: i64 = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 21:
+            raise MalformedPacketError("the remaining length is longer than four bytes")
+    return -1, start
+
+
+def decode_publish(data: bytes, start: i64, body: i64, stop: i64, version: i64) -> p.Publish:
+    """Decode the PUBLISH that fills `data[start:stop]` with its body at `body`.
+
+    Properties are checked here when there are any; the topic's characters are checked by routing, once per topic.
+
+    Raises:
+        ProtocolError: It breaks the specification.
+    """
+    first: i64 = data[start]
+    qos: i64 = (first >> 1) & 3
+    if body + 2 > stop:
+        raise MalformedPacketError("PUBLISH without a topic")
+    topic_at: i64 = body + 2
+    at: i64 = topic_at + ((data[body] << 8) | data[body + 1])
+    if at > stop:
+        raise MalformedPacketError("the topic is longer than its PUBLISH")
+    topic = data[topic_at:at]
+    packet_id: i64 = 0
+    if qos != 0:
+        if qos == 3:
+            raise MalformedPacketError("PUBLISH with QoS 3")  # [MQTT-3.3.1-4]
+        if at + 2 > stop:
+            raise MalformedPacketError("PUBLISH without its packet identifier")
+        packet_id = (data[at] << 8) | data[at + 1]
+        at += 2
+        if packet_id == 0:
+            raise ProtocolError("PUBLISH with packet identifier 0")  # [MQTT-2.2.1-3]
+    elif first & 8:
+        raise MalformedPacketError("PUBLISH with DUP at QoS 0")  # [MQTT-3.3.1-2]
+    properties_at: i64 = at
+    if version == p.V5:
+        if at < stop and data[at] == 0:
+            at += 1
+            properties_at = at
+        else:
+            length, properties_at = props.decode_varint(data, at, stop)
+            at = properties_at + length
+            if at > stop:
+                raise MalformedPacketError("the properties are longer than their PUBLISH")
+    return p.Publish(
+        data[start:stop],
+        version,
+        qos,
+        (first & 1) != 0,
+        (first & 8) != 0,
+        topic,
+        packet_id,
+        properties_at - start,
+        at - start,
+    )
+
+
+def decode_packet(data: bytes, start: i64, body: i64, stop: i64, version: i64) -> p.Packet:
+    """Decode the packet that fills `data[start:stop]` with its body at `body`.
+
+    Raises:
+        ProtocolError: It breaks the specification.
+    """
+    first: i64 = data[start]
+    kind: i64 = first >> 4
+    flags: i64 = first & 15
+    if kind == p.PUBLISH:
+        return decode_publish(data, start, body, stop, version)
+    if flags != (2 if kind in (p.PUBREL, p.SUBSCRIBE, p.UNSUBSCRIBE) else 0):
+        raise MalformedPacketError(f"{p.NAMES[kind]} with flags {int(flags)}")  # [MQTT-2.1.3-1]
+    if p.PUBACK <= kind <= p.PUBCOMP:
+        return _decode_ack(kind, data, body, stop, version)
+    if kind == p.SUBSCRIBE:
+        return _decode_subscribe(data, body, stop, version)
+    if kind == p.UNSUBSCRIBE:
+        return _decode_unsubscribe(data, body, stop, version)
+    if kind == p.PINGREQ or kind == p.PINGRESP:
+        if body != stop:
+            raise MalformedPacketError(f"{p.NAMES[kind]} with a body")
+        return p.Ping(kind)
+    if kind == p.DISCONNECT or (kind == p.AUTH and version == p.V5):
+        return _decode_disconnect(kind, data, body, stop, version)
+    if kind == p.CONNECT:
+        return decode_connect(data, body, stop)
+    if kind == p.CONNACK:
+        return _decode_connack(data, body, stop, version)
+    if kind == p.SUBACK or kind == p.UNSUBACK:
+        return _decode_suback(kind, data, body, stop, version)
+    raise MalformedPacketError(f"packet type {int(kind)} does not exist in this protocol version")
+
+
+def decode_connect(data: bytes, at: i64, stop: i64) -> p.Connect:
+    """Decode the body of a CONNECT of any version.
+
+    Raises:
+        ProtocolError: It breaks the specification; an unknown version carries 0x84.
+    """
+    name, at = decode_string(data, at, stop)
+    if at + 4 > stop:
+        raise MalformedPacketError("CONNECT is cut off")
+    version: int = data[at]
+    if (version, name) not in _PROTOCOL_NAMES:  # [MQTT-3.1.2-1] [MQTT-3.1.2-2]
+        detail = f"protocol {name!r} version {version}; MQTT 3.1, 3.1.1 and 5 are supported"
+        raise ProtocolError(detail, rc.UNSUPPORTED_PROTOCOL_VERSION)
+    flags: int = data[at + 1]
+    keepalive_s: int = (data[at + 2] << 8) | data[at + 3]
+    at += 4
+    if flags & 1:
+        raise MalformedPacketError("CONNECT with its reserved flag set")  # [MQTT-3.1.2-3]
+    properties = Properties()
+    if version == p.V5:
+        properties, at = decode_properties(data, at, stop, props.ALLOWED_CONNECT)
+        if props.AUTHENTICATION_DATA in properties.binaries and props.AUTHENTICATION_METHOD not in properties.strings:
+            raise ProtocolError("Authentication-Data without Authentication-Method")
+    clientid, at = decode_string(data, at, stop)  # [MQTT-3.1.3-3]
+    will, at = _decode_will(flags, data, at, stop, version)
+    username: str | None = None
+    password: bytes | None = None
+    if flags & 0x80:
+        username, at = decode_string(data, at, stop)
+    if flags & 0x40:
+        if version != p.V5 and not flags & 0x80:
+            raise MalformedPacketError("CONNECT with a password but no user name")  # [MQTT-3.1.2-22]
+        password, at = decode_binary(data, at, stop)
+    if at != stop:
+        raise MalformedPacketError("CONNECT has bytes behind its last field")
+    return p.Connect(version, clientid, bool(flags & 2), keepalive_s, will, username, password, properties)
+
+
+def _decode_will(flags: int, data: bytes, at: i64, stop: i64, version: int) -> tuple[p.Will | None, i64]:
+    qos = (flags >> 3) & 3
+    if not flags & 4:
+        if qos or flags & 0x20:
+            raise MalformedPacketError("CONNECT with will QoS or will retain but no will")  # [MQTT-3.1.2-11]
+        return None, at
+    if qos == 3:
+        raise MalformedPacketError("CONNECT with will QoS 3")  # [MQTT-3.1.2-12]
+    properties = Properties()
+    if version == p.V5:
+        properties, at = decode_properties(data, at, stop, props.ALLOWED_WILL)
+    topic, at = decode_string(data, at, stop)
+    payload, at = decode_binary(data, at, stop)
+    return p.Will(topic, payload, qos, bool(flags & 0x20), properties), at
+
+
+def _decode_connack(data: bytes, at: i64, stop: i64, version: i64) -> p.Connack:
+    if at + 2 > stop:
+        raise MalformedPacketError("CONNACK is cut off")
+    if data[at] > 1:
+        raise MalformedPacketError("CONNACK with reserved flags")
+    properties = Properties()
+    if version == p.V5 and at + 2 < stop:
+        properties, _ = decode_properties(data, at + 2, stop, props.ALLOWED_CONNACK)
+    return p.Connack(data[at] == 1, data[at + 1], properties)
+
+
+def _decode_ack(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> p.Ack:
+    packet_id = _packet_id(kind, data, at, stop)
+    at += 2
+    if at == stop:
+        return p.Ack(kind, packet_id, rc.SUCCESS)
+    if version != p.V5:
+        raise MalformedPacketError(f"{p.NAMES[kind]} is longer than its packet identifier")
+    code: int = data[at]
+    properties: Properties | None = None
+    if at + 1 < stop:
+        properties, at = decode_properties(data, at + 1, stop, props.ALLOWED_ACK)
+        _nothing_behind(kind, at, stop)
+    return p.Ack(kind, packet_id, code, properties)
+
+
+def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64) -> p.Subscribe:
+    packet_id = _packet_id(p.SUBSCRIBE, data, at, stop)
+    at += 2
+    properties = Properties()
+    if version == p.V5:
+        properties, at = decode_properties(data, at, stop, props.ALLOWED_SUBSCRIBE)
+        if len(properties.subscription_ids) > 1:
+            raise ProtocolError("SUBSCRIBE with two subscription identifiers")
+    entries: list[p.SubscribeEntry] = []
+    while at < stop:
+        topic_filter, at = decode_string(data, at, stop)
+        if at >= stop:
+            raise MalformedPacketError("SUBSCRIBE without options behind a topic filter")
+        options: int = data[at]
+        at += 1
+        if options & (0xC0 if version == p.V5 else 0xFC) or options & 3 == 3:  # [MQTT-3.8.3-5]
+            raise MalformedPacketError(f"SUBSCRIBE with options 0x{options:02x}")
+        if (options >> 4) & 3 == 3:
+            raise ProtocolError("SUBSCRIBE with retain handling 3")
+        entry = p.SubscribeEntry(topic_filter, options & 3, bool(options & 4), bool(options & 8), (options >> 4) & 3)
+        if entry.no_local and topic_filter.startswith("$share/"):
+            raise ProtocolError("no-local on a shared subscription")  # [MQTT-3.8.3-4]
+        entries.append(entry)
+    if not entries:
+        raise ProtocolError("SUBSCRIBE without a topic filter")  # [MQTT-3.8.3-2]
+    return p.Subscribe(packet_id, entries, properties)
+
+
+def _decode_unsubscribe(data: bytes, at: i64, stop: i64, version: i64) -> p.Unsubscribe:
+    packet_id = _packet_id(p.UNSUBSCRIBE, data, at, stop)
+    at += 2
+    properties = Properties()
+    if version == p.V5:
+        properties, at = decode_properties(data, at, stop, props.ALLOWED_UNSUBSCRIBE)
+    topic_filters: list[str] = []
+    while at < stop:
+        topic_filter, at = decode_string(data, at, stop)
+        topic_filters.append(topic_filter)
+    if not topic_filters:
+        raise ProtocolError("UNSUBSCRIBE without a topic filter")  # [MQTT-3.10.3-2]
+    return p.Unsubscribe(packet_id, topic_filters, properties)
+
+
+def _decode_suback(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> p.Suback:
+    packet_id = _packet_id(kind, data, at, stop)
+    at += 2
+    properties = Properties()
+    if version == p.V5:
+        properties, at = decode_properties(data, at, stop, props.ALLOWED_ACK)
+    return p.Suback(kind, packet_id, list(data[at:stop]), properties)
+
+
+def _decode_disconnect(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> p.Disconnect:
+    if at == stop:
+        return p.Disconnect(kind, rc.SUCCESS, Properties())
+    if version != p.V5:
+        raise MalformedPacketError("DISCONNECT with a body")
+    code: int = data[at]
+    at += 1
+    properties = Properties()
+    if at < stop:
+        allowed = props.ALLOWED_DISCONNECT if kind == p.DISCONNECT else props.ALLOWED_AUTH
+        properties, at = decode_properties(data, at, stop, allowed)
+        _nothing_behind(kind, at, stop)
+    return p.Disconnect(kind, code, properties)
+
+
+def _packet_id(kind: i64, data: bytes, at: i64, stop: i64) -> int:
+    if at + 2 > stop:
+        raise MalformedPacketError(f"{p.NAMES[kind]} without its packet identifier")
+    packet_id: int = (data[at] << 8) | data[at + 1]
+    if packet_id == 0:
+        raise ProtocolError(f"{p.NAMES[kind]} with packet identifier 0")  # [MQTT-2.2.1-3]
+    return packet_id
+
+
+def _nothing_behind(kind: i64, at: i64, stop: i64) -> None:
+    if at != stop:
+        raise MalformedPacketError(f"{p.NAMES[kind]} has bytes behind its last field")

@@ -1,0 +1,262 @@
+"""A node: builds every part from the configuration, joins them, and starts and stops them in order."""
+
+import asyncio
+import logging
+import secrets
+import sys
+import time
+import zlib
+from pathlib import Path
+
+from heliograph import __version__
+from heliograph.broker.durable import DurableSink
+from heliograph.broker.hooks import Hooks
+from heliograph.broker.message import Message
+from heliograph.broker.pubsub import Broker
+from heliograph.broker.router import Router
+from heliograph.channel.context import ChannelContext
+from heliograph.channel.options import INFINITE, ChannelOptions
+from heliograph.config.schema import Config, MqttConfig
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.topic import topic_matches
+from heliograph.retainer.memory import MemoryRetainer
+from heliograph.session.options import SessionOptions
+from heliograph.session.outbox import Flusher
+from heliograph.session.table import SessionTable
+from heliograph.storage.errors import StorageError, StorageFullError
+from heliograph.storage.group_commit import GroupCommit
+from heliograph.storage.local import LocalDatabase
+from heliograph.storage.reader_process import ReaderProcess
+from heliograph.transport.listener import TcpListener
+
+_log = logging.getLogger(__name__)
+
+_TICK_S = 0.5
+_GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
+
+# A commit's worker thread must not wait 5 ms for the interpreter while the loop is busy.
+_SWITCH_INTERVAL_S = 0.0005
+
+
+class StorageSink(DurableSink):
+    """Joins the broker to the group commit of the `messages` database."""
+
+    def __init__(self, group: GroupCommit, topics: tuple[str, ...]) -> None:
+        super().__init__()
+        self._group = group
+        self._topics = topics
+
+    def wants(self, topic: str) -> bool:
+        """Whether the operator wants messages of this topic stored."""
+        return any(topic_matches(topic, topic_filter) for topic_filter in self._topics)
+
+    def append(self, message: Message) -> int:
+        """Hand a message to the next commit."""
+        return self._group.append(message)
+
+    def is_full(self) -> bool:
+        """Whether the buffer before storage is full."""
+        return self._group.is_full
+
+
+class Node:
+    """One broker process: owns everything in it from `start` to `stop`.
+
+    Args:
+        config: The whole configuration.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._data_dir = Path(config.node.data_dir)
+        self.broker = Broker(_router(config), Hooks(_report_hook_failure))
+        self._context: ChannelContext | None = None
+        self._listeners: list[TcpListener] = []
+        self._database: LocalDatabase | None = None
+        self._group: GroupCommit | None = None
+        self._reader: ReaderProcess | None = None
+        self._ticker: asyncio.Task[None] | None = None
+        self._storage_refuses = False
+
+    async def start(self) -> None:
+        """Start every part, listeners last.
+
+        Raises:
+            ListenerError: A listener's address cannot be bound.
+            OSError: The data directory cannot be used.
+        """
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        self._data_dir.mkdir(parents=True, exist_ok=True)
+        self._context = self._make_context()
+        self._start_storage()
+        if self._config.retainer.enable:
+            self.broker.retained = _retainer(self._config, self.broker)
+        if self._reader is not None:
+            await self._reader.start()
+        for name, listener in self._config.listeners.tcp.items():
+            if listener.enable:
+                await self._listen(name, self._context)
+        self._ticker = asyncio.create_task(self._tick(), name="ticker")
+
+    async def stop(self) -> None:
+        """Stop accepting, say goodbye, commit what was taken, stop the reader."""
+        for listener in self._listeners:
+            await listener.stop_accepting()
+        if self._ticker is not None:
+            self._ticker.cancel()
+            await asyncio.gather(self._ticker, return_exceptions=True)
+        if self._context is not None:
+            self._context.channels.shut_down(rc.SERVER_SHUTTING_DOWN)
+        for listener in self._listeners:
+            await listener.close(_GOODBYE_S)
+        if self._group is not None:
+            await self._group.close()
+        if self._reader is not None:
+            await self._reader.stop()
+        if self._database is not None:
+            self._database.close()
+
+    def ready_line(self) -> str:
+        """One line that says where the node can be reached."""
+        places = [f"mqtt {listener.address}" for listener in self._listeners]
+        if self._reader is not None:
+            places.append(f"flight grpc://{self._reader.address}")
+        return f"heliograph {__version__} is ready: {', '.join(places)}"
+
+    def statistics(self) -> dict[str, float]:
+        """Every counter and size of the node."""
+        numbers: dict[str, float] = dict(self.broker.counters.snapshot())
+        numbers.update(self.broker.router.statistics())
+        if self._context is not None:
+            numbers.update(self._context.sessions.statistics())
+            numbers.update(self._context.channels.statistics())
+        if isinstance(self.broker.retained, MemoryRetainer):
+            numbers.update(self.broker.retained.statistics())
+        if self._group is not None:
+            numbers.update({f"storage.{name}": value for name, value in self._group.statistics().items()})
+        return numbers
+
+    def _make_context(self) -> ChannelContext:
+        loop = asyncio.get_running_loop()
+        broker = self.broker
+        return ChannelContext(
+            _node_number(self._config.node.name),
+            broker,
+            SessionTable(broker, _session_options(self._config.mqtt)),
+            _channel_options(self._config.mqtt),
+            Flusher(loop.call_soon, broker.counters),
+            _now_us,
+            loop.call_soon,
+            lambda: f"auto-{secrets.token_hex(11).upper()}",
+            _report_protocol_error,
+        )
+
+    def _start_storage(self) -> None:
+        settings = self._config.durable_storage.messages
+        if not settings.topics:
+            return
+        self._database = LocalDatabase.open(self._data_dir, "messages", settings)
+        self._group = GroupCommit(
+            self._database, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
+        )
+        self.broker.set_sink(StorageSink(self._group, settings.topics))
+        flight = self._config.durable_storage.flight
+        if flight.enable:
+            self._reader = ReaderProcess(self._data_dir, flight.bind)
+
+    async def _listen(self, name: str, context: ChannelContext) -> None:
+        settings = self._config.listeners.tcp[name]
+        listener = TcpListener(
+            name,
+            settings.bind.host,
+            settings.bind.port,
+            context,
+            connections_max=settings.max_connections,
+            backlog=settings.backlog,
+        )
+        await listener.start()
+        self._listeners.append(listener)
+
+    def _committed(self, ticket: int, error: StorageError | None) -> None:
+        group, context = self._group, self._context
+        if group is None or context is None:
+            return
+        code = rc.SUCCESS
+        if error is not None:
+            code = rc.QUOTA_EXCEEDED if isinstance(error, StorageFullError) else rc.UNSPECIFIED_ERROR
+        if (error is not None) != self._storage_refuses:
+            self._storage_refuses = error is not None
+            if error is None:
+                _log.warning("storage takes messages again")
+            else:
+                _log.error("storage refuses messages [%s]: %s", error.code, error)
+        context.commits.done(ticket, code, not group.is_full)
+
+    async def _tick(self) -> None:
+        context = self._context
+        assert context is not None
+        while True:
+            await asyncio.sleep(_TICK_S)
+            now = max(_now_us(), self.broker.now_us)
+            self.broker.now_us = now
+            context.channels.tick(now)
+            context.sessions.expire(now)
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def _node_number(name: str) -> int:
+    # Nodes have no numbers yet that a cluster gave them; the name is what tells them apart.
+    return zlib.crc32(name.encode()) & 0x7FFF
+
+
+def _router(config: Config) -> Router:
+    return Router(config.mqtt.max_topic_levels, config.broker.route_cache_size)
+
+
+def _retainer(config: Config, broker: Broker) -> MemoryRetainer:
+    settings = config.retainer
+    return MemoryRetainer(
+        broker,
+        messages_max=settings.max_retained_messages,
+        payload_bytes_max=settings.max_payload_size,
+        expiry_s=settings.msg_expiry_interval,
+    )
+
+
+def _session_options(mqtt: MqttConfig) -> SessionOptions:
+    return SessionOptions(
+        max_inflight=mqtt.max_inflight,
+        max_mqueue_len=mqtt.max_mqueue_len or 0,
+        mqueue_store_qos0=mqtt.mqueue_store_qos0,
+        max_awaiting_rel=mqtt.max_awaiting_rel or 0,
+        await_rel_timeout_us=int(mqtt.await_rel_timeout * 1_000_000),
+        upgrade_qos=mqtt.upgrade_qos,
+    )
+
+
+def _channel_options(mqtt: MqttConfig) -> ChannelOptions:
+    return ChannelOptions(
+        idle_timeout_us=int((mqtt.idle_timeout or 0) * 1_000_000),
+        max_packet_size=mqtt.max_packet_size,
+        max_clientid_len=mqtt.max_clientid_len,
+        max_topic_levels=mqtt.max_topic_levels,
+        max_qos_allowed=mqtt.max_qos_allowed,
+        max_topic_alias=mqtt.max_topic_alias,
+        retain_available=mqtt.retain_available,
+        wildcard_subscription=mqtt.wildcard_subscription,
+        max_subscriptions=INFINITE if mqtt.max_subscriptions is None else mqtt.max_subscriptions,
+        session_expiry_interval_s=int(mqtt.session_expiry_interval),
+        server_keepalive_s=-1 if mqtt.server_keepalive is None else mqtt.server_keepalive,
+        keepalive_multiplier_percent=round(mqtt.keepalive_multiplier * 100),
+    )
+
+
+def _report_protocol_error(peername: str, clientid: str, detail: str) -> None:
+    _log.info("connection %s (client %r) ended: %s", peername, clientid, detail)
+
+
+def _report_hook_failure(name: str, error: Exception) -> None:
+    _log.error("a callback of hook point %s failed and was skipped", name, exc_info=error)

@@ -1,0 +1,97 @@
+"""The message queue of a session: what waits for the inflight window or for the client to come back.
+
+When it is full, a QoS 0 message goes first if the queue holds any (they are stored only if `mqueue_store_qos0`), and
+the oldest message otherwise. Order among what stays never changes.
+"""
+
+from collections import deque
+
+from mypy_extensions import i64
+
+from heliograph.broker.message import Message
+
+WAITING: i64 = 0  # in the queue
+PUBLISHED: i64 = 1  # PUBLISH sent, PUBACK or PUBREC awaited
+RELEASED: i64 = 2  # PUBREL sent, PUBCOMP awaited
+DROPPED: i64 = 3  # passed over by the queue
+
+
+class Delivery:
+    """One message for one session, from the queue to its last acknowledgement.
+
+    Args:
+        qos: The QoS that it is sent at.
+        retain: The retain flag that it is sent with.
+        subscription_id: The MQTT 5 identifier of the subscription that it matched, 0 for none.
+    """
+
+    def __init__(self, message: Message, qos: i64, retain: bool, subscription_id: i64) -> None:
+        self.message = message
+        self.qos = qos
+        self.retain = retain
+        self.subscription_id = subscription_id
+        self.phase: i64 = 0
+
+
+class MessageQueue:
+    """A bounded queue of deliveries; owned by its session.
+
+    Args:
+        len_max: How many wait at the most; 0 for no limit.
+        store_qos0: Whether QoS 0 messages may wait.
+    """
+
+    def __init__(self, len_max: i64, store_qos0: bool) -> None:
+        self._len_max = len_max
+        self._store_qos0 = store_qos0
+        # Dropping from the middle only marks a delivery, so that both queues stay plain deques.
+        self._waiting: deque[Delivery] = deque()
+        self._qos0: deque[Delivery] = deque()
+        self.count: i64 = 0
+
+    def push(self, delivery: Delivery) -> Delivery | None:
+        """Let a delivery wait; the one that had to be dropped for it (perhaps itself), or None."""
+        if delivery.qos == 0 and not self._store_qos0:
+            return delivery
+        dropped: Delivery | None = None
+        if self._len_max != 0 and self.count >= self._len_max:
+            dropped = self._victim(delivery)
+            if dropped is delivery:
+                return dropped
+        self._waiting.append(delivery)
+        if delivery.qos == 0:
+            self._qos0.append(delivery)
+        self.count += 1
+        return dropped
+
+    def pop(self) -> Delivery | None:
+        """The delivery that has waited longest, or None."""
+        while self._waiting:
+            delivery = self._waiting.popleft()
+            if delivery.phase != DROPPED:
+                self._forget_qos0(delivery)
+                self.count -= 1
+                return delivery
+        return None
+
+    def _victim(self, delivery: Delivery) -> Delivery:
+        while self._qos0:
+            oldest = self._qos0.popleft()
+            if oldest.phase == WAITING:
+                oldest.phase = DROPPED
+                self.count -= 1
+                self._compact()
+                return oldest
+        if delivery.qos == 0:
+            return delivery
+        popped = self.pop()
+        return delivery if popped is None else popped
+
+    def _forget_qos0(self, delivery: Delivery) -> None:
+        if delivery.qos == 0 and self._qos0 and self._qos0[0] is delivery:
+            self._qos0.popleft()
+
+    def _compact(self) -> None:
+        # Marked deliveries behind the head would gather without bound while nothing is popped.
+        if len(self._waiting) > 2 * self._len_max + 16:
+            self._waiting = deque([waiting for waiting in self._waiting if waiting.phase != DROPPED])

@@ -1,0 +1,129 @@
+"""What a connection will write at the end of this turn of the event loop.
+
+Sessions and channels put encoded packets into the outbox of their connection; the flusher writes every touched outbox
+once per turn. A peer that does not read shows as `congested`: the transport's buffer is over its mark, what is put in
+now waits here, and sessions stop sending.
+"""
+
+from collections.abc import Callable
+
+from mypy_extensions import i64, mypyc_attr
+
+from heliograph.broker.counters import Counters
+
+
+class Flusher:
+    """The outboxes touched in this turn; one for each event loop, owned by the node.
+
+    Args:
+        schedule: Calls what it is given at the end of this turn (`loop.call_soon`).
+    """
+
+    def __init__(self, schedule: Callable[[Callable[[], None]], object], counters: Counters) -> None:
+        self._schedule = schedule
+        self._touched: list[Outbox] = []
+        self.counters = counters
+
+    def touch(self, outbox: "Outbox") -> None:
+        """Have `outbox` flushed at the end of this turn."""
+        touched = self._touched
+        touched.append(outbox)
+        if len(touched) == 1:
+            self._schedule(self.flush)
+
+    def flush(self) -> None:
+        """Write every touched outbox."""
+        touched = self._touched
+        self._touched = []
+        for outbox in touched:
+            outbox.flush()
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Wire:
+    """The seam to the transport: one connection as channel and outbox use it. Nothing here waits."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes behind those sent before."""
+        raise NotImplementedError(type(self).__name__)
+
+    def close(self) -> None:
+        """Close the connection behind the bytes sent before."""
+        raise NotImplementedError(type(self).__name__)
+
+    def pause_reading(self) -> None:
+        """Stop taking bytes from the peer."""
+        raise NotImplementedError(type(self).__name__)
+
+    def resume_reading(self) -> None:
+        """Take bytes from the peer again."""
+        raise NotImplementedError(type(self).__name__)
+
+
+class Outbox:
+    """The packets that wait for one connection; a view of that connection, and gone with it."""
+
+    def __init__(self, flusher: Flusher, wire: Wire) -> None:
+        self._flusher = flusher
+        self._wire: Wire | None = wire
+        self._chunks: list[bytes] = []
+        self.waiting_bytes: i64 = 0
+        self.congested = False
+        self.closing = False
+        self._touched = False
+
+    def put(self, chunk: bytes) -> None:
+        """Add encoded bytes behind what waits already."""
+        self._chunks.append(chunk)
+        self.waiting_bytes += len(chunk)
+        if not self._touched:
+            self._touched = True
+            self._flusher.touch(self)
+
+    def put_publish(self, head: bytes, packet_id: bytes, tail: bytes) -> None:
+        """Add a PUBLISH in three pieces, of which two are shared with other receivers."""
+        chunks = self._chunks
+        chunks.append(head)
+        chunks.append(packet_id)
+        chunks.append(tail)
+        self.waiting_bytes += len(head) + 2 + len(tail)
+        if not self._touched:
+            self._touched = True
+            self._flusher.touch(self)
+
+    def flush(self) -> None:
+        """Hand what waits to the transport, unless that is congested; close behind it if asked to."""
+        self._touched = False
+        wire = self._wire
+        if wire is None or (self.congested and not self.closing):
+            return
+        chunks = self._chunks
+        if chunks:
+            self._flusher.counters.bytes_sent += self.waiting_bytes
+            self.waiting_bytes = 0
+            data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            chunks.clear()
+            wire.write(data)
+        if self.closing:
+            wire.close()
+
+    def set_congested(self, congested: bool) -> None:
+        """Told by the transport when its buffer passes its high mark, and again when it is below its low mark."""
+        self.congested = congested
+        if not congested and self._chunks and not self._touched:
+            self._touched = True
+            self._flusher.touch(self)
+
+    def close_after_flush(self) -> None:
+        """Close the connection at the end of this turn, behind what is written."""
+        self.closing = True
+        if not self._touched:
+            self._touched = True
+            self._flusher.touch(self)
+
+    def abandon(self) -> None:
+        """Forget what waits: the connection is gone."""
+        self._chunks = []
+        self.waiting_bytes = 0
+        self.closing = True
+        self._wire = None

@@ -1,0 +1,116 @@
+"""The sessions of a node by client id, and when those whose clients are away end."""
+
+import heapq
+
+from mypy_extensions import i64
+
+from heliograph.broker import hooks
+from heliograph.broker.message import Message
+from heliograph.broker.pubsub import Broker
+from heliograph.session.options import SessionOptions
+from heliograph.session.session import Session
+
+EXPIRY_NEVER: i64 = 0xFFFFFFFF  # MQTT 5: the session does not expire
+
+_END: i64 = 0
+_WILL: i64 = 1
+
+
+class SessionTable:
+    """Every session of this node; owned by the node.
+
+    A session that is away has an entry in the timer heap for its end and perhaps one for its will. Entries are not
+    taken out when a client comes back: each names the absence that it belongs to and is passed over afterwards.
+    """
+
+    def __init__(self, broker: Broker, options: SessionOptions) -> None:
+        self._broker = broker
+        self._options = options
+        self._sessions: dict[str, Session] = {}
+        self._absences: dict[str, int] = {}
+        self._wills: dict[str, Message] = {}
+        self._timers: list[tuple[int, int, int, str]] = []
+        self._absence: int = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def find(self, clientid: str) -> Session | None:
+        """The session of a client, if there is one."""
+        return self._sessions.get(clientid)
+
+    def open(self, clientid: str, clean_start: bool) -> tuple[Session, bool]:
+        """The session for a client that connects, and whether it was there before.
+
+        A clean start ends an earlier one [MQTT-3.1.2-4]; otherwise it goes on [MQTT-3.1.2-5].
+        """
+        session = self._sessions.get(clientid)
+        if session is not None and not clean_start:
+            self._absences.pop(clientid, None)
+            self._wills.pop(clientid, None)  # [MQTT-3.1.3-9]
+            self._broker.hooks.run(hooks.SESSION_RESUMED, (clientid,))
+            return session, True
+        if session is not None:
+            self._end(session, hooks.SESSION_DISCARDED)
+        session = Session(clientid, self._broker, self._options, self._broker.now_us)
+        self._sessions[clientid] = session
+        self._broker.hooks.run(hooks.SESSION_CREATED, (clientid,))
+        return session, False
+
+    def leave(self, session: Session, will: Message | None, will_delay_s: i64) -> None:
+        """A client's connection is gone: its session ends now or after its expiry interval, its will likewise.
+
+        Args:
+            will: The will to publish, or None if there is none or DISCONNECT took it back.
+            will_delay_s: How long it waits; it never waits longer than the session lives [MQTT-3.1.3-9].
+        """
+        session.detach()
+        now = self._broker.now_us
+        expiry_s = session.expiry_interval_s
+        if will is not None and (will_delay_s == 0 or expiry_s == 0):
+            self._broker.publish(will)
+            will = None
+        if expiry_s == 0:
+            self._end(session, hooks.SESSION_TERMINATED)
+            return
+        clientid = session.clientid
+        self._absence += 1
+        self._absences[clientid] = self._absence
+        if will is not None:
+            self._wills[clientid] = will
+            self._push_timer(now + will_delay_s * 1_000_000, _WILL, clientid)
+        if expiry_s != EXPIRY_NEVER:
+            self._push_timer(now + expiry_s * 1_000_000, _END, clientid)
+
+    def expire(self, now_us: i64) -> None:
+        """End the sessions and publish the wills that are due."""
+        while self._timers and self._timers[0][0] <= now_us:
+            _, absence, kind, clientid = heapq.heappop(self._timers)
+            if self._absences.get(clientid) != absence:
+                continue
+            will = self._wills.pop(clientid, None)
+            if will is not None:
+                self._broker.publish(will)
+            if kind == _END:
+                self._end(self._sessions[clientid], hooks.SESSION_TERMINATED)
+
+    def statistics(self) -> dict[str, int]:
+        """How many sessions there are, and how many of them are away."""
+        return {"sessions.count": len(self._sessions), "sessions.away": len(self._absences)}
+
+    def _push_timer(self, due_us: int, kind: int, clientid: str) -> None:
+        if len(self._timers) > 4 * len(self._absences) + 1024:
+            # A client that comes and goes would otherwise leave an entry for each of its absences.
+            self._timers = [timer for timer in self._timers if self._absences.get(timer[3]) == timer[1]]
+            heapq.heapify(self._timers)
+        heapq.heappush(self._timers, (due_us, self._absence, kind, clientid))
+
+    def _end(self, session: Session, reason: str) -> None:
+        clientid = session.clientid
+        session.close()
+        del self._sessions[clientid]
+        self._absences.pop(clientid, None)
+        will = self._wills.pop(clientid, None)
+        if will is not None:
+            self._broker.publish(will)  # the end of the session ends the will's delay too [MQTT-3.1.2-8]
+        self._broker.hooks.run(reason, (clientid,))
