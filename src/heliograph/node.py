@@ -1,12 +1,14 @@
 """A node: builds every part from the configuration, joins them, and starts and stops them in order."""
 
 import asyncio
+import fcntl
 import logging
 import secrets
 import sys
 import time
 import zlib
 from pathlib import Path
+from typing import TextIO
 
 from heliograph import __version__
 from heliograph.broker.durable import DurableSink
@@ -16,7 +18,7 @@ from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import INFINITE, ChannelOptions
-from heliograph.config.schema import Config, MqttConfig
+from heliograph.config import Config, MessagesConfig, MqttConfig
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.topic import topic_matches
 from heliograph.retainer.memory import MemoryRetainer
@@ -25,7 +27,8 @@ from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 from heliograph.storage.errors import StorageError, StorageFullError
 from heliograph.storage.group_commit import GroupCommit
-from heliograph.storage.local import LocalDatabase
+from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
+from heliograph.storage.local import LocalBackend, LocalDatabase
 from heliograph.storage.reader_process import ReaderProcess
 from heliograph.transport.listener import TcpListener
 
@@ -36,6 +39,10 @@ _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 
 # A commit's worker thread must not wait 5 ms for the interpreter while the loop is busy.
 _SWITCH_INTERVAL_S = 0.0005
+
+
+class NodeError(Exception):
+    """The node cannot start; the message says why and which setting to change."""
 
 
 class StorageSink(DurableSink):
@@ -77,16 +84,18 @@ class Node:
         self._reader: ReaderProcess | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._storage_refuses = False
+        self._lock: TextIO | None = None  # held open while this process owns the data directory
 
     async def start(self) -> None:
         """Start every part, listeners last.
 
         Raises:
             ListenerError: A listener's address cannot be bound.
-            OSError: The data directory cannot be used.
+            NodeError: The data directory cannot be used, or another node uses it.
+            StorageError: The storage reader does not start.
         """
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        self._data_dir.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(self._data_dir)
         self._context = self._make_context()
         self._start_storage()
         if self._config.retainer.enable:
@@ -115,12 +124,14 @@ class Node:
             await self._reader.stop()
         if self._database is not None:
             self._database.close()
+        if self._lock is not None:
+            self._lock.close()
 
     def ready_line(self) -> str:
         """One line that says where the node can be reached."""
         places = [f"mqtt {listener.address}" for listener in self._listeners]
         if self._reader is not None:
-            places.append(f"flight grpc://{self._reader.address}")
+            places.append(f"flight grpc://{self._reader.bind}")
         return f"heliograph {__version__} is ready: {', '.join(places)}"
 
     def statistics(self) -> dict[str, float]:
@@ -155,14 +166,19 @@ class Node:
         settings = self._config.durable_storage.messages
         if not settings.topics:
             return
-        self._database = LocalDatabase.open(self._data_dir, "messages", settings)
+        self._database = LocalBackend(self._data_dir).database("messages", _database_options(settings))
+        try:
+            self._database.open()
+        except StorageError as error:
+            # The broker serves what needs no storage; each publish that does tries again and is refused until it works.
+            _log.error("the database of messages cannot be opened [%s]: %s", error.code, error)
         self._group = GroupCommit(
             self._database, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
         )
         self.broker.set_sink(StorageSink(self._group, settings.topics))
         flight = self._config.durable_storage.flight
         if flight.enable:
-            self._reader = ReaderProcess(self._data_dir, flight.bind)
+            self._reader = ReaderProcess(self._data_dir, str(flight.bind))
 
     async def _listen(self, name: str, context: ChannelContext) -> None:
         settings = self._config.listeners.tcp[name]
@@ -203,6 +219,21 @@ class Node:
             context.sessions.expire(now)
 
 
+def _lock(data_dir: Path) -> TextIO:
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        lock = (data_dir / "node.lock").open("a")
+    except OSError as error:
+        raise NodeError(f"node.data_dir {str(data_dir)!r} cannot be used: {error.strerror}. Choose another") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        advice = "Stop it, or choose another directory with node.data_dir or --data-dir"
+        raise NodeError(f"node.data_dir {str(data_dir)!r} is used by another node. {advice}") from error
+    return lock
+
+
 def _now_us() -> int:
     return time.time_ns() // 1000
 
@@ -214,6 +245,13 @@ def _node_number(name: str) -> int:
 
 def _router(config: Config) -> Router:
     return Router(config.mqtt.max_topic_levels, config.broker.route_cache_size)
+
+
+def _database_options(settings: MessagesConfig) -> DatabaseOptions:
+    layout = ColumnarOptions(
+        wildcard_thresholds=settings.layout.wildcard_thresholds, compression=settings.layout.compression
+    )
+    return DatabaseOptions(n_shards=settings.n_shards, layout=layout)
 
 
 def _retainer(config: Config, broker: Broker) -> MemoryRetainer:

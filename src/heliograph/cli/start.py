@@ -10,10 +10,9 @@ from pathlib import Path
 
 import uvloop
 
-from heliograph.config.errors import ConfigError
-from heliograph.config.load import load_config
-from heliograph.config.schema import Config
-from heliograph.node import Node
+from heliograph.config import Config, ConfigError, load_config
+from heliograph.node import Node, NodeError
+from heliograph.storage.errors import StorageError
 from heliograph.transport.listener import ListenerError
 
 
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     )
     try:
         return uvloop.run(_serve(config))
-    except (ListenerError, OSError) as error:
+    except (ListenerError, NodeError, StorageError) as error:
         print(f"heliograph: {error}", file=sys.stderr)
         return 1
 

@@ -1,0 +1,51 @@
+"""The reference table of `docs/configuration.md`, generated from the settings themselves."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from heliograph.config.kinds import DESCRIPTION, KIND, Kind, ListOf, Named, Section
+from heliograph.config.settings import Config
+
+
+def describe() -> str:
+    """Every setting as Markdown: a table per root with path, default, what is valid, and meaning."""
+    blocks = []
+    for root in dataclasses.fields(Config):
+        rows = list(_rows(root.metadata[KIND], root.name))
+        blocks.append(
+            "\n".join(
+                [
+                    f"### `{root.name}`",
+                    "",
+                    root.metadata[DESCRIPTION],
+                    "",
+                    "| Setting | Default | Valid | Meaning |",
+                    "| --- | --- | --- | --- |",
+                    *rows,
+                ]
+            )
+        )
+    return "\n\n".join(blocks) + "\n"
+
+
+def _rows(kind: Section | Named, path: str) -> Iterator[str]:
+    for field in dataclasses.fields(kind.model):
+        yield from _field_rows(field, f"{path}.{field.name}")
+
+
+def _field_rows(field: "dataclasses.Field[Any]", path: str) -> Iterator[str]:
+    kind = field.metadata[KIND]
+    if isinstance(kind, Section):
+        yield from _rows(kind, path)
+    elif isinstance(kind, Named):
+        yield from _rows(kind, f"{path}.NAME")
+    else:
+        cells = (f"`{path}`", f"`{_default(kind, field.default)}`", kind.expected, field.metadata[DESCRIPTION])
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _default(kind: Kind[Any] | ListOf[Any], value: Any) -> str:
+    if isinstance(kind, ListOf):
+        return f"[{', '.join(kind.kind.show(item) for item in value)}]"
+    return kind.show(value)

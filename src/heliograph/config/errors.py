@@ -1,0 +1,50 @@
+"""What is wrong with a configuration, told so that the operator can mend it without reading code."""
+
+from dataclasses import dataclass
+
+from heliograph.hocon import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake.
+
+    Attributes:
+        file: The file, environment variable or command line that holds it.
+        line: Line in the file, or None.
+        path: Path of the setting, or "" where the text itself is at fault.
+        message: What was found and what is valid.
+    """
+
+    file: str
+    line: int | None
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        place = str(Position(self.file, self.line))
+        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used; it carries every problem, and shows the first one's place as its own.
+
+    Attributes:
+        problems: All problems, in the order of the files.
+        file: File of the first problem.
+        line: Line of the first problem, or None.
+        path: Path of the first problem's setting.
+        message: Message of the first problem.
+    """
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(problems)
+        self.problems = tuple(problems)
+        first = problems[0]
+        self.file = first.file
+        self.line = first.line
+        self.path = first.path
+        self.message = first.message
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)

@@ -1,0 +1,62 @@
+"""Layers to one configuration: defaults, the file, environment variables, then what the command line says."""
+
+import logging
+import os
+from collections.abc import Mapping
+
+from heliograph.config.errors import ConfigError, Problem
+from heliograph.config.reading import Reader, knows_path
+from heliograph.config.settings import Config
+from heliograph.hocon import HoconError, Node, Position, environment_overrides, parse_file
+from heliograph.hocon.environment import DEFAULT_PREFIX, Override, apply_overrides, set_value
+
+_LOGGER = logging.getLogger(__name__)
+
+COMMAND_LINE = "command line"
+
+
+def load_config(
+    file: str | os.PathLike[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, str] | None = None,
+) -> Config:
+    """Read the configuration of a node.
+
+    Args:
+        file: The HOCON file; None for the defaults alone.
+        environ: Environment; variables `HELIOGRAPH_A__B` set `a.b`. Unknown roots are ignored (other programs may use
+            the prefix), unknown names below a known root are ignored with one warning.
+        overrides: Values by dotted path that win over everything, taken as they are: a text is not read as HOCON.
+
+    Raises:
+        ConfigError: With every problem that was found.
+    """
+    variables = environment_overrides(environ or {})
+    known = [variable for variable in variables if knows_path(variable.path)]
+    try:
+        node = Node({}, Position("defaults")) if file is None else parse_file(file)
+        node = apply_overrides(node, known)
+        for path, text in (overrides or {}).items():
+            node = set_value(node, tuple(path.split(".")), Node(text, Position(COMMAND_LINE)))
+    except HoconError as error:
+        raise ConfigError([Problem(error.file, error.line, "", error.message)]) from None
+    reader = Reader(frozenset(variable.name for variable in known))
+    config = reader.read(node)
+    if reader.problems:
+        raise ConfigError(reader.problems)
+    _warn_of_ignored(variables, reader.ignored)
+    return config
+
+
+def environment_name(path: str) -> str:
+    """The variable that sets a path: `mqtt.max_inflight` is `HELIOGRAPH_MQTT__MAX_INFLIGHT`."""
+    return DEFAULT_PREFIX + "__".join(path.upper().split("."))
+
+
+def _warn_of_ignored(variables: list[Override], ignored: list[str]) -> None:
+    unknown = [
+        variable.name for variable in variables if knows_path(variable.path[:1]) and not knows_path(variable.path)
+    ]
+    names = sorted([*unknown, *ignored])
+    if names:
+        _LOGGER.warning("ignored environment variables that name no setting: %s", ", ".join(names))

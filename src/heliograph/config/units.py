@@ -1,0 +1,164 @@
+"""Texts with units to numbers and back: durations, sizes, percentages, network addresses, topic filters.
+
+Each reader raises ValueError with what is wrong, in words for the person who wrote the text; which setting it was is
+the caller's to say.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+_MILLISECONDS: Final = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 7 * 86_400_000,
+    "f": 14 * 86_400_000,
+}
+_DURATION_PART: Final = re.compile(r"((?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+))(ms|[smhdwf])", re.IGNORECASE)
+_DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+", re.IGNORECASE)
+
+_SIZES: Final = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3}
+_SIZE: Final = re.compile(r"([0-9]+)(b|kb|mb|gb)", re.IGNORECASE)
+
+_PERCENT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_PORT: Final = re.compile(r"[0-9]{1,5}")
+
+# Longer texts are mistakes, and int() of very long ones is refused or slow.
+_UNIT_TEXT_LENGTH: Final = 100
+_ANY_INTERFACE: Final = "0.0.0.0"
+_TOPIC_BYTES: Final = 65535
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a duration such as `1h30m`, to the millisecond.
+
+    Raises:
+        ValueError: It is no duration.
+    """
+    if len(text) > _UNIT_TEXT_LENGTH or _DURATION.fullmatch(text) is None:
+        raise ValueError("the units are ms, s, m, h, d, w and f (14 days), without blanks, as in 1h30m or 500ms")
+    # Decimal, not float: 0.0015s must round the same way on every machine.
+    total = sum(Decimal(number) * _MILLISECONDS[unit.lower()] for number, unit in _DURATION_PART.findall(text))
+    return int((Decimal(total) + Decimal("0.5")) // 1) / 1000
+
+
+def format_duration(seconds: float) -> str:
+    """The shortest duration text for a number of seconds; days are the largest unit."""
+    milliseconds = round(seconds * 1000)
+    if milliseconds == 0:
+        return "0s"
+    pieces = []
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, milliseconds = divmod(milliseconds, _MILLISECONDS[unit])
+        if count:
+            pieces.append(f"{count}{unit}")
+    return "".join(pieces)
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size such as `16MB`; 1 KB is 1024 bytes.
+
+    Raises:
+        ValueError: It is no size.
+    """
+    match = _SIZE.fullmatch(text) if len(text) <= _UNIT_TEXT_LENGTH else None
+    if match is None:
+        raise ValueError("the units are B, KB, MB and GB (1 KB is 1024 bytes), whole and without blanks, as in 16MB")
+    return int(match[1]) * _SIZES[match[2].lower()]
+
+
+def format_size(size: int) -> str:
+    """The size in the largest unit that keeps it whole."""
+    for unit in ("GB", "MB", "KB"):
+        count, rest = divmod(size, _SIZES[unit.lower()])
+        if count and not rest:
+            return f"{count}{unit}"
+    return f"{size}B"
+
+
+def parse_percent(text: str) -> float:
+    """The ratio that a percentage such as `80%` means, to four decimals.
+
+    Raises:
+        ValueError: It is no percentage.
+    """
+    match = _PERCENT.fullmatch(text) if len(text) <= _UNIT_TEXT_LENGTH else None
+    if match is None:
+        raise ValueError("a percentage is a number and %, as in 80%")
+    return round(float(match[1]) / 100, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a listener listens.
+
+    Attributes:
+        host: Name or address; `0.0.0.0` for every IPv4 interface, `::` for every interface.
+        port: TCP port; 0 lets the system choose.
+    """
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """The address that `host:port`, `[IPv6]:port` or a bare port means.
+
+    Raises:
+        ValueError: It is none of them.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not host:
+        return Address(_ANY_INTERFACE, _parse_port(port))
+    if host.startswith("[") and host.endswith("]"):
+        try:
+            return Address(str(ipaddress.IPv6Address(host[1:-1])), _parse_port(port))
+        except ipaddress.AddressValueError:
+            raise ValueError(f"{host} is not an IPv6 address in brackets") from None
+    if ":" in host:
+        raise ValueError("an IPv6 address stands in brackets, as in [::1]:1883")
+    if re.fullmatch(r"[0-9.]+", host):
+        try:
+            return Address(str(ipaddress.IPv4Address(host)), _parse_port(port))
+        except ipaddress.AddressValueError:
+            raise ValueError(f"{host} is not an IPv4 address") from None
+    if _HOST_NAME.fullmatch(host) is None or len(host) > 253:
+        raise ValueError(f'"{host}" is neither an address nor a host name')
+    return Address(host, _parse_port(port))
+
+
+def _parse_port(text: str) -> int:
+    if _PORT.fullmatch(text) is None or int(text) > 65535:
+        raise ValueError(f'"{text}" is not a port: ports are 0 to 65535')
+    return int(text)
+
+
+def check_topic_filter(text: str) -> str:
+    """Give back a topic filter that MQTT allows for an ordinary (not shared) subscription.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not text:
+        raise ValueError("a topic filter has at least one character")
+    if len(text.encode("utf-8", "surrogatepass")) > _TOPIC_BYTES:
+        raise ValueError(f"a topic filter has at most {_TOPIC_BYTES} bytes")
+    if "\0" in text:
+        raise ValueError("a topic filter holds no NUL character")
+    levels = text.split("/")
+    if levels[0] == "$share":
+        raise ValueError("a shared subscription has no meaning here: name the filter after $share/GROUP/")
+    if any("#" in level for level in levels[:-1]) or ("#" in levels[-1] and levels[-1] != "#"):
+        raise ValueError("# stands alone in the last level, as in weather/#")
+    if any("+" in level and level != "+" for level in levels):
+        raise ValueError("+ stands alone in its level, as in weather/+/obs")
+    return text

@@ -1,0 +1,28 @@
+"""The configuration language: HOCON text to values that know their file and line.
+
+The dialect is the one that EMQX 5 reads. This room knows no settings: names, types, units and defaults are `config`'s.
+"""
+
+from heliograph.hocon.document import parse_file, parse_text
+from heliograph.hocon.environment import apply_environment, environment_overrides
+from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.files import Disk, Files, MemoryFiles
+from heliograph.hocon.limits import Limits
+from heliograph.hocon.values import Node, Plain, to_json, to_plain
+
+__all__ = [
+    "Disk",
+    "Files",
+    "HoconError",
+    "Limits",
+    "MemoryFiles",
+    "Node",
+    "Plain",
+    "Position",
+    "apply_environment",
+    "environment_overrides",
+    "parse_file",
+    "parse_text",
+    "to_json",
+    "to_plain",
+]

@@ -1,0 +1,151 @@
+"""Environment variables as the last layer over a document: `HELIOGRAPH_LISTENERS__TCP__DEFAULT__BIND=1884`.
+
+The variables are applied to the finished value, sorted by name; a substitution never sees them. Which paths exist is
+not known here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from heliograph.hocon.binding import Binder, OpenFile
+from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.evaluation import Evaluation
+from heliograph.hocon.files import Disk, Files
+from heliograph.hocon.grammar import parse_lone_value
+from heliograph.hocon.limits import DEFAULT_LIMITS, Limits
+from heliograph.hocon.merging import checked_index, list_index
+from heliograph.hocon.values import Node
+
+DEFAULT_PREFIX = "HELIOGRAPH_"
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """One value that comes from outside the files.
+
+    Attributes:
+        name: The variable, or the option that stands for one.
+        path: Where the value belongs.
+        text: The value as it was given.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    text: str
+
+
+def environment_overrides(environ: Mapping[str, str], prefix: str = DEFAULT_PREFIX) -> list[Override]:
+    """The variables that override something, in the order in which they apply.
+
+    The rest of a name after the prefix is taken in lower case and split at double underscores.
+    """
+    overrides = []
+    for name in sorted(environ):
+        if name.startswith(prefix):
+            path = tuple(part for part in name.removeprefix(prefix).lower().split("__") if part)
+            if path:
+                overrides.append(Override(name, path, environ[name]))
+    return overrides
+
+
+def apply_environment(
+    node: Node,
+    environ: Mapping[str, str],
+    prefix: str = DEFAULT_PREFIX,
+    *,
+    files: Files | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Node:
+    """Apply every variable with the prefix.
+
+    Raises:
+        HoconError: A variable names an element outside a list; the error's file is the variable.
+    """
+    return apply_overrides(node, environment_overrides(environ, prefix), files=files, limits=limits)
+
+
+def apply_overrides(
+    node: Node, overrides: Iterable[Override], *, files: Files | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Node:
+    """Apply values from outside the files, in order: each replaces the whole value at its path.
+
+    Raises:
+        HoconError: An override names an element outside a list; the error's file is its name.
+    """
+    for override in overrides:
+        value = read_value(override.text, override.name, files=files, limits=limits)
+        if value is not None:
+            node = set_value(node, override.path, value, Position(override.name))
+    return node
+
+
+def read_value(text: str, name: str, *, files: Files | None = None, limits: Limits = DEFAULT_LIMITS) -> Node | None:
+    """What a variable holds: the value that its text is in HOCON, or else the text itself.
+
+    Returns:
+        The value, or None where it is only an optional substitution and so sets nothing.
+    """
+    position = Position(name)
+    if not text:
+        return Node("", position)
+    try:
+        text.encode("utf-8")
+        value = parse_lone_value(text, name, limits)
+        binder = Binder(files or Disk(), (), limits)
+        binder.text_length = len(text)
+        root = binder.bind_value(value, OpenFile(name, "", None))
+        node = Evaluation(root, binder.references, binder.nodes, binder.text_length, limits).evaluate()
+    except (HoconError, UnicodeEncodeError):
+        return Node(text, position)
+    fields = node.value
+    assert isinstance(fields, dict)
+    return fields.get("")
+
+
+def set_value(root: Node, path: Sequence[str], value: Node, position: Position | None = None) -> Node:
+    """A tree with the value at the path; the containers on the way are new, everything else is shared.
+
+    Args:
+        root: The tree to change.
+        path: Keys, and indexes from 1 where there is a list (or nothing, which starts one).
+        value: The value to put there.
+        position: What created containers give as theirs; the value's own by default.
+
+    Raises:
+        HoconError: The path names an element outside a list.
+    """
+    position = position or value.position
+    parents: list[tuple[Node | None, str]] = []
+    current: Node | None = root
+    for name in path:
+        parents.append((current, name))
+        current = _child(current, name)
+    replaced = value
+    for parent, name in reversed(parents):
+        replaced = _with_child(parent, name, replaced, position, is_root=parent is root)
+    return replaced
+
+
+def _child(parent: Node | None, name: str) -> Node | None:
+    if parent is None:
+        return None
+    if isinstance(parent.value, dict):
+        return parent.value.get(name)
+    index = list_index(name)
+    if isinstance(parent.value, list) and index is not None and 1 <= index <= len(parent.value):
+        return parent.value[index - 1]
+    return None
+
+
+def _with_child(parent: Node | None, name: str, child: Node, position: Position, *, is_root: bool) -> Node:
+    content = parent.value if parent is not None else {}
+    is_index = list_index(name) is not None
+    if is_index and not is_root and (isinstance(content, list) or content == {}):
+        items = list(content) if isinstance(content, list) else []
+        index = checked_index(name, len(items), Node(None, position))
+        items[index - 1 : index] = [child]
+        return Node(items, parent.position if parent is not None and parent.value else position)
+    fields = dict(content) if isinstance(content, dict) else {}
+    fields[name] = child
+    keeps_position = parent is not None and isinstance(content, dict)
+    return Node(fields, parent.position if parent is not None and keeps_position else position)

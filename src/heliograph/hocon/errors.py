@@ -1,0 +1,57 @@
+"""Where a value stands, and the one exception that the HOCON reader raises.
+
+Nothing here reads text; every other module of the room uses these two classes.
+"""
+
+from typing import Final
+
+
+class Position:
+    """A place that a person can go to: a line of a file, or an environment variable as a whole.
+
+    Attributes:
+        source: Name of the file as it was opened, or of the environment variable.
+        line: Line number from 1 (only LF counts), or None for an environment variable.
+    """
+
+    __slots__ = ("line", "source")
+
+    def __init__(self, source: str, line: int | None = None) -> None:
+        self.source: Final = source
+        self.line: Final = line
+
+    def __str__(self) -> str:
+        return self.source if self.line is None else f"{self.source}:{self.line}"
+
+    def __repr__(self) -> str:
+        return f"Position({self.source!r}, {self.line!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Position) and (self.source, self.line) == (other.source, other.line)
+
+    def __hash__(self) -> int:
+        return hash((self.source, self.line))
+
+
+class HoconError(Exception):
+    """A text that cannot be read as HOCON, or a file that cannot be read at all.
+
+    Attributes:
+        file: The file that holds the mistake (for an environment variable, its name).
+        line: Line of the mistake, or None where there is no line to show.
+        message: What is wrong, what is valid and what to do, without file and line.
+    """
+
+    def __init__(self, file: str, line: int | None, message: str) -> None:
+        super().__init__(file, line, message)
+        self.file = file
+        self.line = line
+        self.message = message
+
+    @classmethod
+    def at(cls, position: Position, message: str) -> "HoconError":
+        """The error for one position."""
+        return cls(position.source, position.line, message)
+
+    def __str__(self) -> str:
+        return f"{Position(self.file, self.line)}: {self.message}"

@@ -1,0 +1,148 @@
+"""The parser made by the grammar library, and the only module that imports the library.
+
+It knows tokens and the grammar file; what to say about a token that does not fit is `grammar`'s.
+"""
+
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any, Final
+
+from lark import Lark, Transformer, UnexpectedToken
+from lark.lexer import Lexer, LexerState
+
+from heliograph.hocon.errors import Position
+from heliograph.hocon.scanner import REQUIRED, Token, key_path, split_path
+from heliograph.hocon.syntax import Array, Concatenation, Expression, Field, Include, Object, Reference, Scalar
+
+# A document without braces has no token of its own to stand at; its reader knows the name.
+_UNPLACED: Final = Position("", 1)
+
+
+class MisfitError(Exception):
+    """A token that the grammar has no use for.
+
+    Attributes:
+        token: The token, or None at the end of the text.
+        expected: Terminals that would fit.
+    """
+
+    def __init__(self, token: Token | None, expected: frozenset[str]) -> None:
+        super().__init__(token, expected)
+        self.token = token
+        self.expected = expected
+
+
+class Parser:
+    """The LALR parser with its tables; building it costs some milliseconds, so there is one for the process."""
+
+    def __init__(self) -> None:
+        self._lark = Lark(
+            files("heliograph.hocon").joinpath("grammar.lark").read_text(encoding="utf-8"),
+            parser="lalr",
+            lexer=_ScannedTokens,
+            start=["document", "lone_value"],
+            transformer=_TreeBuilder(),
+            maybe_placeholders=False,
+        )
+
+    def parse(self, tokens: list[Token], start: str) -> Expression:
+        """Build the tree of `document` or `lone_value`.
+
+        Raises:
+            MisfitError: At the first token that does not fit.
+        """
+        # The library hands whatever it is given to the lexer class, which takes the finished tokens.
+        text: Any = tokens
+        try:
+            tree: Any = self._lark.parse(text, start=start)
+        except UnexpectedToken as error:
+            found: object = error.token
+            expected = frozenset(error.accepts or error.expected)
+            raise MisfitError(found if isinstance(found, Token) else None, expected) from None
+        result: Expression = tree
+        return result
+
+
+class _ScannedTokens(Lexer):
+    """Hands the library the tokens that `scan` made."""
+
+    __future_interface__ = 1  # asks the library for the arguments that its own lexers get
+
+    def __init__(self, lexer_conf: object) -> None:
+        pass
+
+    def lex(self, lexer_state: LexerState, parser_state: Any) -> Iterator[Any]:
+        """Give the tokens one by one."""
+        tokens: Any = lexer_state.text
+        return iter(tokens)
+
+
+class _TreeBuilder(Transformer[Token, Any]):
+    """Makes the tree from the bottom up while the parser runs; a method per rule or alias of the grammar."""
+
+    def bare_document(self, children: list[Any]) -> Object:
+        return Object(children[0], _UNPLACED)
+
+    def braced_document(self, children: list[Object]) -> Object:
+        return children[0]
+
+    def lone_value(self, children: list[Expression]) -> Expression:
+        return children[0]
+
+    def object(self, children: list[Any]) -> Object:
+        return Object(children[1], children[0].position)
+
+    def no_members(self, children: list[Any]) -> list[Any]:
+        return children
+
+    def as_it_is(self, children: list[Any]) -> Any:
+        return children[0]
+
+    def first(self, children: list[Any]) -> list[Any]:
+        return children
+
+    def next(self, children: list[Any]) -> Any:
+        # The list belongs to this reduction alone; growing it in place keeps long documents linear.
+        children[0].append(children[1])
+        return children[0]
+
+    def next_after_comma(self, children: list[Any]) -> Any:
+        children[0].append(children[2])
+        return children[0]
+
+    def field(self, children: list[Any]) -> Field:
+        key, _, value = children
+        return Field(key_path(key), value, False, key.position)
+
+    def object_field(self, children: list[Any]) -> Field:
+        key, run = children
+        return Field(key_path(key), self.concatenation([run]), False, key.position)
+
+    def append_field(self, children: list[Any]) -> Field:
+        key, _, value = children
+        return Field(key_path(key), value, True, key.position)
+
+    def include(self, children: list[Any]) -> Include:
+        keyword, name = children
+        return Include(name.value, name.type == REQUIRED, keyword.position)
+
+    def concatenation(self, children: list[Any]) -> Expression:
+        parts: list[Expression] = children[0]
+        return parts[0] if len(parts) == 1 else Concatenation(parts, parts[0].position)
+
+    def string(self, children: list[Any]) -> Scalar:
+        return Scalar(children[0].value, children[0].position)
+
+    def scalar(self, children: list[Any]) -> Scalar:
+        return Scalar(children[0].value, children[0].position)
+
+    def reference(self, children: list[Any]) -> Reference:
+        token = children[0]
+        optional = token.value.startswith("?")
+        return Reference(token.text, split_path(token.value.removeprefix("?")), optional, token.position)
+
+    def empty_array(self, children: list[Any]) -> Array:
+        return Array([], children[0].position)
+
+    def array(self, children: list[Any]) -> Array:
+        return Array(children[1], children[0].position)

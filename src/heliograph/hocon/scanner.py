@@ -1,0 +1,247 @@
+"""Text to tokens: every lexical rule of the language, and the two that look at neighbouring tokens.
+
+The syntax knows no lines and has one symbol of look-ahead, so two decisions fall here: a string right before `=`, `:`,
+`+=` or `{` is a key, and between `}` and `{` on different lines stands a comma. What tokens form a document is the
+grammar's business.
+"""
+
+import math
+import re
+from decimal import Decimal
+from typing import Final
+
+from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.limits import Limits
+from heliograph.hocon.strings import dedent, unescape
+
+TokenValue = bool | int | float | str | None
+
+# Kinds of tokens: the terminals of grammar.lark.
+KEY: Final = "KEY"
+WORD: Final = "WORD"
+QUOTED: Final = "QUOTED"
+TRIPLE: Final = "TRIPLE"
+UNIT: Final = "UNIT"
+NUMBER: Final = "NUMBER"
+KEYWORD: Final = "KEYWORD"
+REFERENCE: Final = "REFERENCE"
+INCLUDE: Final = "INCLUDE"
+REQUIRED: Final = "REQUIRED"
+COMMA: Final = "COMMA"
+LBRACE: Final = "LBRACE"
+RBRACE: Final = "RBRACE"
+
+_PUNCTUATION: Final = {
+    "{": LBRACE,
+    "}": RBRACE,
+    "[": "LBRACKET",
+    "]": "RBRACKET",
+    ",": COMMA,
+    ":": "COLON",
+    "=": "EQUALS",
+    "+=": "APPEND",
+}
+_KEYWORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
+_STRINGS: Final = frozenset({WORD, QUOTED, TRIPLE, UNIT})
+_AFTER_KEY: Final = frozenset({"EQUALS", "COLON", "APPEND", LBRACE})
+_BOM: Final = "\ufeff"
+
+_WORD = r"[A-Za-z][A-Za-z0-9_.@%|-]*+"
+_LINE_ENDS = r"\n\r\u2028\u2029"
+_STRING = rf'"(?:[^"\\{_LINE_ENDS}]|\\[^{_LINE_ENDS}])*+"'
+_SKIPPED: Final = re.compile(rf"(?:[\t\v\f \xa0{_LINE_ENDS}]++|(?:\#|//)[^{_LINE_ENDS}]*+)*+")
+# Alternatives stand so that the first match is the longest. Possessive repetitions keep hostile texts linear.
+_TOKEN: Final = re.compile(
+    rf"""
+      (?P<TRIPLE>\"\"\")
+    | (?P<QUOTED>{_STRING})
+    | (?P<FLOAT>[+-]?(?:[0-9]++\.[0-9]++(?:[eE][+-]?[0-9]++)?|[0-9]++[eE][+-]?[0-9]++|\.[0-9]++))
+    | (?P<UNIT>[0-9]++(?:kb|KB|mb|MB|gb|GB|ms|MS|[dDhHmMsSbB%]))
+    | (?P<INTEGER>[+-]?[0-9]++)
+    | (?P<REQUIRED>required\({_STRING}\))
+    | (?P<WORD>{_WORD})
+    | (?P<REFERENCE>\$\{{\??{_WORD}\}})
+    | (?P<PUNCTUATION>\+=|[{{}}\[\],:=])
+    """,
+    re.VERBOSE,
+)
+
+
+class Token:
+    """One token; also what the grammar library expects of a token."""
+
+    __slots__ = ("line", "position", "text", "type", "value")
+
+    # The library copies these when it makes its own end token.
+    start_pos = column = end_line = end_column = end_pos = None
+
+    def __init__(self, kind: str, value: TokenValue, text: str, line: int, position: Position) -> None:
+        self.type = kind
+        self.value = value
+        self.text = text
+        self.line = line
+        self.position = position
+
+    def __repr__(self) -> str:
+        return f"Token({self.type}, {self.text!r}, {self.position})"
+
+
+def scan(text: str, name: str, limits: Limits, *, numbered: bool = True) -> list[Token]:
+    """Cut a whole text into tokens.
+
+    Args:
+        text: The document; a byte order mark at its start is dropped.
+        name: What positions call the text.
+        limits: Caps on nesting and on the digits of an integer.
+        numbered: Whether positions tell the line; those in an environment variable do not.
+
+    Raises:
+        HoconError: At the first illegal character, unterminated string or limit passed.
+    """
+    return _link(_cut(text, name, limits, numbered), limits)
+
+
+def _cut(text: str, name: str, limits: Limits, numbered: bool) -> list[Token]:
+    tokens: list[Token] = []
+    offset = 1 if text.startswith(_BOM) else 0
+    line = 1
+    position = Position(name, line if numbered else None)
+    while True:
+        start = _end_of_skipped(text, offset)
+        lines = text.count("\n", offset, start)
+        if lines:
+            # Tokens of one line share their position, so that a long document makes few of them.
+            line += lines
+            position = Position(name, line) if numbered else position
+        if start == len(text):
+            return tokens
+        match = _TOKEN.match(text, start)
+        if match is None:
+            raise _illegal(text[start], position)
+        kind = str(match.lastgroup)
+        offset = match.end()
+        if kind == TRIPLE:
+            offset = _end_of_triple(text, start, position)
+        lexeme = text[start:offset]
+        kind, value = _read(kind, lexeme, position, limits)
+        tokens.append(Token(kind, value, lexeme, line, position))
+        if kind == TRIPLE and "\n" in lexeme:
+            line += lexeme.count("\n")
+            position = Position(name, line) if numbered else position
+
+
+def _end_of_skipped(text: str, start: int) -> int:
+    match = _SKIPPED.match(text, start)
+    return match.end() if match else start
+
+
+def _read(kind: str, lexeme: str, position: Position, limits: Limits) -> tuple[str, TokenValue]:
+    """The terminal and the value of a lexeme."""
+    if kind == "PUNCTUATION":
+        return _PUNCTUATION[lexeme], lexeme
+    if kind == WORD:
+        if lexeme in _KEYWORDS:
+            return KEYWORD, _KEYWORDS[lexeme]
+        return INCLUDE if lexeme == "include" else WORD, lexeme
+    if kind == "INTEGER":
+        return NUMBER, _integer(lexeme, position, limits)
+    if kind == "FLOAT":
+        return NUMBER, _float(lexeme, position)
+    if kind == QUOTED:
+        return kind, unescape(lexeme[1:-1], position)
+    if kind == TRIPLE:
+        return kind, dedent(lexeme[3:-3])
+    if kind == REQUIRED:
+        return kind, unescape(lexeme[len('required("') : -2], position)
+    if kind == REFERENCE:
+        return kind, lexeme[2:-1]
+    return kind, lexeme
+
+
+def _integer(lexeme: str, position: Position, limits: Limits) -> int:
+    if len(lexeme) <= 4000:
+        return int(lexeme)
+    if len(lexeme) > limits.integer_digits:
+        raise HoconError.at(
+            position,
+            f"an integer of {len(lexeme)} digits: the limit is {limits.integer_digits}; quote it to keep a text",
+        )
+    # int() refuses more than 4300 digits; Decimal reads any number of them exactly.
+    return int(Decimal(lexeme))
+
+
+def _float(lexeme: str, position: Position) -> float:
+    number = float(lexeme)
+    if math.isinf(number):
+        raise HoconError.at(position, f"{_shorten(lexeme)} is too large for a float: the largest is 1.797e308")
+    return number
+
+
+def _end_of_triple(text: str, start: int, position: Position) -> int:
+    closing = text.find('"""', start + 3)
+    if closing < 0:
+        raise HoconError.at(position, 'this """ string is never closed: expected """ before the end of the text')
+    end = closing + 3
+    if text.startswith('"', end):
+        line = None if position.line is None else position.line + text.count("\n", start, end)
+        raise HoconError(
+            position.source,
+            line,
+            'four quotes in a row: a """ string cannot end in a quote; start it with ~ and a line end, '
+            'then end it with ~"""',
+        )
+    return end
+
+
+def _illegal(character: str, position: Position) -> HoconError:
+    if character == '"':
+        return HoconError.at(
+            position, 'this string is never closed: expected " on the same line (for several lines use """)'
+        )
+    if character == _BOM:
+        return HoconError.at(position, "a byte order mark may only stand at the start of a file")
+    if character == "$":
+        return HoconError.at(
+            position, "illegal character '$': a substitution is ${path} or ${?path} without blanks or quotes inside"
+        )
+    shown = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
+    return HoconError.at(position, f"illegal character {shown}: put text that holds it in double quotes")
+
+
+def _link(tokens: list[Token], limits: Limits) -> list[Token]:
+    """Mark keys, insert the comma between `}` and `{`, and check how deep brackets stand inside each other."""
+    linked: list[Token] = []
+    depth = 0
+    previous: Token | None = None
+    for token in tokens:
+        kind = token.type
+        if previous is not None:
+            if kind in _AFTER_KEY and previous.type in _STRINGS:
+                previous.type = KEY
+            if kind == LBRACE and previous.type == RBRACE and token.line != previous.line:
+                linked.append(Token(COMMA, ",", ",", token.line, token.position))
+        if kind in (LBRACE, "LBRACKET"):
+            depth += 1
+            if depth > limits.depth:
+                raise HoconError.at(token.position, f"nested more than {limits.depth} levels deep, which is the limit")
+        elif kind in (RBRACE, "RBRACKET"):
+            depth -= 1
+        linked.append(token)
+        previous = token
+    return linked
+
+
+def key_path(token: Token) -> tuple[str, ...]:
+    """The path that a key names: a bare key splits at its dots, a quoted one is a single name."""
+    if token.type == KEY and token.text.startswith('"'):
+        return (str(token.value),)
+    return split_path(str(token.value))
+
+
+def split_path(text: str) -> tuple[str, ...]:
+    """Split at dots; empty parts do not count."""
+    return tuple(part for part in text.split(".") if part)
+
+
+def _shorten(text: str, length: int = 40) -> str:
+    return text if len(text) <= length else text[: length - 3] + "..."

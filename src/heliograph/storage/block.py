@@ -1,0 +1,361 @@
+"""The columnar block, version 1: the messages that one commit adds to one stream, as one value in RocksDB.
+
+    header     40 bytes, see `_HEADER`: checksum of key and value, columns, rows, bytes, what precedes it in the stream
+    constants  for every column that has one value in all rows: its length (4 bytes, all ones for null) and value
+    rows       an Arrow record-batch message with the columns that differ
+
+A device's own stream repeats topic, client id, user name and flags in every row; a block that says them once is smaller
+in the log, cheaper to write and cheaper to read. A block holds everything that is needed to read it. Little-endian.
+Nothing here knows RocksDB, time or other blocks. pyarrow is not imported: `arrow_rows` reads blocks with it.
+"""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
+
+from heliograph.storage.arrow_message import BatchFormat
+from heliograph.storage.interface import StorableMessage, StoredMessage
+from heliograph.storage.keys import time_and_sequence
+
+LAYOUT: Final = "columnar"
+LAYOUT_VERSION: Final = 1
+
+# Columns that may be constant, as bits of the header, in the order of the batch (behind payload, id_high, id_low).
+TOPIC: Final = 1
+FLAGS: Final = 2
+CLIENTID: Final = 4
+USERNAME: Final = 8
+PROPERTIES: Final = 16
+VARIABLE_COLUMNS: Final = (TOPIC, FLAGS, CLIENTID, USERNAME, PROPERTIES)
+
+_RETAIN: Final = 4  # flags: QoS in the lowest two bits, then retain
+_QOS: Final = 3
+_NULL: Final = 0xFFFFFFFF
+_CHECKSUM = struct.Struct("<I")
+_LENGTH = struct.Struct("<I")
+_NULL_LENGTH: Final = _LENGTH.pack(_NULL)
+_PADDING: Final = [bytes(-length & 7) for length in range(8)]
+# checksum; version, columns in the batch, flags if constant, unused; rows, bytes of constants; bytes of topics and
+# payloads; rows and bytes of the stream before this block
+_HEADER = struct.Struct("<IBBBxIIQQQ")
+_REST = struct.Struct("<BBBxIIQQQ")
+
+
+def _format(columns: int) -> BatchFormat:
+    counts = [3, 2, 2]
+    counts += [2 if column == FLAGS else 3 for column in VARIABLE_COLUMNS if columns & column]
+    return BatchFormat(counts)
+
+
+_FORMATS: Final = [_format(columns) for columns in range(2 * PROPERTIES)]
+
+
+class DamagedBlockError(Exception):
+    """The bytes are not those that were written; the caller knows the database and the stream."""
+
+
+class Constants(NamedTuple):
+    """The values of the columns that do not vary; None for those that do (and for no user name)."""
+
+    topic: str | None
+    clientid: str | None
+    username: str | None
+    property_bytes: bytes | None
+
+
+class BlockHeader(NamedTuple):
+    """The head of a block.
+
+    Attributes:
+        columns: The bits of the columns that are in the batch.
+        flags: QoS and retain of all rows, if they do not vary.
+        rows: How many rows.
+        constants_bytes: The length of the constants.
+        message_bytes: Bytes of topics and payloads.
+        rows_before: Rows of the stream before this block.
+        bytes_before: Bytes of topics and payloads of the stream before this block.
+    """
+
+    columns: int
+    flags: int
+    rows: int
+    constants_bytes: int
+    message_bytes: int
+    rows_before: int
+    bytes_before: int
+
+    @property
+    def batch_at(self) -> int:
+        """Where in the value the Arrow message begins."""
+        return _HEADER.size + self.constants_bytes
+
+
+def encode_block(
+    key: bytes, messages: Sequence[StorableMessage], rows_before: int, bytes_before: int
+) -> tuple[bytes, int]:
+    """A block of at least one message.
+
+    Args:
+        key: The key that it will be stored under; part of the checksum, so that no block passes for another.
+        messages: Its rows.
+        rows_before: Rows of the stream before it.
+        bytes_before: Bytes of topics and payloads of the stream before it.
+
+    Returns:
+        The value, and its bytes of topics and payloads.
+    """
+    rows = _RowWriter(len(messages))
+    payload_bytes = rows.add_binary([message.payload for message in messages])
+    rows.add_numbers([message.id_high for message in messages])
+    rows.add_numbers([message.id_low for message in messages])
+    topic_bytes = rows.add_text(TOPIC, [message.topic for message in messages])
+    flags = bytes([message.qos | _RETAIN if message.retain else message.qos for message in messages])
+    rows.add_flags(flags)
+    rows.add_text(CLIENTID, [message.clientid for message in messages])
+    rows.add_nullable_text(USERNAME, [message.username for message in messages])
+    rows.add_properties([message.property_bytes for message in messages])
+
+    message_bytes = payload_bytes + topic_bytes
+    constants = b"".join(rows.constants)
+    constants += _PADDING[len(constants) & 7]  # the Arrow message begins at a multiple of 8
+    fields = (rows.columns, flags[0], rows.count, len(constants), message_bytes, rows_before, bytes_before)
+    batch = _FORMATS[rows.columns].encode(rows.count, rows.nulls, rows.buffers)
+    rest = b"".join((_REST.pack(LAYOUT_VERSION, *fields), constants, *batch))
+    return _CHECKSUM.pack(zlib.crc32(rest, zlib.crc32(key))) + rest, message_bytes
+
+
+class _RowWriter:
+    """Gathers the columns of a block in the order of the layout; lives for one call of `encode_block`."""
+
+    __slots__ = ("buffers", "columns", "constants", "count", "nulls")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.columns = 0
+        self.constants: list[bytes] = []
+        self.buffers: list[bytes] = []
+        self.nulls: list[int] = []
+
+    def add_binary(self, values: list[bytes]) -> int:
+        """A column of bytes; returns how many there are in all."""
+        data = b"".join(values)
+        self.buffers += (b"", _offsets(self.count, map(len, values)), data)
+        self.nulls.append(0)
+        return len(data)
+
+    def add_numbers(self, values: list[int]) -> None:
+        """A column of 64-bit numbers."""
+        self.buffers += (b"", struct.pack(f"<{self.count}Q", *values))
+        self.nulls.append(0)
+
+    def add_flags(self, flags: bytes) -> None:
+        """The column of flags; a constant one stands in the header."""
+        if flags.count(flags[0]) != self.count:
+            self.columns |= FLAGS
+            self.buffers += (b"", flags)
+            self.nulls.append(0)
+
+    def add_text(self, column: int, values: list[str]) -> int:
+        """A column of text; returns how many bytes all rows have."""
+        if values.count(values[0]) == self.count:
+            return self.count * self._add_constant(values[0].encode())
+        self.columns |= column
+        offsets, data = _text(values)
+        self.buffers += (b"", offsets, data)
+        self.nulls.append(0)
+        return len(data)
+
+    def add_nullable_text(self, column: int, values: list[str | None]) -> None:
+        """A column of text that may be missing."""
+        first = values[0]
+        if values.count(first) != self.count:
+            self.columns |= column
+            self.buffers += (_validity(values), *_text([value or "" for value in values]))
+            self.nulls.append(values.count(None))
+        elif first is None:
+            self.constants.append(_NULL_LENGTH)
+        else:
+            self._add_constant(first.encode())
+
+    def add_properties(self, values: list[bytes]) -> None:
+        """The column of property bytes."""
+        if values.count(values[0]) == self.count:
+            self._add_constant(values[0])
+        else:
+            self.columns |= PROPERTIES
+            self.add_binary(values)
+
+    def _add_constant(self, value: bytes) -> int:
+        self.constants += (_LENGTH.pack(len(value)), value)
+        return len(value)
+
+
+def read_header(key: bytes, value: bytes) -> BlockHeader:
+    """The head of a block, after its checksum was compared.
+
+    Raises:
+        DamagedBlockError: Key or value are not what was written.
+    """
+    if len(value) < _HEADER.size:
+        raise DamagedBlockError(f"a block of {len(value)} bytes is cut off")
+    checksum, version, columns, flags, rows, constants_bytes, message_bytes, rows_before, bytes_before = (
+        _HEADER.unpack_from(value)
+    )
+    if zlib.crc32(memoryview(value)[4:], zlib.crc32(key)) != checksum:
+        raise DamagedBlockError(f"the checksum of a block of {len(value)} bytes does not match")
+    if version != LAYOUT_VERSION:
+        raise DamagedBlockError(f"a block says it is of version {version} of its layout; {LAYOUT_VERSION} is known")
+    return BlockHeader(columns, flags, rows, constants_bytes, message_bytes, rows_before, bytes_before)
+
+
+def constants_data(header: BlockHeader, value: bytes) -> bytes:
+    """The constants as they lie in the value; equal for blocks that can be read as one."""
+    return value[_HEADER.size : header.batch_at]
+
+
+def read_constants(header: BlockHeader, value: bytes) -> Constants:
+    """The constant columns of a block."""
+    at = _HEADER.size
+    values: list[bytes | None] = []
+    for column in (TOPIC, CLIENTID, USERNAME, PROPERTIES):
+        if header.columns & column:
+            values.append(None)
+            continue
+        (length,) = _LENGTH.unpack_from(value, at)
+        at += _LENGTH.size
+        if length == _NULL:
+            values.append(None)
+        else:
+            values.append(value[at : at + length])
+            at += length
+    topic, clientid, username, properties = values
+    return Constants(
+        None if topic is None else topic.decode(),
+        None if clientid is None else clientid.decode(),
+        None if username is None else username.decode(),
+        properties,
+    )
+
+
+def qos_of(flags: int) -> int:
+    """The QoS in a row's flags."""
+    return flags & _QOS
+
+
+def retain_of(flags: int) -> bool:
+    """The retain flag in a row's flags."""
+    return bool(flags & _RETAIN)
+
+
+def read_rows(key: bytes, value: bytes, first: int, count: int) -> list[StoredMessage]:
+    """Messages of a block, taken apart in Python: for few rows, where Arrow would cost more than it saves.
+
+    Args:
+        key: The block's key.
+        value: The block.
+        first: The row to begin with.
+        count: How many rows at most.
+
+    Raises:
+        DamagedBlockError: Key or value are not what was written.
+    """
+    header = read_header(key, value)
+    stored_at, _ = time_and_sequence(key)
+    count = min(count, header.rows - first)
+    if count <= 0:
+        return []
+    rows = _RowReader(value, header, first, count)
+    return [
+        StoredMessage(
+            high, low, topic, payload, qos_of(flags), retain_of(flags), clientid, username, properties, stored_at
+        )
+        for payload, high, low, topic, flags, clientid, username, properties in rows.columns()
+    ]
+
+
+class _RowReader:
+    """Reads a range of rows column by column; lives for one call of `read_rows`."""
+
+    def __init__(self, value: bytes, header: BlockHeader, first: int, count: int) -> None:
+        self._value = value
+        self._header = header
+        self._first = first
+        self._count = count
+        self._locations = _FORMATS[header.columns].locations(value, header.batch_at)
+        self._next = 0
+
+    def columns(
+        self,
+    ) -> "zip[tuple[bytes, int, int, str, int, str, str | None, bytes]]":
+        """All columns of the rows, constant ones repeated."""
+        header, count = self._header, self._count
+        constants = read_constants(header, self._value)
+        payloads = self._binary()
+        highs = self._numbers()
+        lows = self._numbers()
+        topics = self._texts() if constants.topic is None else [constants.topic] * count
+        flags = self._bytes() if header.columns & FLAGS else bytes([header.flags]) * count
+        clientids = self._texts() if constants.clientid is None else [constants.clientid] * count
+        usernames: Sequence[str | None] = [constants.username] * count
+        if header.columns & USERNAME:
+            usernames = self._nullable_texts()
+        properties = self._binary() if constants.property_bytes is None else [constants.property_bytes] * count
+        return zip(payloads, highs, lows, topics, flags, clientids, usernames, properties, strict=True)
+
+    def _location(self) -> tuple[int, int]:
+        location = self._locations[self._next]
+        self._next += 1
+        return location
+
+    def _binary(self) -> list[bytes]:
+        self._location()
+        offsets_at, _ = self._location()
+        at, _ = self._location()
+        offsets = struct.unpack_from(f"<{self._count + 1}i", self._value, offsets_at + 4 * self._first)
+        value = self._value
+        return [value[at + start : at + end] for start, end in pairwise(offsets)]
+
+    def _texts(self) -> list[str]:
+        return [data.decode() for data in self._binary()]
+
+    def _nullable_texts(self) -> list[str | None]:
+        validity_at, _ = self._locations[self._next]
+        texts = self._texts()
+        value = self._value
+        rows = range(self._first, self._first + self._count)
+        return [
+            text if value[validity_at + row // 8] >> row % 8 & 1 else None
+            for row, text in zip(rows, texts, strict=True)
+        ]
+
+    def _numbers(self) -> tuple[int, ...]:
+        self._location()
+        at, _ = self._location()
+        return struct.unpack_from(f"<{self._count}Q", self._value, at + 8 * self._first)
+
+    def _bytes(self) -> bytes:
+        self._location()
+        at, _ = self._location()
+        return self._value[at + self._first : at + self._first + self._count]
+
+
+def _offsets(rows: int, lengths: "map[int]") -> bytes:
+    return struct.pack(f"<{rows + 1}i", *accumulate(lengths, initial=0))
+
+
+def _text(texts: list[str]) -> tuple[bytes, bytes]:
+    data = "".join(texts).encode()
+    if len(data) == sum(map(len, texts)):  # only ASCII: characters count like bytes
+        return _offsets(len(texts), map(len, texts)), data
+    encoded = [text.encode() for text in texts]
+    return _offsets(len(texts), map(len, encoded)), data
+
+
+def _validity(values: Sequence[str | None]) -> bytes:
+    bits = 0
+    for row, value in enumerate(values):
+        if value is not None:
+            bits |= 1 << row
+    return bits.to_bytes((len(values) + 7) // 8, "little")

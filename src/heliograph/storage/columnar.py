@@ -1,0 +1,142 @@
+"""The writing half of the `columnar` layout: messages become one block per stream, with index and topic records.
+
+`block` knows what a block is, `topic_structure` which stream a topic belongs to, `replay` how blocks are read.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from heliograph.storage import keys
+from heliograph.storage.block import encode_block, read_header
+from heliograph.storage.catalog import Generation
+from heliograph.storage.engine import Rdict, WriteBatch, last_record
+from heliograph.storage.interface import SEQUENCE_MAX, TIME_MAX, StorableMessage
+from heliograph.storage.topic_structure import Placement
+
+# A block is the least that is read, so it must not grow with the commit.
+_BLOCK_ROWS_MAX: Final = 4096
+_BLOCK_BYTES_MAX: Final = 4 << 20
+_PLACEMENTS_MAX: Final = 65_536
+
+
+class _Group:
+    """The messages of one commit that go to one stream."""
+
+    __slots__ = ("hashes", "messages")
+
+    def __init__(self) -> None:
+        self.messages: list[StorableMessage] = []
+        self.hashes: set[bytes] = set()
+
+
+class ColumnarWriter:
+    """Writes the current generation of one shard. Owned by the open database and dropped with the generation.
+
+    `stage` puts records into a RocksDB batch; the caller writes it and then says `applied`, or drops the batch and
+    says `discarded`.
+
+    Args:
+        database: The open database.
+        generation: What to write; its structure learns.
+    """
+
+    def __init__(self, database: Rdict, generation: Generation) -> None:
+        self._database = database
+        self._shard = generation.info.shard
+        self._number = generation.info.number
+        self._structure = generation.structure
+        self._recent: dict[str, Placement] = {}
+        self._older: dict[str, Placement] = {}
+        self._written: dict[int, tuple[int, int]] = {}
+        self._staged: dict[int, tuple[int, int]] = {}
+
+    def stage(self, messages: Sequence[StorableMessage], time: int, batch: WriteBatch) -> None:
+        """Put messages into a batch.
+
+        Args:
+            messages: At least one, in the order in which they came.
+            time: The commit time in µs, greater than that of every earlier commit of the shard.
+            batch: Where the records go.
+        """
+        groups: dict[int, _Group] = {}
+        placements = self._recent
+        for message in messages:
+            placement = placements.get(message.topic)
+            if placement is None:
+                placement = self._place(message.topic)
+                placements = self._recent
+            group = groups.get(placement.stream)
+            if group is None:
+                group = groups[placement.stream] = _Group()
+            group.messages.append(message)
+            if placement.topic_hash:
+                group.hashes.add(placement.topic_hash)
+        self._stage_structure(batch)
+        for stream, group in groups.items():
+            self._stage_group(stream, group, time, batch)
+
+    def applied(self) -> None:
+        """The batch is in the database."""
+        self._written.update(self._staged)
+        self._staged.clear()
+        self._structure.written()
+
+    def discarded(self) -> None:
+        """The batch is not in the database; the next one carries what was learned."""
+        self._staged.clear()
+
+    def _place(self, topic: str) -> Placement:
+        """Look further than the newest placements: in the older half of the cache, then in the structure."""
+        placement = self._older.get(topic) or self._structure.place(topic)
+        if len(self._recent) >= _PLACEMENTS_MAX // 2:
+            self._older = self._recent
+            self._recent = {}
+        self._recent[topic] = placement
+        return placement
+
+    def _stage_structure(self, batch: WriteBatch) -> None:
+        shard, number = self._shard, self._number
+        for node in self._structure.new_nodes:
+            parent = 0 if node.parent is None else node.parent.number
+            batch.put(keys.topic_level(shard, number, node.number), parent.to_bytes(4, "big") + node.level.encode())
+        for node in self._structure.new_streams:
+            batch.put(keys.stream(shard, number, node.stream or 0), node.number.to_bytes(4, "big"))
+
+    def _stage_group(self, stream: int, group: _Group, time: int, batch: WriteBatch) -> None:
+        waiting = [group.messages]
+        if len(group.messages) > _BLOCK_ROWS_MAX:
+            starts = range(0, len(group.messages), _BLOCK_ROWS_MAX)
+            waiting = [group.messages[start : start + _BLOCK_ROWS_MAX] for start in starts]
+        waiting.reverse()
+        sequence = 0
+        rows, total = self._written.get(stream) or self._read_written(stream)
+        while waiting:
+            messages = waiting.pop()
+            key = keys.block(self._shard, self._number, stream, time, sequence)
+            value, message_bytes = encode_block(key, messages, rows, total)
+            if len(value) > _BLOCK_BYTES_MAX and len(messages) > 1:
+                middle = len(messages) // 2
+                waiting += (messages[middle:], messages[:middle])
+                continue
+            batch.put(key, value)
+            for topic_hash in group.hashes:
+                batch.put(keys.index(self._shard, self._number, stream, topic_hash, time, sequence), b"")
+            rows += len(messages)
+            total += message_bytes
+            sequence += 1
+            if sequence > SEQUENCE_MAX:
+                raise ValueError(f"one commit brings {len(group.messages)} messages to one stream; split it")
+        self._staged[stream] = (rows, total)
+
+    def _read_written(self, stream: int) -> tuple[int, int]:
+        """Rows and bytes of the stream so far, from its last block."""
+        first = keys.block(self._shard, self._number, stream, 0, 0)
+        last = keys.block(self._shard, self._number, stream, TIME_MAX, SEQUENCE_MAX)
+        found = last_record(self._database, first, last)
+        if found is None:
+            return 0, 0
+        header = read_header(*found)
+        return header.rows_before + header.rows, header.bytes_before + header.message_bytes
+
+    def __repr__(self) -> str:
+        return f"ColumnarWriter(shard {self._shard}, generation {self._number}, {self._structure})"

@@ -1,0 +1,158 @@
+"""RocksDB as storage uses it: how a database is opened, how its records are walked, what its errors mean.
+
+The only module that imports rocksdict. Two facts about it shape the callers: it holds the GIL during every call, and it
+reports every failure as a bare `Exception` whose text is RocksDB's.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    DBCompressionType,
+    Options,
+    Rdict,
+    RdictIter,
+    WriteBatch,
+    WriteOptions,
+)
+
+from heliograph.storage.errors import (
+    StorageBusyError,
+    StorageClosedError,
+    StorageDamagedError,
+    StorageError,
+    StorageFullError,
+)
+
+__all__ = ["Rdict", "WriteBatch", "last_record", "new_batch", "open_primary", "open_secondary", "records", "translated"]
+
+COMPRESSIONS: Final = ("zstd", "lz4", "none")
+
+# A memtable is what the log may grow to, so also what a start after a crash must read again.
+_MEMTABLE_BYTES: Final = 32 << 20
+_MEMTABLES_MAX: Final = 6
+# SST blocks compress together; 32 KiB holds several small columnar blocks and is still little to read for one.
+_SST_BLOCK_BYTES: Final = 32 << 10
+_SST_FILE_BYTES: Final = 64 << 20
+_FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
+_BUSY: Final = "Write stall"
+
+
+def open_primary(path: Path, compression: str) -> Rdict:
+    """Open a database for writing, creating it if it does not exist.
+
+    Args:
+        path: Its directory, whose parent exists.
+        compression: One of `COMPRESSIONS`.
+
+    Raises:
+        Exception: RocksDB's own; see `translated`.
+    """
+    options = _options()
+    options.create_if_missing(True)
+    options.set_write_buffer_size(_MEMTABLE_BYTES)
+    options.set_max_write_buffer_number(_MEMTABLES_MAX)
+    options.set_target_file_size_base(_SST_FILE_BYTES)
+    options.set_max_background_jobs(2)
+    options.set_bytes_per_sync(1 << 20)
+    options.set_compression_type(_compression(compression))
+    tables = BlockBasedOptions()
+    tables.set_block_size(_SST_BLOCK_BYTES)
+    tables.set_format_version(5)
+    options.set_block_based_table_factory(tables)
+    database = Rdict(str(path), options)
+    write_options = WriteOptions()
+    write_options.no_slowdown = True  # a stalled write would hold the GIL, and with it the whole broker
+    database.set_write_options(write_options)
+    return database
+
+
+def open_secondary(path: Path, secondary_path: Path) -> Rdict:
+    """Open a database that another process writes, for reading what that process has written so far.
+
+    Args:
+        path: Its directory.
+        secondary_path: An empty directory of its own for RocksDB's notes.
+
+    Raises:
+        Exception: RocksDB's own; see `translated`.
+    """
+    options = _options()
+    options.set_max_open_files(-1)  # files that the writer deletes stay readable while they are open
+    return Rdict(str(path), options, access_type=AccessType.secondary(str(secondary_path)))
+
+
+def new_batch() -> WriteBatch:
+    """An empty batch; what it holds is written together or not at all."""
+    return WriteBatch(raw_mode=True)
+
+
+def records(database: Rdict, lower: bytes, upper: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Walk the records with lower <= key < upper, as they are when the walk begins.
+
+    Raises:
+        Exception: RocksDB's own, also when a damaged file ends the walk early; see `translated`.
+    """
+    walk = database.iter()
+    walk.seek(lower)
+    while walk.valid():
+        key = walk.key()
+        if key >= upper:
+            return
+        yield key, walk.value()
+        walk.next()
+    walk.status()
+
+
+def last_record(database: Rdict, lower: bytes, upper: bytes) -> tuple[bytes, bytes] | None:
+    """The record with the greatest key for which lower <= key <= upper.
+
+    Raises:
+        Exception: RocksDB's own; see `translated`.
+    """
+    return last_of(database.iter(), lower, upper)
+
+
+def last_of(walk: RdictIter, lower: bytes, upper: bytes) -> tuple[bytes, bytes] | None:
+    """As `last_record`, on an iterator that is used several times."""
+    walk.seek_for_prev(upper)
+    if not walk.valid():
+        walk.status()
+        return None
+    key: bytes = walk.key()
+    return (key, walk.value()) if key >= lower else None
+
+
+def translated(error: Exception, database: str, path: Path) -> StorageError:
+    """The storage error that an exception of RocksDB or of the operating system means."""
+    if isinstance(error, StorageError):
+        return error
+    text = str(error)
+    if any(full in text for full in _FULL):
+        return StorageFullError(text, database=database, path=path)
+    if _BUSY in text:
+        return StorageBusyError(text, database=database, path=path)
+    if "Corruption" in text or "checksum" in text:
+        return StorageDamagedError(text, database=database, path=path)
+    if "already closed" in text:
+        return StorageClosedError("the database is closed", database=database, path=path)
+    return StorageError(text, database=database, path=path)
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.set_keep_log_file_num(3)
+    options.set_max_log_file_size(1 << 20)
+    options.set_stats_dump_period_sec(0)
+    return options
+
+
+def _compression(name: str) -> DBCompressionType:
+    if name == "zstd":
+        return DBCompressionType.zstd()
+    if name == "lz4":
+        return DBCompressionType.lz4()
+    return DBCompressionType.none()

@@ -1,0 +1,98 @@
+"""What can go wrong in storage, as errors that name the database and the place on disk; nothing here touches a disk."""
+
+from pathlib import Path
+from typing import ClassVar
+
+
+class StorageError(Exception):
+    """A store or a read that could not be done; the message is a sentence for a person.
+
+    Args:
+        problem: What happened, in words, with the value or the system's own text.
+        database: The database that it happened to.
+        path: Where on disk, if it has a place there.
+        shard: In which shard, if in one.
+        stream: In which stream (its id as text), if in one.
+    """
+
+    code: ClassVar[str] = "storage_failed"
+    advice: ClassVar[str] = "Nothing of the refused batch was acknowledged; the next one is tried again."
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        database: str,
+        path: Path | None = None,
+        shard: int | None = None,
+        stream: str | None = None,
+    ) -> None:
+        self.problem = problem
+        self.database = database
+        self.path = path
+        self.shard = shard
+        self.stream = stream
+        places = [f"database {database!r}"]
+        if shard is not None:
+            places.append(f"shard {shard}")
+        if stream is not None:
+            places.append(f"stream {stream!r}")
+        if path is not None:
+            places.append(f"in {path}")
+        super().__init__(f"{problem} ({', '.join(places)}). {self.advice}")
+
+
+class StorageFullError(StorageError):
+    """The disk has no room, or a limit on file sizes was met."""
+
+    code = "storage_full"
+    advice = "Free some space on that file system; storing resumes by itself."
+
+
+class StorageDamagedError(StorageError):
+    """What is on disk is not what was written."""
+
+    code = "storage_damaged"
+    advice = "Restore that database from a copy, or move it aside to begin an empty one."
+
+
+class StorageClosedError(StorageError):
+    """The database is not open."""
+
+    code = "storage_closed"
+    advice = "It is opened when the node starts and closed when it stops."
+
+
+class StorageBusyError(StorageError):
+    """RocksDB asks for a pause because flushes and compactions are behind; the same write succeeds a little later."""
+
+    code = "storage_busy"
+    advice = "Wait a moment and write again."
+
+
+class UnknownLayoutError(StorageError):
+    """The database was written by a layout that this version does not have."""
+
+    code = "storage_unknown_layout"
+    advice = "Read it with the version of Heliograph that wrote it, or with a later one."
+
+
+class UnknownDatabaseError(StorageError):
+    """There is no database of that name."""
+
+    code = "storage_unknown_database"
+    advice = "Databases appear when the first message is stored in them."
+
+
+class UnknownStreamError(StorageError):
+    """There is no such stream, or the iterator or position does not belong to one."""
+
+    code = "storage_unknown_stream"
+    advice = "Ask for the streams of the topic filter again."
+
+
+class InvalidFilterError(StorageError):
+    """The topic filter is not one."""
+
+    code = "storage_invalid_filter"
+    advice = "Write it as in an MQTT subscription, for example 'weather/+/obs' or '#'."

@@ -1,0 +1,246 @@
+"""Group commit: messages of one event-loop turn, or of the time that the last commit took, are stored together.
+
+There is no timer. A message that comes while nothing is being stored is stored at the end of the loop turn; what comes
+while a commit runs is gathered and stored by the next one. So an idle broker answers at once, and a busy one spreads
+the cost of a commit over all messages that came in the meantime.
+
+Order of one commit: encode and write to RocksDB (in the loop thread, in batches of bounded size, one per loop turn) ->
+sync the log to the disk (in a worker thread, which does not hold the GIL) -> `on_committed` (in the loop thread).
+Encoding stays in the loop thread because it needs the GIL anyway: in the worker it would stop the loop for up to a
+switch interval each time, at no gain.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+from typing import Final
+
+from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError
+from heliograph.storage.interface import StorableMessage
+from heliograph.storage.local import LocalDatabase
+from heliograph.storage.wal import SyncRequest
+
+# One batch is encoded and written without a pause: about 1 ms.
+_BATCH_MESSAGES_MAX: Final = 2048
+_BATCH_BYTES_MAX: Final = 256 << 10
+_MESSAGE_OVERHEAD_BYTES: Final = 256  # what a message of the broker costs in memory beside its payload
+_BUSY_PAUSE_S: Final = 0.005
+
+OnCommitted = Callable[[int, StorageError | None], None]
+
+
+class _Batch:
+    """Messages under one ticket."""
+
+    __slots__ = ("buffered_bytes", "error", "messages", "ticket")
+
+    def __init__(self, ticket: int) -> None:
+        self.ticket = ticket
+        self.messages: list[StorableMessage] = []
+        self.buffered_bytes = 0
+        self.error: StorageError | None = None
+
+
+class GroupCommit:
+    """Stores the messages of one node in one database. Owned by the node; lives in its event-loop thread from the
+    opening of the database to the end of `close`.
+
+    Args:
+        database: Where they go. It may be out of order: batches are then refused until it works again.
+        on_committed: Called in the loop thread for every ticket in order, with None when its messages are durable, or
+            with the error for which they were refused. It must not block.
+        loop: The event loop; the running one if None.
+        fsync: Whether to wait for the disk. Without it, messages survive the process but not the machine.
+        max_buffered_bytes: When to say `is_full`.
+    """
+
+    def __init__(
+        self,
+        database: LocalDatabase,
+        on_committed: OnCommitted,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        fsync: bool = True,
+        max_buffered_bytes: int = 64 << 20,
+    ) -> None:
+        self._database = database
+        self._on_committed = on_committed
+        self._loop = loop or asyncio.get_running_loop()
+        self._max_buffered_bytes = max_buffered_bytes
+        self._gathering = _Batch(1)
+        self._waiting: deque[_Batch] = deque()  # gathered and full
+        self._committing: deque[_Batch] = deque()  # still to be written by the commit that runs
+        self._written: list[_Batch] = []  # written or refused by the commit that runs
+        self._running = False
+        self._closing = False
+        self._idle: asyncio.Future[None] | None = None
+        self._syncer = _Syncer(self._loop, self._synced) if fsync else None
+        self._buffered_bytes = 0
+        self._began = 0.0
+        self._counts = {"commits": 0, "batches": 0, "messages": 0, "refused_messages": 0, "stalls": 0}
+        self._commit_s = 0.0
+        self._last_commit_s = 0.0
+
+    def append(self, message: StorableMessage) -> int:
+        """Take a message and return the ticket of the batch that will hold it.
+
+        Raises:
+            StorageClosedError: `close` was called.
+        """
+        batch = self._gathering
+        batch.messages.append(message)
+        size = len(message.payload) + _MESSAGE_OVERHEAD_BYTES
+        batch.buffered_bytes += size
+        self._buffered_bytes += size
+        if not self._running:
+            self._start()
+        if batch.buffered_bytes >= _BATCH_BYTES_MAX or len(batch.messages) >= _BATCH_MESSAGES_MAX:
+            self._seal()
+        return batch.ticket
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What the messages cost in memory that were taken and not yet answered for."""
+        return self._buffered_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the caller should stop taking messages until a commit is done."""
+        return self._buffered_bytes >= self._max_buffered_bytes
+
+    def statistics(self) -> dict[str, float]:
+        """Counts since the start, and seconds: of all commits together and of the last one."""
+        return {
+            **self._counts,
+            "buffered_bytes": self._buffered_bytes,
+            "commit_s": self._commit_s,
+            "last_commit_s": self._last_commit_s,
+        }
+
+    async def close(self) -> None:
+        """Store what was taken, answer for it, and stop; the database stays open."""
+        self._closing = True
+        while self._running:
+            self._idle = self._loop.create_future()
+            await self._idle
+        if self._syncer is not None:
+            self._syncer.stop()
+            self._syncer = None
+
+    def _start(self) -> None:
+        if self._closing:
+            self._buffered_bytes -= self._gathering.buffered_bytes
+            self._gathering = _Batch(self._gathering.ticket)
+            raise StorageClosedError("the node is stopping", database=self._database.name, path=self._database.path)
+        self._running = True
+        self._loop.call_soon(self._begin)
+
+    def _seal(self) -> None:
+        self._waiting.append(self._gathering)
+        self._gathering = _Batch(self._gathering.ticket + 1)
+
+    def _begin(self) -> None:
+        """Begin a commit of everything gathered so far."""
+        if self._gathering.messages:
+            self._seal()
+        self._committing, self._waiting = self._waiting, self._committing
+        self._began = self._loop.time()
+        self._write_one()
+
+    def _write_one(self) -> None:
+        """Write one batch and come back for the next in the next loop turn; after the last, sync."""
+        batch = self._committing.popleft()
+        try:
+            self._database.write(batch.messages)
+        except StorageBusyError:
+            self._counts["stalls"] += 1
+            self._committing.appendleft(batch)
+            self._loop.call_later(_BUSY_PAUSE_S, self._write_one)
+            return
+        except StorageError as error:
+            batch.error = error
+        self._written.append(batch)
+        if self._committing:
+            self._loop.call_soon(self._write_one)
+        else:
+            self._sync()
+
+    def _sync(self) -> None:
+        if self._syncer is None or all(batch.error is not None for batch in self._written):
+            self._finish(None)
+            return
+        try:
+            request = self._database.sync_request()
+        except StorageError as error:
+            self._finish(error)
+            return
+        self._syncer.sync(request)
+
+    def _synced(self, outcome: OSError | None) -> None:
+        error: StorageError | None = None
+        try:
+            self._database.finish_sync(outcome)
+        except StorageError as failed:
+            error = failed
+        self._finish(error)
+
+    def _finish(self, error: StorageError | None) -> None:
+        """Answer for the batches of this commit, then go on with what was gathered meanwhile."""
+        done, self._written = self._written, []
+        self._last_commit_s = self._loop.time() - self._began
+        self._commit_s += self._last_commit_s
+        self._counts["commits"] += 1
+        for batch in done:
+            self._buffered_bytes -= batch.buffered_bytes
+            batch_error = batch.error or error
+            self._counts["batches"] += 1
+            self._counts["messages" if batch_error is None else "refused_messages"] += len(batch.messages)
+            self._answer(batch.ticket, batch_error)
+        if self._waiting or self._gathering.messages:
+            self._loop.call_soon(self._begin)
+            return
+        self._running = False
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    def _answer(self, ticket: int, error: StorageError | None) -> None:
+        try:
+            self._on_committed(ticket, error)
+        except Exception as fault:  # noqa: BLE001 - a fault of one answer must not stop all storing
+            self._loop.call_exception_handler(
+                {"message": f"on_committed of ticket {ticket} failed", "exception": fault}
+            )
+
+    def __repr__(self) -> str:
+        return f"GroupCommit({self._database.name!r}, {self._counts}, {self._buffered_bytes} bytes buffered)"
+
+
+class _Syncer:
+    """A thread that runs sync requests, one at a time. Owned by a `GroupCommit`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_synced: Callable[[OSError | None], None]) -> None:
+        self._loop = loop
+        self._on_synced = on_synced
+        self._requests: SimpleQueue[SyncRequest | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="storage-sync", daemon=True)
+        self._thread.start()
+
+    def sync(self, request: SyncRequest) -> None:
+        """Run a request and report it to the loop."""
+        self._requests.put(request)
+
+    def stop(self) -> None:
+        """End the thread; no request is running."""
+        self._requests.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (request := self._requests.get()) is not None:
+            outcome: OSError | None = None
+            try:
+                request.run()
+            except OSError as error:
+                outcome = error
+            self._loop.call_soon_threadsafe(self._on_synced, outcome)

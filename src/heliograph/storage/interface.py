@@ -1,0 +1,322 @@
+"""The words of durable storage: databases, streams with ranks, positions, iterators, and what replaying them gives.
+
+Only values and protocols live here; `local` implements them on RocksDB. A **database** has shards, a shard is cut in
+time into generations, a generation holds streams, and a stream is the only unit of order. To replay a topic filter:
+
+1. Ask `Database.get_streams` for its streams, and ask again from time to time, since new ones appear.
+2. Streams with different `x` may be read in parallel; so may streams with the same `x` and `y`; groups of streams
+   with the same `x` are read in the order of `y`.
+3. Make an iterator on each stream and call `next`. `END_OF_STREAM` means that nothing will ever follow; a `Batch`
+   without messages means that nothing has followed yet.
+4. Take turns between streams: a stream that grows faster than it is read never ends.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from heliograph.storage.errors import UnknownStreamError
+
+TIME_MAX: Final = 2**64 - 1
+SEQUENCE_MAX: Final = 0xFFFF
+ROW_MAX: Final = 0xFFFF_FFFF
+_ITERATOR_VERSION: Final = 1
+
+
+class StorableMessage(Protocol):
+    """What storage reads of a message; `heliograph.broker.message.Message` is one."""
+
+    @property
+    def id_high(self) -> int:
+        """Microseconds since the epoch at which the broker received it."""
+
+    @property
+    def id_low(self) -> int:
+        """Node (16 bits), channel (32 bits) and sequence (16 bits)."""
+
+    @property
+    def topic(self) -> str:
+        """The topic name."""
+
+    @property
+    def payload(self) -> bytes:
+        """The payload as published."""
+
+    @property
+    def qos(self) -> int:
+        """0, 1 or 2, as published."""
+
+    @property
+    def retain(self) -> bool:
+        """The retain flag as published."""
+
+    @property
+    def clientid(self) -> str:
+        """Who published it."""
+
+    @property
+    def username(self) -> str | None:
+        """Under which user name, if any."""
+
+    @property
+    def property_bytes(self) -> bytes:
+        """The MQTT 5 properties in wire form without their length; empty where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message read back; itself a `StorableMessage`."""
+
+    id_high: int
+    id_low: int
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    clientid: str
+    username: str | None
+    property_bytes: bytes
+    stored_at: int
+
+    @property
+    def guid(self) -> bytes:
+        """The 128-bit message id."""
+        return self.id_high.to_bytes(8, "big") + self.id_low.to_bytes(8, "big")
+
+    @property
+    def received_at(self) -> int:
+        """When the broker received it, in microseconds since the epoch."""
+        return self.id_high
+
+
+class StreamId(NamedTuple):
+    """Names a stream; as text `database/shard/generation/number`."""
+
+    database: str
+    shard: int
+    generation: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.database}/{self.shard}/{self.generation}/{self.number}"
+
+    @classmethod
+    def parse(cls, text: str) -> "StreamId":
+        """Read the text form.
+
+        Raises:
+            UnknownStreamError: It is not of that form.
+        """
+        database, *numbers = text.split("/")
+        if len(numbers) != 3 or not all(number.isascii() and number.isdigit() for number in numbers):
+            raise UnknownStreamError(
+                f"{text!r} is not a stream id; one reads like 'messages/0/1/5'", database=database, stream=text
+            )
+        shard, generation, number = map(int, numbers)
+        return cls(database, shard, generation, number)
+
+
+class Position(NamedTuple):
+    """The last row of a stream that has been read: time and sequence of its block, and the row in it.
+
+    Ordered within one stream. `ROW_MAX` stands for the whole block, however many rows it has.
+    """
+
+    time: int
+    sequence: int
+    row: int
+
+    def __str__(self) -> str:
+        if self == BEGINNING:
+            return ""
+        return f"{self.time}-{self.sequence}" + ("" if self.row == ROW_MAX else f"-{self.row}")
+
+    @classmethod
+    def parse(cls, text: str, stream: StreamId) -> "Position":
+        """Read the text form; empty text is the beginning of the stream.
+
+        Raises:
+            UnknownStreamError: It is not of that form.
+        """
+        if not text:
+            return BEGINNING
+        parts = text.split("-")
+        if len(parts) not in (2, 3) or not all(part.isascii() and part.isdigit() for part in parts):
+            raise UnknownStreamError(
+                f"{text!r} is not a position; positions come from a plan or are empty",
+                database=stream.database,
+                stream=str(stream),
+            )
+        time, sequence, row = (*map(int, parts), ROW_MAX)[:3]
+        return cls(min(time, TIME_MAX), min(sequence, SEQUENCE_MAX), min(row, ROW_MAX))
+
+    @classmethod
+    def before(cls, time: int) -> "Position":
+        """The position from which reading begins with what was stored at `time` (µs) or later."""
+        return BEGINNING if time <= 0 else cls(time - 1, SEQUENCE_MAX, ROW_MAX)
+
+
+BEGINNING: Final = Position(0, 0, 0)
+
+
+class Rank(NamedTuple):
+    """Which streams may be read side by side: `x` is the shard, `y` the generation."""
+
+    x: int
+    y: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream that can hold messages of a topic filter.
+
+    Attributes:
+        id: Names it.
+        rank: Orders it among other streams.
+        topics: The learned structure of its topics, such as `weather/+/obs`.
+        sealed: Whether its generation is closed, so that nothing more can come.
+    """
+
+    id: StreamId
+    rank: Rank
+    topics: str
+    sealed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamIterator:
+    """A place in a stream for one topic filter; a plain value that can be kept anywhere."""
+
+    stream: StreamId
+    topic_filter: str
+    position: Position
+
+    def to_bytes(self) -> bytes:
+        """A form that `from_bytes` of this and of every later version reads."""
+        fields = [_ITERATOR_VERSION, str(self.stream), self.topic_filter, list(self.position)]
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "StreamIterator":
+        """Read what `to_bytes` gave.
+
+        Raises:
+            UnknownStreamError: These bytes are no iterator of a known version.
+        """
+        try:
+            version, stream, topic_filter, (time, sequence, row) = json.loads(data)
+            if version != _ITERATOR_VERSION or not isinstance(topic_filter, str):
+                raise ValueError(version)
+            return cls(StreamId.parse(stream), topic_filter, Position(int(time), int(sequence), int(row)))
+        except (ValueError, TypeError, AttributeError):
+            raise UnknownStreamError(f"{data[:80]!r} is not a saved iterator", database="") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What `next` read.
+
+    Attributes:
+        iterator: Where to go on.
+        messages: In the order of the stream; empty when nothing has followed yet.
+    """
+
+    iterator: StreamIterator
+    messages: Sequence[StoredMessage]
+
+
+class EndOfStream:
+    """What `next` gives for a stream that was read to its last message and is sealed."""
+
+    def __repr__(self) -> str:
+        return "END_OF_STREAM"
+
+
+END_OF_STREAM: Final = EndOfStream()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationInfo:
+    """One generation of one shard: `since` and `until` are commit times in µs, `until` None for the current one."""
+
+    shard: int
+    number: int
+    layout: str
+    layout_version: int
+    since: int
+    until: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnarOptions:
+    """How a generation of the `columnar` layout learns topics and is compressed.
+
+    Attributes:
+        wildcard_thresholds: How many names each topic level may have before further ones share one `+`; the last
+            number is for all deeper levels.
+        compression: `zstd`, `lz4` or `none`, for the files on disk.
+    """
+
+    wildcard_thresholds: tuple[int, ...] = (100, 10)
+    compression: str = "zstd"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseOptions:
+    """How a database is made. `n_shards` is settled when it is created; later values of it change nothing."""
+
+    n_shards: int = 1
+    layout: ColumnarOptions = ColumnarOptions()
+
+
+class Database(Protocol):
+    """One database, whatever keeps it. Owned by the thread that opened it; every call may block on the disk."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    def store_batch(self, messages: Sequence[StorableMessage]) -> None:
+        """Store messages durably, all or none.
+
+        Raises:
+            StorageError: They were not stored, or may not outlive a power failure.
+        """
+
+    def add_generation(self) -> None:
+        """Close the current generation of every shard and begin the next."""
+
+    def generations(self) -> Sequence[GenerationInfo]:
+        """All generations, by shard and number."""
+
+    def get_streams(self, topic_filter: str, start: int | None = None, end: int | None = None) -> Sequence[Stream]:
+        """The streams that can hold messages of the filter stored in [start, end), times in µs, None for open."""
+
+    def make_iterator(self, stream: StreamId, topic_filter: str, start: int | None = None) -> StreamIterator:
+        """An iterator before the first message of the filter stored at `start` or later."""
+
+    def next(self, iterator: StreamIterator, n: int) -> Batch | EndOfStream:
+        """Read up to `n` messages that follow the iterator.
+
+        Raises:
+            UnknownStreamError: The stream does not exist.
+            StorageDamagedError: A block of it does not pass its checksum.
+        """
+
+    def close(self) -> None:
+        """Leave everything on disk; the database cannot be used any more."""
+
+
+class Backend(Protocol):
+    """Where shards live."""
+
+    @property
+    def site_id(self) -> str:
+        """This node's persistent random id, independent of its name."""
+
+    def open_database(self, name: str, options: DatabaseOptions) -> Database:
+        """Open a database, creating it if it does not exist."""
+
+    def databases(self) -> Sequence[str]:
+        """The names of those that exist."""

@@ -1,0 +1,96 @@
+"""The keys of one database in RocksDB, format 1. Big-endian numbers, so that keys sort as the values do.
+
+Every key begins with its kind; this table is the whole of it, and no released format is ever changed:
+
+    meta         0x00                                                 -> JSON: format, database, n_shards, site
+    block        'B' shard generation stream time sequence            -> a columnar block (see `block`)
+    generation   'G' shard generation                                 -> JSON: layout, version, options, since, until
+    last commit  'L' shard                                            -> time of its newest commit (8 bytes)
+    topic level  'N' shard generation node                            -> parent node (4 bytes), level text
+    stream       'S' shard generation stream                          -> the node that its topics end at (4 bytes)
+    topic index  'X' shard generation stream topic-hash time sequence -> empty; points at the block of that time
+"""
+
+import struct
+from typing import Final
+
+FORMAT: Final = 1
+META: Final = b"\x00"
+
+_GENERATION = struct.Struct(">cHI")
+_NUMBERED = struct.Struct(">cHII")
+_BLOCK = struct.Struct(">cHIIQH")
+_INDEX = struct.Struct(">cHII8sQH")
+_TAIL = struct.Struct(">QH")
+_SHARD = struct.Struct(">cH")
+
+BLOCK_KEY_BYTES: Final = _BLOCK.size
+
+
+def generation(shard: int, number: int) -> bytes:
+    """The key of a generation's record."""
+    return _GENERATION.pack(b"G", shard, number)
+
+
+def last_commit(shard: int) -> bytes:
+    """The key of the time of a shard's newest commit."""
+    return _SHARD.pack(b"L", shard)
+
+
+def topic_level(shard: int, generation: int, node: int) -> bytes:
+    """The key of a node of the learned topic structure."""
+    return _NUMBERED.pack(b"N", shard, generation, node)
+
+
+def stream(shard: int, generation: int, number: int) -> bytes:
+    """The key of a stream's record."""
+    return _NUMBERED.pack(b"S", shard, generation, number)
+
+
+def block_prefix(shard: int, generation: int, stream: int) -> bytes:
+    """What the keys of all blocks of a stream begin with."""
+    return _NUMBERED.pack(b"B", shard, generation, stream)
+
+
+def block(shard: int, generation: int, stream: int, time: int, sequence: int) -> bytes:
+    """The key of a block."""
+    return _BLOCK.pack(b"B", shard, generation, stream, time, sequence)
+
+
+def index_prefix(shard: int, generation: int, stream: int, topic_hash: bytes) -> bytes:
+    """What the index keys of one topic of a stream begin with."""
+    return _NUMBERED.pack(b"X", shard, generation, stream) + topic_hash
+
+
+def index(shard: int, generation: int, stream: int, topic_hash: bytes, time: int, sequence: int) -> bytes:
+    """The index key that says: the block of this time and sequence holds a topic with this hash."""
+    return _INDEX.pack(b"X", shard, generation, stream, topic_hash, time, sequence)
+
+
+def tail(time: int, sequence: int) -> bytes:
+    """The end of a block or index key."""
+    return _TAIL.pack(time, sequence)
+
+
+def time_and_sequence(key: bytes) -> tuple[int, int]:
+    """Time and sequence of a block or index key."""
+    time, sequence = _TAIL.unpack_from(key, len(key) - _TAIL.size)
+    return time, sequence
+
+
+def numbered(key: bytes) -> tuple[int, int, int]:
+    """Shard, generation and number of a topic level or stream key."""
+    _, shard, generation, number = _NUMBERED.unpack(key)
+    return shard, generation, number
+
+
+def shard_and_generation(key: bytes) -> tuple[int, int]:
+    """Shard and number of a generation key."""
+    _, shard, number = _GENERATION.unpack(key)
+    return shard, number
+
+
+def successor(prefix: bytes) -> bytes:
+    """The first key behind all keys that begin with `prefix` (which does not end in 0xff only)."""
+    trimmed = prefix.rstrip(b"\xff")
+    return trimmed[:-1] + bytes([trimmed[-1] + 1])

@@ -1,0 +1,147 @@
+"""Running the reader process beside the broker: start, restart when it dies, stop."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from heliograph.storage.errors import StorageError
+
+_log = logging.getLogger(__name__)
+
+_START_S: Final = 30.0
+_STOP_S: Final = 5.0
+_BACKOFF_FIRST_S: Final = 0.5
+_BACKOFF_MAX_S: Final = 30.0
+_STEADY_S: Final = 60.0  # after so long a life the next death is a new story
+
+
+class ReaderStartError(StorageError):
+    """The reader process did not begin to serve."""
+
+    code = "storage_reader_failed"
+    advice = "Set durable_storage.flight.bind to a free address, or durable_storage.flight.enable to false."
+
+
+class ReaderProcess:
+    """The reader process of one node. Owned by the node, from `start` to `stop`, in its event loop.
+
+    Args:
+        data_dir: The node's data directory.
+        bind: HOST:PORT; with port 0 the first start takes a free port and later ones keep it.
+        on_restart: Called after the process died and runs again.
+    """
+
+    def __init__(self, data_dir: Path, bind: str, on_restart: Callable[[], None] | None = None) -> None:
+        self._data_dir = data_dir
+        self._bind = bind
+        self._on_restart = on_restart
+        self._process: asyncio.subprocess.Process | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._restarts = 0
+
+    @property
+    def bind(self) -> str:
+        """HOST:PORT that it serves on; known after `start`."""
+        return self._bind
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process that runs now."""
+        return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    async def start(self) -> None:
+        """Start it and wait until it serves.
+
+        Raises:
+            ReaderStartError: It does not serve.
+        """
+        await self._spawn()
+        self._supervisor = asyncio.create_task(self._supervise(), name="storage-reader")
+
+    async def stop(self) -> None:
+        """Stop it and wait until it is gone."""
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._supervisor
+            self._supervisor = None
+        if self._process is not None:
+            await _end(self._process)
+            self._process = None
+
+    def statistics(self) -> dict[str, int]:
+        """Counts for metrics."""
+        return {"running": int(self.pid is not None), "restarts": self._restarts}
+
+    async def _spawn(self) -> None:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "heliograph.storage.reader", "--watch-stdin"),
+            *("--data-dir", str(self._data_dir), "--bind", self._bind),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        try:
+            line = await asyncio.wait_for(_first_line(process), _START_S)
+        except TimeoutError:
+            line = f"failed it said nothing within {_START_S:.0f} s"
+        except BaseException:
+            await _end(process)
+            raise
+        word, _, rest = line.partition(" ")
+        if word != "ready":
+            await _end(process)
+            problem = rest or f"it ended with code {process.returncode}"
+            raise ReaderStartError(f"the storage reader: {problem}", database="", path=self._data_dir)
+        self._bind = rest
+        self._process = process
+
+    async def _supervise(self) -> None:
+        backoff_s = _BACKOFF_FIRST_S
+        loop = asyncio.get_running_loop()
+        while self._process is not None:
+            began = loop.time()
+            code = await self._process.wait()
+            if loop.time() - began >= _STEADY_S:
+                backoff_s = _BACKOFF_FIRST_S
+            _log.warning("the storage reader ended with code %s; starting it again in %.1f s", code, backoff_s)
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(2 * backoff_s, _BACKOFF_MAX_S)
+            try:
+                await self._spawn()
+            except (ReaderStartError, OSError) as error:
+                _log.error("%s", error)
+                continue
+            self._restarts += 1
+            if self._on_restart is not None:
+                self._on_restart()
+
+    def __repr__(self) -> str:
+        return f"ReaderProcess({self._bind}, pid {self.pid}, {self._restarts} restarts)"
+
+
+async def _first_line(process: asyncio.subprocess.Process) -> str:
+    if process.stdout is None:
+        return ""
+    return (await process.stdout.readline()).decode(errors="replace").strip()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask it to stop, then make it."""
+    if process.stdin is not None:
+        process.stdin.close()
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_S)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

@@ -1,0 +1,95 @@
+"""What clients of the storage reader ask for: JSON fields, checked, each fault said in words."""
+
+import json
+from typing import Any, Final
+
+from heliograph.storage.arrow_rows import PUBLIC_SCHEMA
+from heliograph.storage.interface import Position, StreamId
+from heliograph.storage.topic_filter import TopicFilter, topic_filter
+
+INVALID_REQUEST: Final = "storage_invalid_request"  # the code of requests that are not of the form
+
+
+class Request:
+    """The fields of one action or ticket.
+
+    Args:
+        data: JSON in UTF-8.
+
+    Raises:
+        ValueError: It is not a JSON object.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            fields = json.loads(data or b"{}")
+        except ValueError as error:
+            raise ValueError(f"the request is not JSON in UTF-8: {error}") from error
+        if not isinstance(fields, dict):
+            raise ValueError(f"the request is {type(fields).__name__}; a JSON object is expected")
+        self._fields: dict[str, Any] = fields
+
+    @property
+    def database(self) -> str:
+        """The database that it is about."""
+        return self.text("database")
+
+    def has(self, name: str) -> bool:
+        """Whether a field is there and not null."""
+        return self._fields.get(name) is not None
+
+    def has_database(self) -> bool:
+        """Whether it names a database."""
+        return self.has("database")
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text field; without a default it must be there."""
+        value = self._fields.get(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str):
+            raise ValueError(f"the field {name!r} is {value!r}; a text is expected")
+        return value
+
+    def count(self, name: str) -> int | None:
+        """A number field, or None if it is absent."""
+        value = self._fields.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ValueError(f"the field {name!r} is {value!r}; a whole number from 0 up, or null, is expected")
+        return value
+
+    def times(self) -> tuple[int | None, int | None]:
+        """The fields `start` and `end`."""
+        return self.count("start"), self.count("end")
+
+    def filters(self) -> list[TopicFilter]:
+        """The field `topics`."""
+        topics = self._fields.get("topics")
+        if not isinstance(topics, list) or not topics or not all(isinstance(topic, str) for topic in topics):
+            raise ValueError(f"the field 'topics' is {topics!r}; a list of topic filters is expected")
+        return [topic_filter(topic, self.database) for topic in topics]
+
+    def columns(self) -> list[str] | None:
+        """The field `columns`."""
+        columns = self._fields.get("columns")
+        if columns is None:
+            return None
+        if not isinstance(columns, list):
+            raise ValueError(f"the field 'columns' is {columns!r}; a list of column names, or null, is expected")
+        unknown = [column for column in columns if column not in PUBLIC_SCHEMA.names]
+        if unknown:
+            raise ValueError(f"there is no column {unknown[0]!r}; there are: {', '.join(PUBLIC_SCHEMA.names)}")
+        return columns
+
+    def positions(self) -> dict[StreamId, Position]:
+        """The field `positions`."""
+        positions = self._fields.get("positions") or {}
+        if not isinstance(positions, dict):
+            raise ValueError(f"the field 'positions' is {positions!r}; an object of streams is expected")
+        parsed = {}
+        for text, position in positions.items():
+            stream = StreamId.parse(text)
+            parsed[stream] = Position.parse(str(position), stream)
+        return parsed

@@ -1,0 +1,225 @@
+"""The learned topic structure: which topics share a stream, for one generation of one shard.
+
+A trie over topic levels. A level under one parent may have as many names as its threshold; a name that comes later
+falls to the child `+` of that parent, which stands for any number of names. So a few fixed words keep their own
+streams, while a level with device names becomes one stream for all devices. Nothing is ever forgotten or moved: a
+name that is there once stays, so a topic has one stream for the whole generation and its order is safe. The structure
+depends only on the order in which topics first appeared, and every addition is written with the first block that needs
+it, so it is the same after a restart.
+
+This module knows the trie; `keys` knows how its records are kept and `columnar` when they are written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from heliograph.storage.topic_filter import TopicFilter
+
+ROOT: Final = 0
+ANY: Final = "+"
+HASH_BYTES: Final = 8
+
+
+@dataclass(slots=True)
+class Node:
+    """One level of the structure: the levels below it, and the stream of the topics that end here."""
+
+    number: int
+    level: str
+    depth: int
+    parent: "Node | None"
+    children: "dict[str, Node]"
+    stream: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a topic goes: its stream, and the hash of its varying levels (empty if the structure fixes them all)."""
+
+    stream: int
+    topic_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMatch:
+    """A stream that a filter can find messages in.
+
+    Attributes:
+        stream: Its number.
+        topics: Its structure as text.
+        topic_hash: The only hash that can match, if the filter fixes every varying level; else None.
+        covered: Whether every topic of the stream matches, so that rows need no look.
+    """
+
+    stream: int
+    topics: str
+    topic_hash: bytes | None
+    covered: bool
+
+
+class TopicStructure:
+    """The trie of one generation of one shard. Lives as long as the generation is read or written; owned by whoever
+    loaded it.
+
+    Args:
+        thresholds: How many names each level may have; the last counts for all deeper levels.
+    """
+
+    def __init__(self, thresholds: Sequence[int]) -> None:
+        self._thresholds = tuple(thresholds)
+        self._root = Node(ROOT, "", 0, None, {})
+        self._nodes = [self._root]
+        self._streams: list[Node] = []
+        self.new_nodes: list[Node] = []
+        self.new_streams: list[Node] = []
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are, the root included; the next node gets this number."""
+        return len(self._nodes)
+
+    @property
+    def stream_count(self) -> int:
+        """How many streams there are; streams are numbered from 1."""
+        return len(self._streams)
+
+    def load_node(self, number: int, parent: int, level: str) -> None:
+        """Take a node that was written before; nodes come in the order of their numbers."""
+        if number != len(self._nodes) or parent >= number:
+            raise ValueError(f"topic level {number} does not follow {len(self._nodes) - 1}")
+        self._attach(self._nodes[parent], level)
+
+    def load_stream(self, number: int, node: int) -> None:
+        """Take a stream that was written before; streams come in the order of their numbers."""
+        if number != len(self._streams) + 1 or node >= len(self._nodes):
+            raise ValueError(f"stream {number} does not follow {len(self._streams)}")
+        self._nodes[node].stream = number
+        self._streams.append(self._nodes[node])
+
+    def place(self, topic: str) -> Placement:
+        """Where a topic goes, learning it if it is new; what was learned is added to `new_nodes`, `new_streams`."""
+        node = self._root
+        varying: list[str] = []
+        for level in topic.split("/"):
+            child = node.children.get(level) or self._child_for_new(node, level)
+            if child.level == ANY:
+                varying.append(level)
+            node = child
+        if node.stream is None:
+            self._streams.append(node)
+            node.stream = len(self._streams)
+            self.new_streams.append(node)
+        return Placement(node.stream, hash_of(varying) if varying else b"")
+
+    def written(self) -> None:
+        """What was learned is on disk."""
+        self.new_nodes.clear()
+        self.new_streams.clear()
+
+    def topics_of(self, stream: int) -> str | None:
+        """The structure of a stream as text, or None if there is no such stream."""
+        if not 1 <= stream <= len(self._streams):
+            return None
+        return _text(self._streams[stream - 1])
+
+    def match(self, topic_filter: TopicFilter, stream: int) -> StreamMatch | None:
+        """How a filter meets one stream, or None if it cannot find anything there."""
+        if not 1 <= stream <= len(self._streams):
+            return None
+        levels = _levels(self._streams[stream - 1])
+        return _match(levels, stream, topic_filter)
+
+    def streams(self, topic_filter: TopicFilter) -> list[StreamMatch]:
+        """The streams that a filter can find messages in, by number."""
+        found: list[StreamMatch] = []
+        for node in self._reachable(topic_filter.levels):
+            if node.stream is not None:
+                match = _match(_levels(node), node.stream, topic_filter)
+                if match is not None:
+                    found.append(match)
+        return sorted(found, key=lambda match: match.stream)
+
+    def _child_for_new(self, node: Node, level: str) -> Node:
+        wildcard = node.children.get(ANY)
+        if wildcard is not None:
+            return wildcard
+        threshold = self._thresholds[min(node.depth, len(self._thresholds) - 1)]
+        child = self._attach(node, level if len(node.children) < threshold else ANY)
+        self.new_nodes.append(child)
+        return child
+
+    def _attach(self, parent: Node, level: str) -> Node:
+        child = Node(len(self._nodes), level, parent.depth + 1, parent, {})
+        parent.children[level] = child
+        self._nodes.append(child)
+        return child
+
+    def _reachable(self, levels: Sequence[str]) -> list[Node]:
+        """The nodes at which topics of a filter can end."""
+        nodes = [self._root]
+        for level in levels:
+            if level == "#":
+                return _with_descendants(nodes)
+            if level == ANY:
+                nodes = [child for node in nodes for child in node.children.values()]
+            else:
+                # A name of its own never stands under '+' of the same parent, so the two exclude each other.
+                nodes = [child for node in nodes if (child := node.children.get(level) or node.children.get(ANY))]
+        return nodes
+
+    def __repr__(self) -> str:
+        return f"TopicStructure({self.stream_count} streams, {self.node_count} nodes)"
+
+
+def hash_of(varying: Sequence[str]) -> bytes:
+    """The hash of a topic's varying levels; part of the key format."""
+    return blake2b("/".join(varying).encode(), digest_size=HASH_BYTES).digest()
+
+
+def _match(structure: Sequence[str], stream: int, topic_filter: TopicFilter) -> StreamMatch | None:
+    open_end = topic_filter.levels[-1] == "#"
+    levels = topic_filter.levels[:-1] if open_end else topic_filter.levels
+    if len(structure) < len(levels) or (len(structure) > len(levels) and not open_end):
+        return None
+    fixed = ANY not in structure[len(levels) :]
+    covered = True
+    varying: list[str] = []
+    for name, level in zip(structure, levels, strict=False):
+        if name == ANY and level == ANY:
+            fixed = False
+        elif name == ANY:
+            covered = False
+            varying.append(level)
+        elif level not in (ANY, name):
+            return None
+    if not levels or levels[0] == ANY:  # a wildcard at the first level does not match names that begin with '$'
+        if structure[0].startswith("$"):
+            return None
+        covered = covered and structure[0] != ANY
+    topic_hash = hash_of(varying) if fixed and varying else None
+    return StreamMatch(stream, "/".join(structure), topic_hash, covered)
+
+
+def _with_descendants(nodes: Sequence[Node]) -> list[Node]:
+    found = []
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        waiting.extend(node.children.values())
+    return found
+
+
+def _levels(node: Node) -> list[str]:
+    levels: list[str] = []
+    walk: Node | None = node
+    while walk is not None and walk.parent is not None:
+        levels.append(walk.level)
+        walk = walk.parent
+    return levels[::-1]
+
+
+def _text(node: Node) -> str:
+    return "/".join(_levels(node))
