@@ -1,0 +1,169 @@
+"""`heliograph start` as an operator sees it: the ready line, wrong settings, taken ports, the end."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.encode import encode_packet
+from heliograph.mqtt.properties import Properties
+from support.process import NodeProcess
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+
+def start_and_fail(tmp_path: Path, config: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a start that must not succeed."""
+    file = tmp_path / "heliograph.conf"
+    file.write_text(config)
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "heliograph.cli.main",
+            "start",
+            "--config",
+            str(file),
+            "--data-dir",
+            str(tmp_path / "d"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def connected(port: int, clientid: str, version: int = p.V5, *, clean_start: bool = True) -> socket.socket:
+    """A raw client behind its CONNACK."""
+    client = socket.create_connection(("127.0.0.1", port), timeout=10)
+    client.sendall(encode_packet(p.Connect(version, clientid, clean_start, 0, None, None, None, Properties()), version))
+    assert client.recv(1)[0] == p.CONNACK << 4
+    rest = client.recv(client.recv(1)[0])
+    assert rest[1] == 0
+    return client
+
+
+def test_the_ready_line_names_every_listener_and_sigterm_ends_with_zero(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path) as node:
+        assert node.ready_line == (
+            f"heliograph 0.1.0 is ready: mqtt tcp://127.0.0.1:{node.port}, flight grpc://127.0.0.1:{node.flight_port}"
+        )
+        assert node.stop() == 0
+    assert "Traceback" not in node.log.read_text()
+
+
+def test_a_stopping_node_says_goodbye_to_mqtt5_clients(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path) as node:
+        client = connected(node.port, "c1")
+        old = connected(node.port, "c2", p.V3_1_1)
+        assert node.stop() == 0
+        assert client.recv(100) == bytes([0xE0, 1, rc.SERVER_SHUTTING_DOWN])
+        assert client.recv(100) == b""
+        assert old.recv(100) == b""
+        client.close()
+        old.close()
+
+
+def test_a_wrong_value_stops_the_start_with_file_and_line(tmp_path: Path) -> None:
+    result = start_and_fail(tmp_path, "mqtt {\n  max_inflight = 0\n  max_inflite = 3\n}\n")
+    assert result.returncode == 1
+    assert "heliograph.conf" in result.stderr
+    assert "max_inflight" in result.stderr
+    assert "max_inflite" in result.stderr
+    assert ":2" in result.stderr or "line 2" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_environment_overrides_the_file(tmp_path: Path) -> None:
+    result = start_and_fail(tmp_path, "", HELIOGRAPH_LISTENERS__TCP__DEFAULT__BIND="nowhere at all")
+    assert result.returncode == 1
+    assert "HELIOGRAPH_LISTENERS__TCP__DEFAULT__BIND" in result.stderr
+
+
+def test_a_port_in_use_says_which_and_how_to_change_it(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config = f'listeners.tcp.default.bind = "127.0.0.1:{port}"\ndurable_storage.flight.bind = "127.0.0.1:0"\n'
+        result = start_and_fail(tmp_path, config)
+    assert result.returncode == 1
+    assert f"127.0.0.1:{port}" in result.stderr
+    assert "listeners.tcp.default.bind" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_two_nodes_do_not_share_a_data_directory(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path) as node:
+        config = f'listeners.tcp.default.bind = "127.0.0.1:0"\nnode.data_dir = "{node.data_dir}"\n'
+        file = tmp_path / "second.conf"
+        file.write_text(config)
+        result = subprocess.run(
+            [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(file)],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert result.returncode == 1
+    assert "used by another node" in result.stderr
+
+
+def test_the_broker_never_imports_pyspark(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path) as node:
+        maps = Path(f"/proc/{node.pid}/maps").read_text()
+        assert "uvloop" in maps
+        assert "pyspark" not in maps
+        assert "pandas" not in maps
+
+
+def publish_until_refused(client: socket.socket, stop_after: int) -> int:
+    """Publish at QoS 1, one at a time; the first reason code that is a refusal, or 0."""
+    payload = os.urandom(60_000)
+    for number in range(1, stop_after):
+        name = b"t/full"
+        body = len(name).to_bytes(2, "big") + name + number.to_bytes(2, "big") + b"\0" + payload
+        length = len(body)
+        head = bytes([0x32, length & 0x7F | 0x80, length >> 7 & 0x7F | 0x80, length >> 14])
+        client.sendall(head + body)
+        ack = client.recv(100)
+        assert ack[0] == p.PUBACK << 4
+        if len(ack) > 4 and ack[4] >= rc.UNSPECIFIED_ERROR:
+            return ack[4]
+    return 0
+
+
+def test_a_full_disk_refuses_stored_messages_and_nothing_else(tmp_path: Path) -> None:
+    settings = 'durable_storage.messages.topics = ["t/#"]'
+    with NodeProcess(tmp_path, settings, file_bytes_max=2_000_000) as node:
+        client = connected(node.port, "c1")
+        client.settimeout(20)
+        assert publish_until_refused(client, 200) == rc.QUOTA_EXCEEDED
+        client.sendall(bytes([0x32, 7, 0, 1]) + b"o" + bytes([0, 9, 0]) + b"x")  # a topic that is not stored
+        assert client.recv(100) == bytes([0x40, 3, 0, 9, rc.NO_MATCHING_SUBSCRIBERS])
+        client.close()
+        assert "storage_full" in node.log.read_text()
+
+
+def test_a_damaged_database_refuses_and_the_broker_serves_on(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path) as node:
+        client = connected(node.port, "c1")
+        client.sendall(bytes([0x32, 7, 0, 1]) + b"o" + bytes([0, 9, 0]) + b"x")
+        assert client.recv(100) == bytes([0x40, 2, 0, 9])
+        client.close()
+        node.kill()
+        for current in node.data_dir.rglob("CURRENT"):
+            current.write_text("MANIFEST-nonsense\n")
+        node.start()
+        client = connected(node.port, "c1")
+        client.sendall(bytes([0x32, 7, 0, 1]) + b"o" + bytes([0, 9, 0]) + b"x")
+        assert client.recv(100) == bytes([0x40, 3, 0, 9, rc.UNSPECIFIED_ERROR])
+        client.sendall(bytes([0xC0, 0]))
+        assert client.recv(100) == bytes([0xD0, 0])
+        client.close()
+        assert "messages" in node.log.read_text()

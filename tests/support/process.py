@@ -1,0 +1,96 @@
+"""A node as its own process: `heliograph start` with a configuration file, on free loopback ports."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+
+class NodeProcess:
+    """One `heliograph start`; owned by the test, in whose directory it keeps its data.
+
+    Args:
+        directory: Where configuration, data and log go.
+        settings: More HOCON, put behind the listener's.
+        port: The MQTT port; 0 for a free one, which a restart keeps.
+        file_bytes_max: The largest file that the process may write, to have its disk run full.
+    """
+
+    def __init__(
+        self, directory: Path, settings: str = "", *, port: int = 0, file_bytes_max: int | None = None
+    ) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.port = port
+        self.flight_port = 0
+        self.file_bytes_max = file_bytes_max
+        self.log = directory / "node.log"
+        self.ready_line = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def data_dir(self) -> Path:
+        """Where it stores messages."""
+        return self.directory / "data"
+
+    def start(self) -> Self:
+        """Start it and wait for its ready line."""
+        config = self.directory / "heliograph.conf"
+        config.write_text(
+            f'listeners.tcp.default.bind = "127.0.0.1:{self.port}"\n'
+            f'durable_storage.flight.bind = "127.0.0.1:{self.flight_port}"\n{self.settings}\n'
+        )
+        command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(config)]
+        if self.file_bytes_max is not None:
+            command = ["prlimit", f"--fsize={self.file_bytes_max}", *command]
+        with self.log.open("a") as log:
+            self._process = subprocess.Popen(
+                [*command, "--data-dir", str(self.data_dir)],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        assert self._process.stdout is not None
+        self.ready_line = self._process.stdout.readline().strip()
+        ports = dict(re.findall(r"(tcp|grpc)://[^\s,]*:(\d+)", self.ready_line))
+        assert "tcp" in ports, f"no ready line but {self.ready_line!r}; log: {self.log.read_text()}"
+        self.port = int(ports["tcp"])
+        self.flight_port = int(ports.get("grpc", 0))
+        return self
+
+    def stop(self) -> int:
+        """SIGTERM, and its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self._end(signal.SIGKILL)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
+    def _end(self, number: signal.Signals) -> int:
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        process.send_signal(number)
+        code = process.wait(20)
+        process.stdout.close()
+        return code
