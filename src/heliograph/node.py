@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import gc
 import logging
 import secrets
 import sys
@@ -39,6 +40,8 @@ _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 
 # A commit's worker thread must not wait 5 ms for the interpreter while the loop is busy.
 _SWITCH_INTERVAL_S = 0.0005
+# Nothing on a message's way is part of a cycle, and a collection of a full broker takes long: let it be rare.
+_GC_THRESHOLDS = (50_000, 20, 100)
 
 
 class NodeError(Exception):
@@ -94,7 +97,7 @@ class Node:
             NodeError: The data directory cannot be used, or another node uses it.
             StorageError: The storage reader does not start.
         """
-        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        _tune_interpreter()
         self._lock = _lock(self._data_dir)
         self._context = self._make_context()
         self._start_storage()
@@ -232,6 +235,12 @@ def _lock(data_dir: Path) -> TextIO:
         advice = "Stop it, or choose another directory with node.data_dir or --data-dir"
         raise NodeError(f"node.data_dir {str(data_dir)!r} is used by another node. {advice}") from error
     return lock
+
+
+def _tune_interpreter() -> None:
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _now_us() -> int:

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -38,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(
         level=config.log.level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
+    _allow_open_files()
     try:
         return uvloop.run(_serve(config))
     except (ListenerError, NodeError, StorageError) as error:
@@ -58,3 +60,9 @@ async def _serve(config: Config) -> int:
     finally:
         await node.stop()
     return 0
+
+
+def _allow_open_files() -> None:
+    # Each connection is an open file, and systems begin with a low limit that a process may raise by itself.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

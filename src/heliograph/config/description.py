@@ -1,5 +1,7 @@
 """The reference table of `docs/configuration.md`, generated from the settings themselves."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
@@ -34,7 +36,7 @@ def _rows(kind: Section | Named, path: str) -> Iterator[str]:
         yield from _field_rows(field, f"{path}.{field.name}")
 
 
-def _field_rows(field: "dataclasses.Field[Any]", path: str) -> Iterator[str]:
+def _field_rows(field: dataclasses.Field[Any], path: str) -> Iterator[str]:
     kind = field.metadata[KIND]
     if isinstance(kind, Section):
         yield from _rows(kind, path)

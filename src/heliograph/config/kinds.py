@@ -4,6 +4,8 @@ A kind turns the value that HOCON read into the value that the program uses. How
 `settings`; how a document is read with them, in `reading`.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import re
 from collections.abc import Callable, Mapping

@@ -1,5 +1,7 @@
 """From a HOCON value to the configuration: one walk over value and schema side by side that collects every problem."""
 
+from __future__ import annotations
+
 import dataclasses
 import difflib
 from collections.abc import Sequence

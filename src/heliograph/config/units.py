@@ -4,11 +4,15 @@ Each reader raises ValueError with what is wrong, in words for the person who wr
 the caller's to say.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
+
+from heliograph.mqtt.topic import MAX_TOPIC_BYTES, SHARE_PREFIX, topic_filter_fault
 
 _MILLISECONDS: Final = {
     "ms": 1,
@@ -32,7 +36,6 @@ _PORT: Final = re.compile(r"[0-9]{1,5}")
 # Longer texts are mistakes, and int() of very long ones is refused or slow.
 _UNIT_TEXT_LENGTH: Final = 100
 _ANY_INTERFACE: Final = "0.0.0.0"
-_TOPIC_BYTES: Final = 65535
 
 
 def parse_duration(text: str) -> float:
@@ -148,17 +151,11 @@ def check_topic_filter(text: str) -> str:
     Raises:
         ValueError: It is none.
     """
-    if not text:
-        raise ValueError("a topic filter has at least one character")
-    if len(text.encode("utf-8", "surrogatepass")) > _TOPIC_BYTES:
-        raise ValueError(f"a topic filter has at most {_TOPIC_BYTES} bytes")
-    if "\0" in text:
-        raise ValueError("a topic filter holds no NUL character")
-    levels = text.split("/")
-    if levels[0] == "$share":
-        raise ValueError("a shared subscription has no meaning here: name the filter after $share/GROUP/")
-    if any("#" in level for level in levels[:-1]) or ("#" in levels[-1] and levels[-1] != "#"):
-        raise ValueError("# stands alone in the last level, as in weather/#")
-    if any("+" in level and level != "+" for level in levels):
-        raise ValueError("+ stands alone in its level, as in weather/+/obs")
+    if text.startswith(SHARE_PREFIX):
+        raise ValueError("a shared subscription has no meaning here: leave out $share/GROUP/")
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_TOPIC_BYTES:
+        raise ValueError(f"a topic filter has at most {MAX_TOPIC_BYTES} bytes")
+    fault = topic_filter_fault(text, MAX_TOPIC_BYTES)
+    if fault is not None:
+        raise ValueError(fault)
     return text

@@ -4,6 +4,8 @@ Included files are read and spliced in where they are named, dotted keys become 
 concatenation, and every substitution learns its absolute path. Values are computed by `evaluation`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -41,10 +43,10 @@ class OpenFile:
     path: str
     directory: str
     identity: str | None
-    parent: "OpenFile | None" = None
+    parent: OpenFile | None = None
     depth: int = 1
 
-    def chain(self) -> "list[OpenFile]":
+    def chain(self) -> list[OpenFile]:
         """From the main file to this one."""
         files: list[OpenFile] = []
         current: OpenFile | None = self
@@ -118,7 +120,7 @@ class Binder:
     def _object(self, target: Object, place: _Place) -> Walk[None]:
         yield from self._members(target.members, target, place)
 
-    def _members(self, members: "list[Field | Include]", target: Object, place: _Place) -> Walk[None]:
+    def _members(self, members: list[Field | Include], target: Object, place: _Place) -> Walk[None]:
         for member in members:
             if isinstance(member, Include):
                 yield self._include(member, target, place)

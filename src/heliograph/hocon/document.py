@@ -1,5 +1,7 @@
 """Reading a whole document: the functions that the rest of the program calls."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 

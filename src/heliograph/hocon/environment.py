@@ -4,6 +4,8 @@ The variables are applied to the finished value, sorted by name; a substitution 
 not known here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

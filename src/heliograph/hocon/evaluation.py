@@ -10,6 +10,8 @@ the lowest one that anything below it ran into (Tarjan's low link). A value is r
 substitution itself, because otherwise it depends on where the evaluation happened to start.
 """
 
+from __future__ import annotations
+
 import enum
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias

@@ -3,6 +3,8 @@
 Which file an include means is decided here; what is done with its content is not.
 """
 
+from __future__ import annotations
+
 import os
 import posixpath
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """One value over another: objects merge, an object of integer keys edits a list, everything else replaces."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection
 from typing import Final

@@ -5,6 +5,8 @@ The syntax knows no lines and has one symbol of look-ahead, so two decisions fal
 grammar's business.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from decimal import Decimal

@@ -26,27 +26,36 @@ class Connection(Wire):
         self._high_watermark = high_watermark_bytes
         self._on_closed = on_closed
         self._transport: asyncio.Transport | None = None
-        self._channel = Channel(context, self)
-        self.data_received = self._channel.receive
+        channel = Channel(context, self)
+        self._channel: Channel | None = channel
+        self.data_received: Callable[[bytes], None] = channel.receive
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a channel on an accepted connection."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=self._high_watermark)
-        self._channel.connection_made(_address(transport.get_extra_info("peername")))
+        if self._channel is not None:
+            self._channel.connection_made(_address(transport.get_extra_info("peername")))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the channel that the connection is gone."""
-        self._channel.connection_lost()
+        if self._channel is not None:
+            self._channel.connection_lost()
+        # Channel and connection refer to each other; parted, they are freed at once and not by the garbage collector.
+        self._channel = None
+        self.data_received = _ignore
+        self._transport = None
         self._on_closed(self)
 
     def pause_writing(self) -> None:
         """The transport's buffer is over its high mark: the peer does not read."""
-        self._channel.on_congested(True)
+        if self._channel is not None:
+            self._channel.on_congested(True)
 
     def resume_writing(self) -> None:
         """The peer reads again."""
-        self._channel.on_congested(False)
+        if self._channel is not None:
+            self._channel.on_congested(False)
 
     def write(self, data: bytes) -> None:
         """Send bytes behind those sent before."""
@@ -72,6 +81,10 @@ class Connection(Wire):
         """Take bytes from the peer again."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
+
+
+def _ignore(data: bytes) -> None:
+    """Bytes for a connection that is gone."""
 
 
 def _address(peername: object) -> str:
