@@ -13,7 +13,6 @@ class Counters:
         self.messages_received: i64 = 0
         self.messages_delivered: i64 = 0
         self.messages_acked: i64 = 0
-        self.messages_stored: i64 = 0
         self.messages_refused: i64 = 0
         self.messages_dropped_no_subscribers: i64 = 0
         self.delivery_dropped_queue_full: i64 = 0
@@ -34,7 +33,6 @@ class Counters:
             "messages.received": self.messages_received,
             "messages.delivered": self.messages_delivered,
             "messages.acked": self.messages_acked,
-            "messages.stored": self.messages_stored,
             "messages.refused": self.messages_refused,
             "messages.dropped.no_subscribers": self.messages_dropped_no_subscribers,
             "delivery.dropped.queue_full": self.delivery_dropped_queue_full,

@@ -90,16 +90,14 @@ class HookPoint:
         """Run the chain: `(OK, accumulator)` when it came to its end, `(STOP, accumulator)` when one stopped it."""
         for callback in list(self.callbacks):
             try:
-                answer = callback(*args, accumulator)
+                verdict = callback(*args, accumulator)
+                if isinstance(verdict, tuple):
+                    verdict, accumulator = verdict
             except Exception as error:  # noqa: BLE001 - the chain is the boundary to code of others
                 self.failures_count += 1
                 if self._on_failure is not None:
                     self._on_failure(self.name, error)
                 continue
-            verdict: object = answer
-            if isinstance(answer, tuple):
-                verdict = answer[0]
-                accumulator = answer[1]
             if verdict == STOP:
                 return STOP, accumulator
         return OK, accumulator

@@ -111,15 +111,19 @@ class Router:
             topic = name.decode("utf-8")
         except UnicodeDecodeError as error:
             raise MalformedPacketError(f"the topic name is not UTF-8: {error.reason}") from None  # [MQTT-3.3.2-1]
+        if "\0" in topic:
+            raise MalformedPacketError("the topic name holds U+0000")  # [MQTT-1.5.4-2]
         fault = topic_name_fault(topic, self._levels_max)
         if fault is not None:
             raise TopicNameError(fault)
         durable = self._sink is not None and self._sink.wants(topic)
-        route = Route(name, topic, self.match(topic), durable, self.epoch)
-        if len(self._cache) >= self._routes_max:
-            # Starting anew is cheaper than an order of use kept on every publish, and as bounded.
+        if len(self._cache) >= self._routes_max and name not in self._cache:
+            # Starting anew is cheaper than an order of use kept on every publish, and as bounded. Channels that hold
+            # a route must ask again: one that is not in the cache can no longer be withdrawn.
             self._cache.clear()
             self.cache_resets += 1
+            self.epoch += 1
+        route = Route(name, topic, self.match(topic), durable, self.epoch)
         self._cache[name] = route
         return route
 

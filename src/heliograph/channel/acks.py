@@ -15,6 +15,7 @@ class AckBatch:
     def __init__(self, ticket: i64, stored: bool) -> None:
         self.ticket = ticket
         self.stored = stored  # False: they only wait behind that commit
+        self.code = 0  # what became of the commit
         self.acks: list[bytes] = []
 
 
@@ -43,9 +44,13 @@ class PendingAcks:
         batches.append(batch)
         return ticket != 0
 
-    def release(self, ticket: i64) -> list[AckBatch]:
-        """Take out what may leave now that this commit is done."""
+    def release(self, ticket: i64, code: int) -> list[AckBatch]:
+        """Take out what may leave now that this commit is done: it holds (0), or was refused with `code`."""
         batches = self._batches
+        for batch in batches:
+            if batch.ticket == ticket:
+                # One that a repetition waits for may stand behind later ones, and leaves with them.
+                batch.code = code
         count = 0
         while count < len(batches) and batches[count].ticket <= ticket:
             count += 1

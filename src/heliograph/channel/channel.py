@@ -11,21 +11,16 @@ from mypy_extensions import i64
 
 from heliograph.broker import hooks
 from heliograph.broker.guid import IdSource
-from heliograph.broker.message import NEVER, Message
-from heliograph.broker.pubsub import NOT_STORED
-from heliograph.broker.router import Route
 from heliograph.channel import connect as decide
-from heliograph.channel.acks import PendingAcks, refusal
-from heliograph.channel.aliases import resolve_alias
 from heliograph.channel.context import ChannelContext, Waiter
+from heliograph.channel.publishing import Publishing
 from heliograph.channel.subscribe import subscribe, unsubscribe
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
-from heliograph.mqtt.decode import decode_packet, decode_publish, remaining_length
+from heliograph.mqtt.decode import connect_version, decode_packet, decode_publish, remaining_length
 from heliograph.mqtt.encode import (
     PINGRESP,
-    UINT16,
     encode_ack,
     encode_connack,
     encode_disconnect,
@@ -68,14 +63,11 @@ class Channel(Waiter):
         self._username: str | None = None
         self._session: Session | None = None
         self._will: p.Will | None = None
-        self._aliases: dict[int, bytes] | None = None
-        self._route: Route | None = None  # that of the last PUBLISH
-        self._acks: PendingAcks | None = None  # made when the first acknowledgement must wait
+        self._publishing: Publishing | None = None
         self._partial: list[bytes] | None = None  # the beginning of a packet, in the pieces it came in
         self._partial_bytes: i64 = 0
         self._packet_bytes: i64 = 0  # how many bytes that packet has, if known
         self._paused: i64 = 0
-        self._stored = False  # something went to storage in this turn
         self._silence_us_max: i64 = context.options.idle_timeout_us
         self._heard_at_us: i64 = self._begin_turn()
 
@@ -89,20 +81,21 @@ class Channel(Waiter):
 
     def receive(self, data: bytes) -> None:
         """Take bytes as they came from the socket."""
-        self._heard_at_us = self._begin_turn()
+        now = self._begin_turn()
         self._broker.counters.bytes_received += len(data)
         if self._partial is not None:
             joined = self._join_partial(data)
             if joined is None:
                 return
             data = joined
+        if self._state == _CONNECTED:
+            # Packets count, not bytes: one that drips in for ever, CONNECT above all, keeps nobody alive.
+            self._heard_at_us = now
         self._parse(data)
-        if self._stored:
-            self._stored = False
-            sink = self._broker.sink
-            if sink is not None and sink.is_full() and self._state != _CLOSED:
-                self._context.commits.wait_for_room(self)
-                self._pause(_STORAGE)
+        publishing = self._publishing
+        if publishing is not None and publishing.stored:
+            publishing.stored = False
+            self._wait_for_room()
         if self._outbox.congested and self._outbox.waiting_bytes > _UNREAD_ANSWERS_MAX:
             self._pause(_CONGESTED)
 
@@ -136,15 +129,12 @@ class Channel(Waiter):
                 self._end(rc.KEEP_ALIVE_TIMEOUT, "keepalive_timeout")  # [MQTT-3.1.2-22]
 
     def on_committed(self, ticket: i64, code: int) -> None:
-        """Send the acknowledgements that waited for this commit, as refusals if it was refused."""
-        if self._acks is None:
-            return
-        for batch in self._acks.release(ticket):
-            if code != rc.SUCCESS and batch.stored:
-                self._refuse(batch.acks, code)
-            elif self._state == _CONNECTED:
-                for ack in batch.acks:
-                    self._outbox.put(ack)
+        """A commit that acknowledgements waited for is done."""
+        publishing = self._publishing
+        if publishing is not None:
+            code = publishing.on_committed(ticket, code, self._state == _CONNECTED)
+            if code != rc.SUCCESS:
+                self._end(code, "storage refused a message")
 
     def on_room(self) -> None:
         """Storage takes messages again."""
@@ -164,7 +154,7 @@ class Channel(Waiter):
     def _begin_turn(self) -> i64:
         now: i64 = self._context.clock()
         if now < self._broker.now_us:  # a clock that was set back would make message ids twice
-            now = self._broker.now_us
+            now = self._broker.now_us + 1
         self._broker.now_us = now
         return now
 
@@ -184,6 +174,8 @@ class Channel(Waiter):
                     length, body = remaining_length(data, pos + 1, end)
                     if length < 0:
                         break
+                    if data[body - 1] == 0 and self._version == p.V5:  # [MQTT-1.5.5-1]
+                        raise MalformedPacketError("the remaining length is longer than it needs to be")
                 stop: i64 = body + length
                 if stop - pos > size_max:
                     raise PacketTooLargeError(f"packet of {int(stop - pos)} bytes; at most {int(size_max)} are allowed")
@@ -215,15 +207,16 @@ class Channel(Waiter):
 
     def _dispatch(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
         kind: i64 = data[pos] >> 4
-        session = self._session
-        if session is None:
+        session, publishing = self._session, self._publishing
+        if session is None or publishing is None:
+            self._version = connect_version(data, body, stop)
             packet = decode_packet(data, pos, body, stop, self._version)
             if isinstance(packet, p.Connect):
                 self._on_connect(packet)
             return
         self._broker.counters.packets_received += 1
         if kind == p.PUBLISH:
-            self._on_publish(session, decode_publish(data, pos, body, stop, self._version))
+            publishing.on_publish(decode_publish(data, pos, body, stop, self._version))
             return
         packet = decode_packet(data, pos, body, stop, self._version)
         if isinstance(packet, p.Ack):
@@ -265,7 +258,11 @@ class Channel(Waiter):
         session.attach(self._outbox, connect.version, decide.receive_maximum(connect), decide.packet_bytes_max(connect))
         context.channels.register(clientid, self)
         self._session = session
+        self._publishing = Publishing(
+            context, session, self._outbox, self, self._ids, connect.version, connect.username
+        )
         self._state = _CONNECTED
+        self._heard_at_us = self._broker.now_us
         keepalive_s = decide.keepalive_s(connect, context.options)
         self._silence_us_max = keepalive_s * 10_000 * context.options.keepalive_multiplier_percent
         properties = decide.connack_properties(connect, clientid, context.options, session.options.max_awaiting_rel)
@@ -288,121 +285,7 @@ class Channel(Waiter):
         self._leave("normal", packet.code != rc.SUCCESS)  # [MQTT-3.14.4-3]
         self._outbox.close_after_flush()
 
-    # --- PUBLISH and acknowledgements
-
-    def _on_publish(self, session: Session, publish: p.Publish) -> None:
-        broker = self._broker
-        broker.counters.messages_received += 1
-        expiry_s: i64 = NEVER
-        if (
-            publish.properties_at != publish.payload_at
-            or not publish.topic
-            or publish.retain
-            or publish.qos == 2
-            or publish.qos > self._context.options.max_qos_allowed
-        ):
-            publish, expiry_s = self._check_publish(publish)
-            if publish.qos == 2 and self._is_repeated(session, publish):
-                return
-        route = self._route
-        if route is None or route.epoch != broker.router.epoch or route.name != publish.topic:
-            route = broker.router.route(publish.topic)
-            self._route = route
-        message = Message(
-            broker.now_us, self._ids.next_low(), route.topic, publish, self._clientid, self._username, expiry_s
-        )
-        ticket: i64 = NOT_STORED
-        code = rc.SUCCESS
-        if broker.hooks.message_publish.callbacks:
-            hooked = broker.hooked(message)
-            if hooked is None:
-                self._answer_publish(session, publish, NOT_STORED, rc.SUCCESS)
-                return
-            message = hooked
-            if message.topic != route.topic:
-                route = broker.router.route(message.topic.encode("utf-8"))
-        if message.retain and broker.retained is not None:
-            broker.retained.retain(message)
-        if route.durable:
-            ticket = broker.store(route, message)
-            self._stored = True
-        if broker.dispatch(route, message) == 0 and ticket == NOT_STORED:
-            broker.counters.messages_dropped_no_subscribers += 1
-            code = rc.NO_MATCHING_SUBSCRIBERS
-            if broker.hooks.message_dropped.callbacks:
-                broker.hooks.message_dropped.run((message, "no_subscribers"))
-        if publish.qos != 0:
-            self._answer_publish(session, publish, ticket, code)
-
-    def _check_publish(self, publish: p.Publish) -> tuple[p.Publish, i64]:
-        """What an ordinary PUBLISH at QoS 0 or 1 needs no look at."""
-        options = self._context.options
-        expiry_s: i64 = NEVER
-        if publish.properties_at != publish.payload_at:
-            properties = props.properties_from_wire(publish.property_bytes, props.ALLOWED_PUBLISH)
-            expiry_s = properties.number(props.MESSAGE_EXPIRY_INTERVAL, NEVER)
-            response_topic = properties.strings.get(props.RESPONSE_TOPIC)
-            if response_topic is not None and ("+" in response_topic or "#" in response_topic):
-                raise ProtocolError(f"response topic {response_topic!r} holds a wildcard")  # [MQTT-3.3.2-14]
-            if props.TOPIC_ALIAS in properties.numbers:
-                if self._aliases is None:
-                    self._aliases = {}
-                publish = resolve_alias(publish, properties, self._aliases, options.max_topic_alias)
-        if not publish.topic:
-            raise ProtocolError("PUBLISH with neither a topic name nor a topic alias")
-        if publish.qos > options.max_qos_allowed:  # [MQTT-3.2.2-11]
-            detail = f"PUBLISH at QoS {int(publish.qos)}; {int(options.max_qos_allowed)} is allowed"
-            raise ProtocolError(detail, rc.QOS_NOT_SUPPORTED)
-        if publish.retain and not options.retain_available:  # [MQTT-3.2.2-14]
-            raise ProtocolError("PUBLISH with retain, which is not available", rc.RETAIN_NOT_SUPPORTED)
-        return publish, expiry_s
-
-    def _is_repeated(self, session: Session, publish: p.Publish) -> bool:
-        """Whether a QoS 2 PUBLISH was taken before; it is then answered, and not published again [MQTT-4.3.3-10]."""
-        packet_id: int = publish.packet_id
-        ticket = session.rel_ticket(packet_id)
-        if ticket < 0:
-            if not session.may_await_rel():
-                detail = f"more than {int(session.options.max_awaiting_rel)} QoS 2 messages without PUBREL"
-                raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
-            return False
-        pending = ticket if self._context.commits.is_pending(ticket) else NOT_STORED
-        self._acknowledge(encode_ack(p.PUBREC, packet_id, rc.SUCCESS, self._version), pending)
-        return True
-
-    def _answer_publish(self, session: Session, publish: p.Publish, ticket: i64, code: int) -> None:
-        packet_id: int = publish.packet_id
-        kind: i64 = p.PUBACK
-        if publish.qos == 2:
-            kind = p.PUBREC
-            session.await_rel(packet_id, ticket)
-        if self._version == p.V5 and code != rc.SUCCESS:
-            self._acknowledge(encode_ack(kind, packet_id, code, p.V5), ticket)
-        else:
-            self._acknowledge(UINT16[(kind << 12) | 2] + UINT16[packet_id], ticket)
-
-    def _acknowledge(self, ack: bytes, ticket: i64) -> None:
-        acks = self._acks
-        if ticket == NOT_STORED and (acks is None or not acks):
-            self._outbox.put(ack)
-            return
-        if acks is None:
-            acks = PendingAcks()
-            self._acks = acks
-        if acks.add(ticket, ack):
-            self._context.commits.wait(ticket, self)
-
-    def _refuse(self, acks: list[bytes], code: int) -> None:
-        self._broker.counters.messages_refused += len(acks)
-        session = self._session
-        for ack in acks:
-            if ack[0] >> 4 == p.PUBREC and session is not None:
-                session.release((ack[2] << 8) | ack[3])  # it was not taken, so a repetition is a new message
-            if self._version == p.V5 and self._state == _CONNECTED:
-                self._outbox.put(refusal(ack, code))
-        if self._version != p.V5:
-            # MQTT 3 has no refusal: an acknowledgement would be a lie, so the connection ends without one.
-            self._end(code, "storage refused a message")
+    # --- acknowledgements and SUBSCRIBE
 
     def _on_ack(self, session: Session, ack: p.Ack) -> None:
         packet_id = ack.packet_id
@@ -420,8 +303,6 @@ class Channel(Waiter):
             self._outbox.put(encode_ack(p.PUBCOMP, packet_id, code, self._version))  # [MQTT-4.3.3-11]
         else:
             session.on_pubcomp(packet_id)
-
-    # --- SUBSCRIBE
 
     def _on_subscribe(self, session: Session, packet: p.Subscribe) -> p.Suback:
         codes = subscribe(self._broker, session, packet, self._context.options)
@@ -498,6 +379,12 @@ class Channel(Waiter):
         self._resume(_TURN)
         if self._state != _CLOSED:
             self.receive(b"")
+
+    def _wait_for_room(self) -> None:
+        sink = self._broker.sink
+        if sink is not None and sink.is_full() and self._state != _CLOSED:
+            self._context.commits.wait_for_room(self)
+            self._pause(_STORAGE)
 
     def _pause(self, why: i64) -> None:
         if self._paused == 0:

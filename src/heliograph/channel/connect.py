@@ -7,7 +7,7 @@ from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
-from heliograph.mqtt.topic import topic_name_fault
+from heliograph.mqtt.topic import has_wildcard, topic_name_fault
 from heliograph.session.session import PACKET_BYTES_MAX
 
 
@@ -33,6 +33,9 @@ def check_connect(connect: p.Connect, options: ChannelOptions) -> None:
     fault = topic_name_fault(will.topic, options.max_topic_levels)
     if fault is not None:
         raise ProtocolError(f"will: {fault}", rc.TOPIC_NAME_INVALID)
+    response_topic = will.properties.strings.get(props.RESPONSE_TOPIC, "")
+    if has_wildcard(response_topic):
+        raise ProtocolError(f"will: response topic {response_topic!r} holds a wildcard")  # [MQTT-3.3.2-14]
     if will.qos > options.max_qos_allowed:
         raise ProtocolError(f"will at QoS {will.qos}; {options.max_qos_allowed} is allowed", rc.QOS_NOT_SUPPORTED)
     if will.retain and not options.retain_available:

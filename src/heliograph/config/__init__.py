@@ -5,7 +5,7 @@
 
 from heliograph.config.description import describe
 from heliograph.config.errors import ConfigError, Problem
-from heliograph.config.loading import environment_name, load_config
+from heliograph.config.loading import environment_name, known_overrides, load_config
 from heliograph.config.settings import (
     BrokerConfig,
     Config,
@@ -40,5 +40,6 @@ __all__ = [
     "TcpListener",
     "describe",
     "environment_name",
+    "known_overrides",
     "load_config",
 ]

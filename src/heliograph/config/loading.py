@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from heliograph.config.errors import ConfigError, Problem
 from heliograph.config.reading import Reader, knows_path
 from heliograph.config.settings import Config
-from heliograph.hocon import HoconError, Node, Position, environment_overrides, parse_file
-from heliograph.hocon.environment import DEFAULT_PREFIX, Override, apply_overrides, set_value
+from heliograph.hocon import HoconError, Node, Override, Position, apply_overrides, environment_overrides, parse_file
+from heliograph.hocon.environment import DEFAULT_PREFIX, set_value
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -31,8 +31,7 @@ def load_config(
     Raises:
         ConfigError: With every problem that was found.
     """
-    variables = environment_overrides(environ or {})
-    known = [variable for variable in variables if knows_path(variable.path)]
+    known = known_overrides(environ or {})
     try:
         node = Node({}, Position("defaults")) if file is None else parse_file(file)
         node = apply_overrides(node, known)
@@ -44,7 +43,7 @@ def load_config(
     config = reader.read(node)
     if reader.problems:
         raise ConfigError(reader.problems)
-    _warn_of_ignored(variables, reader.ignored)
+    _warn_of_ignored(environ or {}, reader.ignored)
     return config
 
 
@@ -53,9 +52,16 @@ def environment_name(path: str) -> str:
     return DEFAULT_PREFIX + "__".join(path.upper().split("."))
 
 
-def _warn_of_ignored(variables: list[Override], ignored: list[str]) -> None:
+def known_overrides(environ: Mapping[str, str]) -> list[Override]:
+    """The environment variables that set something the schema has a place for, in the order in which they apply."""
+    return [variable for variable in environment_overrides(environ) if knows_path(variable.path)]
+
+
+def _warn_of_ignored(environ: Mapping[str, str], ignored: list[str]) -> None:
     unknown = [
-        variable.name for variable in variables if knows_path(variable.path[:1]) and not knows_path(variable.path)
+        variable.name
+        for variable in environment_overrides(environ)
+        if knows_path(variable.path[:1]) and not knows_path(variable.path)
     ]
     names = sorted([*unknown, *ignored])
     if names:

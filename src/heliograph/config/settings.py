@@ -83,7 +83,7 @@ class MqttConfig:
         15.0,
         "How long a new connection may wait before it sends CONNECT.",
     )
-    max_packet_size: int = setting(Size(16, 256 * _MB - 1), _MB, "Largest MQTT packet that a client may send.")
+    max_packet_size: int = setting(Size(16, 256 * _MB), _MB, "Largest MQTT packet that a client may send.")
     max_clientid_len: int = setting(Integer(23, 65535), 65535, "Longest client id, in bytes.")
     max_topic_levels: int = setting(Integer(1, 65535), 128, "Most levels of a topic or topic filter.")
     max_qos_allowed: int = setting(Integer(0, 2), 2, "Highest QoS that a client may publish with.")
@@ -108,7 +108,7 @@ class MqttConfig:
     max_mqueue_len: int | None = setting(
         Unless(Integer(1), "infinity", zero=True),
         1000,
-        "Messages that wait for one client while its window is full or it is offline; beyond it the oldest is dropped.",
+        "Messages that wait for one client while its window is full or it is offline; beyond it messages are dropped.",
     )
     mqueue_store_qos0: bool = setting(Boolean(), True, "Whether QoS 0 messages wait in that queue too.")
     max_awaiting_rel: int | None = setting(

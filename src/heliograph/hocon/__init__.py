@@ -4,7 +4,7 @@ The dialect is the one that EMQX 5 reads. This room knows no settings: names, ty
 """
 
 from heliograph.hocon.document import parse_file, parse_text
-from heliograph.hocon.environment import apply_environment, environment_overrides
+from heliograph.hocon.environment import Override, apply_environment, apply_overrides, environment_overrides
 from heliograph.hocon.errors import HoconError, Position
 from heliograph.hocon.files import Disk, Files, MemoryFiles
 from heliograph.hocon.limits import Limits
@@ -17,9 +17,11 @@ __all__ = [
     "Limits",
     "MemoryFiles",
     "Node",
+    "Override",
     "Plain",
     "Position",
     "apply_environment",
+    "apply_overrides",
     "environment_overrides",
     "parse_file",
     "parse_text",

@@ -1,7 +1,7 @@
 """From the trees of single files to one bound document.
 
-Included files are read and spliced in where they are named, dotted keys become nested objects, `+=` becomes a
-concatenation, and every substitution learns its absolute path. Values are computed by `evaluation`.
+Included files are read and spliced in where they are named, dotted keys become nested objects, and every substitution
+learns its absolute path. Values are computed by `evaluation`.
 """
 
 from __future__ import annotations
@@ -74,6 +74,10 @@ class _Place:
     base_path: tuple[str, ...]
     file: OpenFile
 
+    def element(self, item: Expression) -> _Place:
+        """Place of a list element: it has no path, so what is included below it is relative to the element."""
+        return _Place(Scope(item), (), self.base_scope, self.base_path, self.file)
+
 
 @dataclass(frozen=True, slots=True)
 class _Owner:
@@ -133,15 +137,19 @@ class Binder:
             inner = Object([], field.position)
             self._define(target, name, inner, field.position)
             target = inner
-        value = _appending(field) if field.append else field.value
-        definition = self._define(target, field.key[-1], value, field.position)
+        value = field.value
+        definition = self._define(target, field.key[-1], value, field.position, field.append)
         if not isinstance(value, Scalar):
             inside = _Place(place.scope, path, place.base_scope, place.base_path, place.file)
+            if field.append:
+                inside = inside.element(value)
             yield self._expression(value, inside, _Owner(place.scope, path, definition.sequence))
 
-    def _define(self, target: Object, name: str, value: Expression, position: Position) -> Definition:
+    def _define(
+        self, target: Object, name: str, value: Expression, position: Position, append: bool = False
+    ) -> Definition:
         self.nodes += 1
-        definition = Definition(value, self.nodes, position)
+        definition = Definition(value, self.nodes, position, append)
         target.fields.setdefault(name, []).append(definition)
         return definition
 
@@ -158,16 +166,11 @@ class Binder:
             for item in value.items:
                 self.nodes += 1
                 if not isinstance(item, Scalar):
-                    # List elements have no path, so what is appended or included below one is relative to the element.
-                    inside = _Place(Scope(item), (), place.base_scope, place.base_path, place.file)
-                    yield self._expression(item, inside, owner)
+                    yield self._expression(item, place.element(item), owner)
 
     def _reference(self, reference: Reference, place: _Place, owner: _Owner) -> None:
         self.references.append(reference)
-        if reference.append:
-            reference.scope, reference.path = owner.scope, owner.path
-        else:
-            reference.scope, reference.path = place.base_scope, place.base_path + reference.path
+        reference.scope, reference.path = place.base_scope, place.base_path + reference.path
         if (reference.scope, reference.path) == (owner.scope, owner.path):
             reference.own = owner.sequence
 
@@ -207,10 +210,3 @@ class Binder:
                 f"includes follow one another more than {self._limits.include_depth} files deep, which is the limit",
             )
         return OpenFile(path, self._files.directory_of(path), identity, parent, parent.depth + 1), text
-
-
-def _appending(field: Field) -> Concatenation:
-    """`key += value` as `key = ${?key} [value]`."""
-    old = Reference("+=", (), True, field.position)
-    old.append = True
-    return Concatenation([old, Array([field.value], field.value.position)], field.position)

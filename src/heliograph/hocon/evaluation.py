@@ -5,17 +5,31 @@ What it may not use is a definition that leads back to a substitution still bein
 over and the other definitions of the path count. A field that extends itself (`path = ${path}":/opt"`, `list += x`)
 uses what is defined before it.
 
-How a passed-over definition is kept out of the memory: substitutions being evaluated form a stack, and each remembers
-the lowest one that anything below it ran into (Tarjan's low link). A value is remembered only if that is none below the
-substitution itself, because otherwise it depends on where the evaluation happened to start.
+How passed-over definitions are kept out of the memory: substitutions being evaluated form a stack, and each remembers
+the lowest one that anything above it ran into (Tarjan's low link). A value is remembered for others only if nothing was
+run into, because otherwise it depends on where the evaluation started: in `x = ${y}, y = p, y = ${x}q`, the `${y}` is p
+and the final y is pq, whatever the order of the three.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
+from heliograph.hocon.budget import Budget
+from heliograph.hocon.definitions import (
+    Entry,
+    Members,
+    appends,
+    end_of_run,
+    entries_of,
+    is_list,
+    last_replacing,
+    pieces_from_last,
+    replaces,
+    united,
+)
 from heliograph.hocon.errors import HoconError, Position
 from heliograph.hocon.limits import Limits
 from heliograph.hocon.merging import edits_list, merge_nodes
@@ -42,17 +56,10 @@ class Missing(enum.Enum):
 
 
 Outcome: TypeAlias = Node | Missing
-_Members: TypeAlias = Mapping[str, list[Definition]] | Mapping[str, Node]
-Entry: TypeAlias = Definition | Node  # a definition, or a field of an object that is already evaluated
 
 NOTHING: Final = Missing.NOTHING
 BLOCKED: Final = Missing.BLOCKED
 UNDEFINED: Final = Missing.UNDEFINED
-
-# Evaluation steps per definition that no ordinary document comes near.
-_STEPS_PER_NODE: Final = 64
-# Weight of the values that a text can write, per character.
-_WEIGHT_PER_CHARACTER: Final = 16
 
 
 class Evaluation:
@@ -69,10 +76,9 @@ class Evaluation:
     def __init__(self, root: Object, references: list[Reference], nodes: int, text_length: int, limits: Limits) -> None:
         self._root = root
         self._references = references
-        self._limits = limits
-        self._weight_allowed = limits.expansion + _WEIGHT_PER_CHARACTER * text_length
-        self._steps_left = limits.steps + _STEPS_PER_NODE * nodes
+        self._budget = Budget(limits, nodes, text_length)
         self._outcomes: dict[Reference, Outcome] = {}
+        self._in_cycles: dict[Reference, Outcome] = {}
         self._paths: dict[tuple[Scope, tuple[str, ...]], Outcome] = {}
         self._active: dict[Reference, int] = {}
         self._lowest: list[int] = []
@@ -104,6 +110,8 @@ class Evaluation:
         known = self._outcomes.get(reference)
         if known is not None:
             return known
+        if not self._active and reference in self._in_cycles:
+            return self._in_cycles[reference]
         if reference in self._active:
             self._lowest[-1] = min(self._lowest[-1], self._active[reference])
             return BLOCKED
@@ -122,14 +130,17 @@ class Evaluation:
                     "is not defined anywhere" if outcome is UNDEFINED else "is defined only by way of itself"
                 )
             outcome = NOTHING
-        self._outcomes[reference] = outcome
+        if lowest > index:
+            self._outcomes[reference] = outcome
+        elif not self._active:
+            self._in_cycles[reference] = outcome
         return outcome
 
     def _target(self, reference: Reference) -> Walk[Outcome]:
         assert reference.scope is not None
         if reference.own is not None:
             earlier: Outcome = yield self._path(reference.scope, reference.path, reference.own)
-            if reference.append or earlier not in (UNDEFINED, BLOCKED):
+            if earlier is not UNDEFINED or reference.optional:
                 return earlier
         key = (reference.scope, reference.path)
         known = self._paths.get(key)
@@ -142,23 +153,23 @@ class Evaluation:
 
     def _path(self, scope: Scope, path: tuple[str, ...], before: int | None) -> Walk[Outcome]:
         """Final value of a path, or its value before the definition with the sequence number `before`."""
-        entries: list[Entry] = [Definition(scope.root, 0, scope.root.position)]
+        entries: Sequence[Entry] = [Definition(scope.root, 0, scope.root.position)]
         blocked = False
         for segment in path:
-            objects: list[_Members]
+            objects: list[Members]
             objects, passed_over = yield self._objects(entries)
             blocked = blocked or passed_over
-            entries = list(_entries_of(objects, segment, before))
+            entries = list(entries_of(objects, segment, before))
         if not entries:
             return BLOCKED if blocked else UNDEFINED
         outcome: Outcome = yield self._fold(entries, whole=False)
         return outcome
 
-    def _objects(self, entries: list[Entry]) -> Walk[tuple[list[_Members], bool]]:
+    def _objects(self, entries: Sequence[Entry]) -> Walk[tuple[list[Members], bool]]:
         """The objects that merge into the value of some entries, first to last; and whether any was passed over."""
-        objects: list[_Members] = []
+        objects: list[Members] = []
         blocked = over_list = False
-        for piece in _pieces_from_last(entries):
+        for piece in pieces_from_last(entries):
             found: Expression | Outcome = (yield self._reference(piece)) if isinstance(piece, Reference) else piece
             if isinstance(found, Missing):
                 blocked = blocked or found is BLOCKED
@@ -167,7 +178,7 @@ class Evaluation:
             elif isinstance(found, Node) and isinstance(found.value, dict):
                 objects.append(found.value)
             else:
-                over_list = _is_list(found)
+                over_list = is_list(found)
                 break
         while over_list and objects and edits_list(objects[-1]):
             objects.pop()
@@ -184,7 +195,7 @@ class Evaluation:
     # Values
 
     def _value(self, value: Expression, position: Position, whole: bool) -> Walk[Outcome]:
-        self._spend(1, position)
+        self._budget.spend(1, position)
         if isinstance(value, Scalar):
             return Node(value.value, position)
         if isinstance(value, Reference):
@@ -210,22 +221,22 @@ class Evaluation:
                 items.append(outcome)
             elif outcome is BLOCKED:
                 return BLOCKED
-        return self._checked(Node(items, position))
+        return self._budget.check(Node(items, position))
 
     def _object(self, fields: Mapping[str, list[Definition]], position: Position, whole: bool) -> Walk[Outcome]:
         content: dict[str, Node] = {}
         for key, definitions in fields.items():
-            value = definitions[0].value
-            outcome: Outcome = (
-                Node(value.value, definitions[0].position)
-                if len(definitions) == 1 and isinstance(value, Scalar)
-                else (yield self._fold(definitions, whole))
-            )
+            only = definitions[0]
+            outcome: Outcome
+            if len(definitions) == 1 and isinstance(only.value, Scalar) and not only.append:
+                outcome = Node(only.value.value, only.position)
+            else:
+                outcome = yield self._fold(definitions, whole)
             if isinstance(outcome, Node):
                 content[key] = outcome
             elif outcome is BLOCKED:
                 return BLOCKED
-        return self._checked(Node(content, position))
+        return self._budget.check(Node(content, position))
 
     def _concatenation(self, value: Concatenation, position: Position, whole: bool) -> Walk[Outcome]:
         nodes: list[Node] = []
@@ -237,84 +248,90 @@ class Evaluation:
                 return BLOCKED
         if not nodes:
             return NOTHING
-        if isinstance(value.parts[0], Reference) and value.parts[0].append:
-            return self._joined(nodes, position, "+=")
         if len(nodes) == 1:
-            return nodes[0].at(position)
+            return nodes[0].moved(position)
         outcome = NOTHING
         if all(isinstance(node.value, dict) for node in nodes):
             outcome = yield self._merged(nodes, position)
         else:
-            outcome = self._joined(nodes, position, "concatenation")
+            outcome = self._joined(nodes, position)
         return outcome
 
-    def _joined(self, nodes: list[Node], position: Position, operation: str) -> Outcome:
+    def _joined(self, nodes: list[Node], position: Position) -> Outcome:
         """Strings or lists side by side as one."""
         weight = sum(node.weight for node in nodes)
-        if weight > self._weight_allowed:
-            raise self._too_large(position)
+        self._budget.check_weight(weight, position)
         if all(isinstance(node.value, list) for node in nodes):
             items = [item for node in nodes if isinstance(node.value, list) for item in node.value]
-            self._spend(len(items), position)
-            return self._checked(Node(items, position, None, weight, max(node.depth for node in nodes)))
+            self._budget.copy(len(items), position)
+            return self._budget.check(Node(items, position, None, weight, max(node.depth for node in nodes)))
         if all(isinstance(node.value, str) for node in nodes):
             return Node("".join(node.value for node in nodes if isinstance(node.value, str)), position)
-        if operation == "+=":
-            found = nodes[0]
-            message = (
-                f"+= adds an element to a list, but the value so far is {found.kind} "
-                f"(from {found.source or found.position}): use = to replace it"
-            )
-        else:
-            kinds = " and ".join(dict.fromkeys(node.kind for node in nodes))
-            message = f"cannot put together {kinds}: only strings, only lists or only objects stand side by side"
-            if any(not isinstance(node.value, str | list | dict) for node in nodes):
-                message += "; quote a number where it is defined to use it in a text"
+        kinds = " and ".join(dict.fromkeys(node.kind for node in nodes))
+        message = f"cannot put together {kinds}: only strings, only lists or only objects stand side by side"
+        if any(not isinstance(node.value, str | list | dict) for node in nodes):
+            message += "; quote a number where it is defined to use it in a text"
         return self._refused(position, message)
 
     def _merged(self, nodes: list[Node], position: Position) -> Walk[Outcome]:
         merged = nodes[0]
         for node in nodes[1:]:
             merged = yield self._merge(merged, node)
-        return self._checked(Node(merged.value, position, None, merged.weight, merged.depth))
+        return self._budget.check(Node(merged.value, position, None, merged.weight, merged.depth))
 
     # Definitions
 
-    def _fold(self, entries: list[Definition] | list[Entry], whole: bool) -> Walk[Outcome]:
+    def _fold(self, entries: Sequence[Entry], whole: bool) -> Walk[Outcome]:
         """Merge the definitions of one path in the order of the document.
 
         Args:
             entries: The definitions, first to last.
             whole: Also evaluate what a later definition replaces, so that its errors are found.
         """
+        start = 0 if whole else last_replacing(entries)
         current: Node | None = None
         blocked = False
-        index = 0 if whole else _last_replacing(entries)
-        if index:
-            first: Outcome = yield self._entry(entries[index], whole)
+        if start:
+            first: Outcome = yield self._entry(entries[start], whole)
             if isinstance(first, Missing):
                 # It leads back to where the evaluation came from, so what it would replace counts after all.
                 blocked = first is BLOCKED
-                first = yield self._fold(entries[:index], whole)
+                first = yield self._fold(entries[:start], whole)
             current = first if isinstance(first, Node) else None
-            index += 1
-        while index < len(entries):
-            end = _end_of_objects(entries, index)
-            outcome: Outcome = BLOCKED
-            if end - index > 1 and not (current is not None and isinstance(current.value, list)):
-                outcome = yield self._object(*_united(entries[index:end]), whole)
-            if outcome is BLOCKED:
-                # One definition, or definitions of which some lead back to where the evaluation came from.
-                end = index + 1
-                outcome = yield self._entry(entries[index], whole)
-            index = end
-            if isinstance(outcome, Node):
-                current = outcome if current is None else (yield self._merge(current, outcome))
-            elif outcome is BLOCKED:
-                blocked = True
+            start += 1
+        while start < len(entries):
+            if appends(entries[start]):
+                end = end_of_run(entries, start)
+                current = yield self._appended(current, entries[start:end], whole)
+            else:
+                outcome: Outcome
+                outcome, end = yield self._next(entries, start, current, whole)
+                blocked = blocked or outcome is BLOCKED
+                if isinstance(outcome, Node):
+                    current = outcome
+            start = end
         if current is not None:
             return current
         return BLOCKED if blocked else NOTHING
+
+    def _next(
+        self, entries: Sequence[Entry], start: int, current: Node | None, whole: bool
+    ) -> Walk[tuple[Outcome, int]]:
+        """The value after the next definitions, and the index of the one after them."""
+        outcome: Outcome = BLOCKED
+        end = start + 1
+        # Keys of different definitions edit a list one after the other; objects merge faster all at once.
+        if current is None or not isinstance(current.value, list):
+            end = end_of_run(entries, start)
+            if end - start > 1:
+                outcome = yield self._object(*united(entries[start:end]), whole)
+        if outcome is BLOCKED:
+            # One definition, or definitions of which some lead back to where the evaluation came from.
+            end = start + 1
+            outcome = yield self._entry(entries[start], whole)
+        if isinstance(outcome, Node) and current is not None and not replaces(entries[start]):
+            outcome = yield self._merge(current, outcome)
+        return outcome, end
 
     def _entry(self, entry: Entry, whole: bool) -> Walk[Outcome]:
         if isinstance(entry, Node):
@@ -322,42 +339,37 @@ class Evaluation:
         outcome: Outcome = yield self._value(entry.value, entry.position, whole)
         return outcome
 
+    def _appended(self, base: Node | None, entries: Sequence[Entry], whole: bool) -> Walk[Node | None]:
+        """What `+=` makes of the value defined before it."""
+        items: list[Node] = []
+        if base is not None:
+            if not isinstance(base.value, list):
+                message = (
+                    f"+= adds an element to a list, but the value so far is {base.kind} "
+                    f"(from {base.source or base.position}): use = to replace it"
+                )
+                self._refused(entries[0].position, message)
+                return base
+            items += base.value
+        for entry in entries:
+            outcome: Outcome = yield self._entry(entry, whole)
+            if isinstance(outcome, Node):
+                items.append(outcome)
+        return self._budget.check(Node(items, entries[-1].position))
+
     def _merge(self, base: Node, top: Node) -> Walk[Node]:
-        self._spend(1, top.position)
+        self._budget.spend(1, top.position)
         if not isinstance(top.value, dict) or not isinstance(base.value, dict | list):
             return top
-        self._spend(len(base.value) + len(top.value), top.position)
+        self._budget.copy(len(base.value) + len(top.value), top.position)
         try:
             merged: Node = yield merge_nodes(base, top)
         except HoconError as error:
             self._refused(Position(error.file, error.line), error.message)
             return base
-        return self._checked(merged)
+        return self._budget.check(merged)
 
-    # Limits and errors
-
-    def _checked(self, node: Node) -> Node:
-        if node.weight > self._weight_allowed:
-            raise self._too_large(node.position)
-        if node.depth > self._limits.depth:
-            raise HoconError.at(
-                node.position, f"the value is nested more than {self._limits.depth} levels deep, which is the limit"
-            )
-        return node
-
-    def _too_large(self, position: Position) -> HoconError:
-        return HoconError.at(
-            position, f"substitutions expand to more than {self._weight_allowed} bytes, which is the limit"
-        )
-
-    def _spend(self, steps: int, position: Position) -> None:
-        self._steps_left -= steps
-        if self._steps_left < 0:
-            raise HoconError.at(
-                position,
-                f"substitutions need more than {self._limits.steps} evaluation steps, which is the limit: "
-                "they refer to one another in too many ways",
-            )
+    # Errors
 
     def _refused(self, position: Position, message: str) -> Outcome:
         """Note an error that does not end the evaluation: errors of another kind come before it."""
@@ -368,71 +380,3 @@ class Evaluation:
 def _show(reference: Reference) -> str:
     path = ".".join(reference.path)
     return reference.written if reference.written == f"${{{path}}}" else f"{reference.written}, here {path},"
-
-
-def _is_list(value: Expression | Node) -> bool:
-    """Whether something that is no object is a list, without evaluating it."""
-    if isinstance(value, Concatenation):
-        return any(isinstance(part, Array) for part in value.parts)
-    if isinstance(value, Node):
-        return isinstance(value.value, list)
-    return isinstance(value, Array)
-
-
-def _pieces_from_last(entries: list[Entry]) -> Iterator[Expression | Node]:
-    """What the entries consist of, last first; a concatenation that may be of objects counts as its parts."""
-    for entry in reversed(entries):
-        piece: Expression | Node = entry if isinstance(entry, Node) else entry.value
-        if isinstance(piece, Concatenation) and not _replaces(piece):
-            yield from reversed(piece.parts)
-        else:
-            yield piece
-
-
-def _replaces(value: Expression | Node) -> bool:
-    """Whether a value replaces what is defined before it, as far as can be seen without evaluating it."""
-    if isinstance(value, Node):
-        return not isinstance(value.value, dict)
-    if isinstance(value, Concatenation):
-        return any(isinstance(part, Scalar | Array) for part in value.parts)
-    return isinstance(value, Scalar | Array)
-
-
-def _last_replacing(entries: list[Definition] | list[Entry]) -> int:
-    for index in range(len(entries) - 1, 0, -1):
-        entry = entries[index]
-        if _replaces(entry if isinstance(entry, Node) else entry.value):
-            return index
-    return 0
-
-
-def _end_of_objects(entries: list[Definition] | list[Entry], start: int) -> int:
-    """End of the run of object definitions that begins at `start`."""
-    end = start
-    while end < len(entries):
-        entry = entries[end]
-        if isinstance(entry, Node) or not isinstance(entry.value, Object):
-            break
-        end += 1
-    return end
-
-
-def _united(entries: Iterable[Entry]) -> tuple[dict[str, list[Definition]], Position]:
-    """Fields of object definitions under each other as those of one object: linear, where merging would copy."""
-    fields: dict[str, list[Definition]] = {}
-    position = Position("")
-    for entry in entries:
-        if isinstance(entry, Definition) and isinstance(entry.value, Object):
-            position = entry.position
-            for key, definitions in entry.value.fields.items():
-                fields.setdefault(key, []).extend(definitions)
-    return fields, position
-
-
-def _entries_of(objects: list[_Members], segment: str, before: int | None) -> Iterator[Entry]:
-    for members in objects:
-        found = members.get(segment)
-        if isinstance(found, Node):
-            yield found
-        elif found is not None:
-            yield from (entry for entry in found if before is None or entry.sequence < before)

@@ -27,7 +27,7 @@ class Limits:
     include_depth: int = 64
     includes: int = 1_000
     expansion: int = 16 * 1024 * 1024
-    steps: int = 20_000_000
+    steps: int = 1_000_000
 
 
 DEFAULT_LIMITS = Limits()

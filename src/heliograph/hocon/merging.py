@@ -49,7 +49,7 @@ def merge_nodes(base: Node, top: Node) -> Walk[Node]:
     weight, depth = base.weight, max(base.depth, top.depth)
     for key, child in top.value.items():
         old = content.get(key)
-        merged: Node = child if old is None else (yield merge_nodes(old, child))
+        merged: Node = child if old is None or not isinstance(child.value, dict) else (yield merge_nodes(old, child))
         content[key] = merged
         weight += merged.weight + (len(key) if old is None else -old.weight)
         depth = max(depth, merged.depth + 1)
@@ -58,14 +58,20 @@ def merge_nodes(base: Node, top: Node) -> Walk[Node]:
 
 def _edited(base: Node, items: list[Node], edits: dict[str, Node]) -> Walk[Node]:
     edited = list(items)
+    weight, depth = base.weight, base.depth
+    merged: Node
     for key, edit in sorted(edits.items(), key=lambda item: list_index(item[0]) or 0):
         index = checked_index(key, len(edited), edit)
         if index > len(edited):
+            merged = edit
             edited.append(edit)
         else:
-            merged: Node = yield merge_nodes(edited[index - 1], edit)
+            merged = yield merge_nodes(edited[index - 1], edit)
+            weight -= edited[index - 1].weight
             edited[index - 1] = merged
-    return Node(edited, base.position, base.source)
+        weight += merged.weight
+        depth = max(depth, merged.depth + 1)
+    return Node(edited, base.position, base.source, weight, depth)
 
 
 def checked_index(key: str, length: int, edit: Node) -> int:

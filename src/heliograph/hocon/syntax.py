@@ -25,10 +25,9 @@ class Reference:
         path: Path below `scope`; as written until binding, which puts the place of inclusion in front.
         scope: Where the path starts: the document, or the list element that an include stands in.
         own: Sequence number of the field that this substitution extends (`path = ${path}":/opt"`), else None.
-        append: Whether it stands for the old value in `key += value`.
     """
 
-    __slots__ = ("append", "optional", "own", "path", "position", "scope", "written")
+    __slots__ = ("optional", "own", "path", "position", "scope", "written")
 
     def __init__(self, written: str, path: tuple[str, ...], optional: bool, position: Position) -> None:
         self.written = written
@@ -37,7 +36,6 @@ class Reference:
         self.position = position
         self.scope: Scope | None = None
         self.own: int | None = None
-        self.append = False
 
 
 class Array:
@@ -106,14 +104,16 @@ class Definition:
     """One definition of one key: a field after dotted keys became nested objects.
 
     Attributes:
+        value: The value, or with `append` what becomes the last element of the list defined before.
         sequence: Place in the order of the whole document.
         position: The key.
     """
 
-    __slots__ = ("position", "sequence", "value")
+    __slots__ = ("append", "position", "sequence", "value")
 
-    def __init__(self, value: Expression, sequence: int, position: Position) -> None:
+    def __init__(self, value: Expression, sequence: int, position: Position, append: bool = False) -> None:
         self.value = value
+        self.append = append
         self.sequence = sequence
         self.position = position
 

@@ -48,6 +48,10 @@ class Node:
         """The same value as found through a substitution that stands at `position`."""
         return Node(self.value, position, self.source or self.position, self.weight, self.depth)
 
+    def moved(self, position: Position) -> "Node":
+        """The same value as that of the field or element at `position`."""
+        return Node(self.value, position, self.source, self.weight, self.depth)
+
     def __repr__(self) -> str:
         return f"Node({self.kind} at {self.position})"
 

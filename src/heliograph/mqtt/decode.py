@@ -20,7 +20,7 @@ def remaining_length(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
     """Read the remaining length at `at`: its value and where the packet's body begins; (-1, at) when it is cut off.
 
     Raises:
-        MalformedPacketError: It is longer than four bytes [MQTT-1.5.5-1].
+        MalformedPacketError: It is longer than four bytes.
     """
     value: i64 = 0
     shift: i64 = 0
@@ -123,6 +123,13 @@ def decode_packet(data: bytes, start: i64, body: i64, stop: i64, version: i64) -
     raise MalformedPacketError(f"packet type {int(kind)} does not exist in this protocol version")
 
 
+def connect_version(data: bytes, at: i64, stop: i64) -> i64:
+    """The version in which a CONNECT is answered that may turn out to be unreadable: that of its own if we speak it."""
+    if stop - at >= 7 and data[at : at + 7] == b"\x00\x04MQTT\x05":
+        return p.V5
+    return p.V3_1_1
+
+
 def decode_connect(data: bytes, at: i64, stop: i64) -> p.Connect:
     """Decode the body of a CONNECT of any version.
 
@@ -182,10 +189,16 @@ def _decode_connack(data: bytes, at: i64, stop: i64, version: i64) -> p.Connack:
         raise MalformedPacketError("CONNACK is cut off")
     if data[at] > 1:
         raise MalformedPacketError("CONNACK with reserved flags")
+    session_present = data[at] == 1
+    code: int = data[at + 1]
+    at += 2
     properties = Properties()
-    if version == p.V5 and at + 2 < stop:
-        properties, _ = decode_properties(data, at + 2, stop, props.ALLOWED_CONNACK)
-    return p.Connack(data[at] == 1, data[at + 1], properties)
+    if version != p.V5:
+        code = rc.connack_reason_code(code)
+    elif at < stop:
+        properties, at = decode_properties(data, at, stop, props.ALLOWED_CONNACK)
+    _nothing_behind(p.CONNACK, at, stop)
+    return p.Connack(session_present, code, properties)
 
 
 def _decode_ack(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> p.Ack:
@@ -252,6 +265,8 @@ def _decode_suback(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> 
     properties = Properties()
     if version == p.V5:
         properties, at = decode_properties(data, at, stop, props.ALLOWED_ACK)
+    elif kind == p.UNSUBACK:
+        _nothing_behind(kind, at, stop)
     return p.Suback(kind, packet_id, list(data[at:stop]), properties)
 
 

@@ -184,7 +184,7 @@ def decode_varint(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
     """Read a variable byte integer: its value and the position behind it.
 
     Raises:
-        MalformedPacketError: It runs past `end` or past four bytes [MQTT-1.5.5-1].
+        MalformedPacketError: It runs past `end` or past four bytes, or has bytes that it does not need.
     """
     value: i64 = 0
     shift: i64 = 0
@@ -193,6 +193,8 @@ def decode_varint(data: bytes, at: i64, end: i64) -> tuple[i64, i64]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
+            if byte == 0 and shift != 0:  # it would be passed on as it is [MQTT-1.5.5-1]
+                raise MalformedPacketError("a variable byte integer is longer than it needs to be")
             return value, at
         shift += 7
     raise MalformedPacketError("a variable byte integer does not end within four bytes or within its packet")

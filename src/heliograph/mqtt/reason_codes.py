@@ -106,6 +106,16 @@ _CONNACK_V3: Final = {
     BAD_AUTHENTICATION_METHOD: 5,
 }
 
+# What a client makes of the return codes of an MQTT 3 broker.
+_FROM_CONNACK_V3: Final = {
+    0: SUCCESS,
+    1: UNSUPPORTED_PROTOCOL_VERSION,
+    2: CLIENT_IDENTIFIER_NOT_VALID,
+    3: SERVER_UNAVAILABLE,
+    4: BAD_USERNAME_OR_PASSWORD,
+    5: NOT_AUTHORIZED,
+}
+
 
 def name_of(code: int) -> str:
     """The lower-case name of a reason code, for logs and events."""
@@ -115,3 +125,8 @@ def name_of(code: int) -> str:
 def connack_return_code(code: int) -> int:
     """The MQTT 3 CONNACK return code that says what MQTT 5 says with `code`."""
     return _CONNACK_V3.get(code, 3)
+
+
+def connack_reason_code(return_code: int) -> int:
+    """The MQTT 5 reason code that says what an MQTT 3 CONNACK says with `return_code`."""
+    return _FROM_CONNACK_V3.get(return_code, UNSPECIFIED_ERROR)

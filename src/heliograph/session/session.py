@@ -93,6 +93,9 @@ class Session(Subscriber):
 
     def deliver_retained(self, message: Message, subscription: Subscription) -> None:
         """Send a retained message for a subscription that was just made; its retain flag is set [MQTT-3.3.1-8]."""
+        if subscription.no_local and message.clientid == self.clientid:  # [MQTT-3.8.3-3]
+            self.broker.counters.delivery_dropped_no_local += 1
+            return
         qos = min(message.qos, subscription.qos)
         self._take(Delivery(message, qos, True, subscription.subscription_id))
 
@@ -272,7 +275,9 @@ class Session(Subscriber):
 
     def _finish(self, packet_id: int, delivery: Delivery) -> None:
         del self._inflight[packet_id]
-        if self._sent_count > 0:
+        if self._resend and packet_id in self._resend:
+            self._resend.remove(packet_id)  # not sent on this connection, so it took no place in its window
+        elif self._sent_count > 0:
             self._sent_count -= 1
         self.broker.counters.messages_acked += 1
         if self.broker.hooks.message_acked.callbacks:

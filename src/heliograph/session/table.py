@@ -88,9 +88,7 @@ class SessionTable:
             _, absence, kind, clientid = heapq.heappop(self._timers)
             if self._absences.get(clientid) != absence:
                 continue
-            will = self._wills.pop(clientid, None)
-            if will is not None:
-                self._broker.publish(will)
+            self._publish_will(clientid)
             if kind == _END:
                 self._end(self._sessions[clientid], hooks.SESSION_TERMINATED)
 
@@ -110,7 +108,11 @@ class SessionTable:
         session.close()
         del self._sessions[clientid]
         self._absences.pop(clientid, None)
+        self._publish_will(clientid)  # the end of the session ends the will's delay too [MQTT-3.1.2-8]
+        self._broker.hooks.run(reason, (clientid,))
+
+    def _publish_will(self, clientid: str) -> None:
         will = self._wills.pop(clientid, None)
         if will is not None:
-            self._broker.publish(will)  # the end of the session ends the will's delay too [MQTT-3.1.2-8]
-        self._broker.hooks.run(reason, (clientid,))
+            will.id_high = self._broker.now_us  # its lifetime begins now, not when its delay began
+            self._broker.publish(will)

@@ -153,7 +153,7 @@ class RowCollector:
                 return
             self._segments.append(_Segment(header.columns, header.flags, constants, constants_key))
         segment = self._segments[-1]
-        message = pa.py_buffer(memoryview(value)[header.batch_at :])
+        message = pa.py_buffer(value).slice(header.batch_at)
         batch = pa.ipc.read_record_batch(message, _BLOCK_SCHEMAS[header.columns])
         segment.batches.append(batch if rows == header.rows else batch.slice(first, rows))
         segment.rows += rows

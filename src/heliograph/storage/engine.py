@@ -33,7 +33,7 @@ COMPRESSIONS: Final = ("zstd", "lz4", "none")
 
 # A memtable is what the log may grow to, so also what a start after a crash must read again.
 _MEMTABLE_BYTES: Final = 32 << 20
-_MEMTABLES_MAX: Final = 6
+_MEMTABLES_MAX: Final = 4
 # SST blocks compress together; 32 KiB holds several small columnar blocks and is still little to read for one.
 _SST_BLOCK_BYTES: Final = 32 << 10
 _SST_FILE_BYTES: Final = 64 << 20

@@ -20,11 +20,8 @@ META: Final = b"\x00"
 _GENERATION = struct.Struct(">cHI")
 _NUMBERED = struct.Struct(">cHII")
 _BLOCK = struct.Struct(">cHIIQH")
-_INDEX = struct.Struct(">cHII8sQH")
 _TAIL = struct.Struct(">QH")
 _SHARD = struct.Struct(">cH")
-
-BLOCK_KEY_BYTES: Final = _BLOCK.size
 
 
 def generation(shard: int, number: int) -> bytes:
@@ -58,13 +55,8 @@ def block(shard: int, generation: int, stream: int, time: int, sequence: int) ->
 
 
 def index_prefix(shard: int, generation: int, stream: int, topic_hash: bytes) -> bytes:
-    """What the index keys of one topic of a stream begin with."""
+    """What the index keys of one topic of a stream begin with; a `tail` follows that names the block."""
     return _NUMBERED.pack(b"X", shard, generation, stream) + topic_hash
-
-
-def index(shard: int, generation: int, stream: int, topic_hash: bytes, time: int, sequence: int) -> bytes:
-    """The index key that says: the block of this time and sequence holds a topic with this hash."""
-    return _INDEX.pack(b"X", shard, generation, stream, topic_hash, time, sequence)
 
 
 def tail(time: int, sequence: int) -> bytes:

@@ -2,7 +2,7 @@
 
 Shards share the RocksDB of their database (the shard number is part of every key), so that a commit is one write and
 one sync however many shards it touches. A write that fails leaves RocksDB refusing everything until it is opened again;
-that is done here, at the next write, at most once a second.
+that is done here, at the next write, but not more often than a second.
 """
 
 import time
@@ -33,7 +33,6 @@ from heliograph.storage.site import read_or_make_site_id
 from heliograph.storage.topic_filter import topic_filter
 from heliograph.storage.wal import LogFiles, SyncRequest
 
-_REOPEN_INTERVAL_S: Final = 1.0
 _FOLDER: Final = "storage"
 
 
@@ -47,10 +46,12 @@ class LocalBackend:
 
     Args:
         data_dir: The node's data directory; created if it does not exist.
+        reopen_interval_s: How long a database that failed is left alone before a write opens it again.
     """
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, reopen_interval_s: float = 1.0) -> None:
         self._path = databases_path(data_dir)
+        self.reopen_interval_s = reopen_interval_s
         self._site_id: str | None = None
 
     @property
@@ -139,6 +140,15 @@ class LocalDatabase:
         """Whether it can be read and written now."""
         return self._opened is not None and self._fault is None
 
+    @property
+    def open_rocks(self) -> Rdict:
+        """The RocksDB under it, for maintenance and tests; it is another one after a fault.
+
+        Raises:
+            StorageError: The database is not open.
+        """
+        return self._usable().rocks
+
     def open(self) -> None:
         """Open it, creating it if it does not exist.
 
@@ -161,7 +171,13 @@ class LocalDatabase:
             StorageError: They were not stored, or may not outlive a power failure.
         """
         self.write(messages)
-        self.finish_sync(_outcome(self.sync_request()))
+        request = self.sync_request()
+        error: OSError | None = None
+        try:
+            request.run()
+        except OSError as failed:
+            error = failed
+        self.finish_sync(request, error)
 
     def write(self, messages: Sequence[StorableMessage]) -> None:
         """Write messages so that they outlive this process; a sync must follow before they outlive the machine.
@@ -193,8 +209,8 @@ class LocalDatabase:
         """
         return self._usable().logs.sync_request()
 
-    def finish_sync(self, error: OSError | None) -> None:
-        """Say how the last sync request went; nothing was written since it was made.
+    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
+        """Say how a sync request went, None for well.
 
         After a failed sync the kernel may have dropped what it could not write and report success the next time, so
         the log is not trusted again: RocksDB writes what it has in memory to new files.
@@ -204,11 +220,11 @@ class LocalDatabase:
         """
         opened = self._usable()
         if error is None:
-            opened.logs.synced()
+            opened.logs.synced(request.write_count)
             return
         try:
             opened.rocks.flush()
-            opened.logs.synced()
+            opened.logs.synced(request.write_count)
         except Exception as second:  # noqa: BLE001 - rocksdict has no narrower type
             self._fail(second)
         raise translated(error, self._name, self.path)
@@ -354,7 +370,7 @@ class LocalDatabase:
 
     def _fail(self, error: Exception) -> None:
         self._fault = translated(error, self._name, self.path)
-        self._retry_at = time.monotonic() + _REOPEN_INTERVAL_S
+        self._retry_at = time.monotonic() + self._backend.reopen_interval_s
 
     def _error(self) -> StorageError:
         return self._fault or StorageClosedError("the database is not open", database=self._name, path=self.path)
@@ -368,14 +384,6 @@ class LocalDatabase:
     def __repr__(self) -> str:
         state = "open" if self.is_open else "closed" if self._closed else f"not open: {self._fault}"
         return f"LocalDatabase({self._name!r} in {self.path}, {state})"
-
-
-def _outcome(request: SyncRequest) -> OSError | None:
-    try:
-        request.run()
-    except OSError as error:
-        return error
-    return None
 
 
 def _by_shard(messages: Sequence[StorableMessage], n_shards: int) -> dict[int, list[StorableMessage]]:

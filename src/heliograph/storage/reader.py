@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +38,7 @@ _END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 
 
 class ReadDatabase:
-    """One database as a reader sees it. Owned by a `Reader`; used by its Flight threads, which `lock` keeps apart.
+    """One database as a reader sees it. Owned by a `Reader`; used by its Flight threads, which `current` keeps apart.
 
     Args:
         name: Its name.
@@ -53,32 +54,39 @@ class ReadDatabase:
         self._rocks: Rdict | None = None
         self._catalog = Catalog(name, path)
 
-    def current(self) -> tuple[Rdict, Catalog]:
-        """The database and its catalog with everything that the broker has written so far.
+    @contextmanager
+    def current(self) -> Iterator[tuple[Rdict, Catalog]]:
+        """The database and its catalog with everything that the broker has written so far; others wait meanwhile.
 
         Raises:
             StorageError: It cannot be read.
         """
         with self._lock:
             try:
-                return self._caught_up()
-            except StorageError:
+                rocks = self._caught_up_or_opened_anew()
+                yield rocks, self._catalog
+            except (StorageError, ValueError):
                 raise
-            except Exception:  # noqa: BLE001 - files that the broker replaced meanwhile: begin anew, once
-                self._rocks = None
-            try:
-                return self._caught_up()
             except Exception as error:
                 self._rocks = None
                 raise translated(error, self.name, self.path) from error
 
-    def _caught_up(self) -> tuple[Rdict, Catalog]:
+    def _caught_up_or_opened_anew(self) -> Rdict:
+        try:
+            return self._caught_up()
+        except StorageError:
+            raise
+        except Exception:  # noqa: BLE001 - the broker may have replaced files that were being looked for
+            self._rocks = None
+            return self._caught_up()
+
+    def _caught_up(self) -> Rdict:
         if self._rocks is None:
             self._rocks = open_secondary(self.path, Path(tempfile.mkdtemp(dir=self._scratch)))
             self._catalog = Catalog(self.name, self.path)
         self._rocks.try_catch_up_with_primary()
         self._catalog.refresh(self._rocks)
-        return self._rocks, self._catalog
+        return self._rocks
 
 
 class Reader:
@@ -117,8 +125,9 @@ class Reader:
 
     def get_streams(self, request: Request) -> dict[str, object]:
         """The action `get_streams`."""
-        _, catalog = self.database(request.database).current()
         start, end = request.times()
+        with self.database(request.database).current() as (_, catalog):
+            streams = list(catalog.streams(request.filters(), start, end))
         return {
             "streams": [
                 {
@@ -129,16 +138,17 @@ class Reader:
                     "topics": stream.topics,
                     "sealed": stream.sealed,
                 }
-                for stream in catalog.streams(request.filters(), start, end)
+                for stream in streams
             ]
         }
 
     def plan(self, request: Request) -> dict[str, object]:
         """The action `plan`."""
-        rocks, catalog = self.database(request.database).current()
         start, end = request.times()
         limits = Limits(request.count("max_messages"), request.count("max_bytes"))
-        plan = plan_read(rocks, catalog, request.filters(), start, end, request.positions(), limits)
+        filters, positions = request.filters(), request.positions()
+        with self.database(request.database).current() as (rocks, catalog):
+            plan = plan_read(rocks, catalog, filters, start, end, positions, limits)
         return {
             "streams": {
                 str(stream): {"position": str(step.position), "messages": step.rows, "bytes": step.message_bytes}
@@ -151,10 +161,10 @@ class Reader:
         """The action `info`."""
         if not request.has_database():
             return {"databases": self.databases()}
-        rocks, catalog = self.database(request.database).current()
-        streams = list(catalog.all_streams())
-        totals = [progress(rocks, stream, _END) for stream in streams]
-        times = [last.time for stream in streams if (last := newest(rocks, stream)) is not None]
+        with self.database(request.database).current() as (rocks, catalog):
+            streams = list(catalog.all_streams())
+            totals = [progress(rocks, stream, _END) for stream in streams]
+            times = [last.time for stream in streams if (last := newest(rocks, stream)) is not None]
         return {
             "database": request.database,
             "messages": sum(total.rows for total in totals),
@@ -168,19 +178,27 @@ class Reader:
     def read(self, request: Request) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """A read: the schema of its answer, and the batches, which are read as they are asked for."""
         stream = StreamId.parse(request.text("stream"))
-        columns = request.columns()
-        rocks, catalog = self.database(request.database).current()
-        filters = request.filters()
-        selection = select(catalog, stream, filters)
+        filters, columns = request.filters(), request.columns()
         start, end = request.times()
         after = max(Position.parse(request.text("from", ""), stream), Position.before(start or 0))
         to = Position.parse(request.text("to", ""), stream) if request.has("to") else _END
         if end is not None:
             to = min(to, Position.before(end))
+        database = self.database(request.database)
+        with database.current() as (rocks, catalog):
+            selection = select(catalog, stream, filters)
         rows = RowCollector(stream, None if selection is None or selection.covered else filters, columns)
         if selection is None or to <= after:
             return rows.schema, iter(())
-        return rows.schema, rows.batches(block_slices(rocks, stream, selection, after, to))
+        batches = rows.batches(block_slices(rocks, stream, selection, after, to))
+        return rows.schema, _with_storage_errors(batches, database)
+
+
+def _with_storage_errors(batches: Iterator[pa.RecordBatch], database: ReadDatabase) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except Exception as error:
+        raise translated(error, database.name, database.path) from error
 
 
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]

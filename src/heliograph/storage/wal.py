@@ -13,9 +13,15 @@ from pathlib import Path
 class SyncRequest:
     """The files that hold what was written so far. Made in the thread that writes; `run` may run in any other."""
 
-    def __init__(self, descriptors: list[int], directory: int | None) -> None:
+    def __init__(self, descriptors: list[int], directory: int | None, write_count: int) -> None:
         self._descriptors = descriptors
         self._directory = directory
+        self.write_count = write_count  # how many writes it covers
+
+    @property
+    def file_count(self) -> int:
+        """How many log files it covers."""
+        return len(self._descriptors)
 
     def run(self) -> None:
         """Wait until the disk has it all.
@@ -41,40 +47,43 @@ class LogFiles:
     def __init__(self, path: Path) -> None:
         self._path = str(path)
         self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        self._open: dict[str, int] = {}
-        self._dirty: set[str] = set()
+        self._open: dict[int, int] = {}  # file number -> descriptor
+        self._dirty: set[int] = set()
         self._new_file = False
-        self._newest = ""
+        self._newest = -1
+        self._write_count = 0
 
     def written(self) -> None:
-        """Something was written: note the log file that has it, and forget those that are gone.
+        """Something was written: note the log file that has it.
 
         Raises:
             OSError: The directory or a log file cannot be opened.
         """
-        # Names are numbers with leading zeros, so the greatest name is the newest file.
-        names = [name for name in os.listdir(self._path) if name.endswith(".log")]
-        for name in names:
-            if name not in self._open and name >= self._newest:
-                self._open[name] = os.open(os.path.join(self._path, name), os.O_RDONLY)
-                self._dirty.add(name)
-                self._new_file = True
-        if names:
-            self._newest = max(names)
+        self._write_count += 1
+        for name in os.listdir(self._path):
+            if name.endswith(".log"):
+                number = int(name[:-4])
+                if number > self._newest:
+                    self._open[number] = os.open(os.path.join(self._path, name), os.O_RDONLY)
+                    self._dirty.add(number)
+                    self._new_file = True
+        if self._open:
+            self._newest = max(self._open)
             self._dirty.add(self._newest)
 
     def sync_request(self) -> SyncRequest:
         """What must be synced so that everything written so far is on the disk."""
-        descriptors = [self._open[name] for name in sorted(self._dirty)]
-        return SyncRequest(descriptors, self._directory if self._new_file else None)
+        descriptors = [self._open[number] for number in sorted(self._dirty)]
+        return SyncRequest(descriptors, self._directory if self._new_file else None, self._write_count)
 
-    def synced(self) -> None:
-        """The last request was run and nothing was written since."""
+    def synced(self, write_count: int) -> None:
+        """So many writes are on the disk; if there were more since, their log files stay to be synced."""
+        if write_count != self._write_count:
+            return
         self._dirty.clear()
         self._new_file = False
-        if len(self._open) > 1:
-            for name in [name for name in self._open if name != self._newest]:
-                os.close(self._open.pop(name))
+        for number in [number for number in self._open if number != self._newest]:
+            os.close(self._open.pop(number))
 
     def close(self) -> None:
         """Close all files; no request may be running."""

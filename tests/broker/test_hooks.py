@@ -1,0 +1,186 @@
+import pytest
+
+from heliograph.broker import hooks
+from heliograph.broker.hooks import OK, STOP, Hooks
+from heliograph.broker.message import Message
+from heliograph.mqtt import packets as p
+from support.kernel import Kernel
+from support.packets import publish
+
+
+def test_higher_priorities_run_first_and_equal_ones_in_the_order_they_came() -> None:
+    point = Hooks().point(hooks.MESSAGE_PUBLISH)
+    called: list[str] = []
+    for name, priority in [("b", 0), ("a", 10), ("c", 0), ("d", -5)]:
+        point.add(lambda _, name=name: called.append(name), priority)
+    assert point.run((), None) == (OK, None)
+    assert called == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome", "called"),
+    [
+        ([], (OK, 0), []),
+        ([OK, OK], (OK, 0), [0, 0]),
+        ([None, "anything"], (OK, 0), [0, 0]),
+        ([(OK, 1), (OK, 2)], (OK, 2), [0, 1]),
+        ([(OK, 1), OK], (OK, 1), [0, 1]),
+        ([STOP, (OK, 1)], (STOP, 0), [0]),
+        ([(OK, 1), (STOP, 5), (OK, 9)], (STOP, 5), [0, 1]),
+        ([(STOP, None), OK], (STOP, None), [0]),
+    ],
+)
+def test_what_the_answers_of_callbacks_do(answers: list[object], outcome: object, called: list[int]) -> None:
+    point = Hooks().point(hooks.CLIENT_AUTHENTICATE)
+    seen: list[object] = []
+
+    def callback_for(answer: object) -> hooks.Callback:
+        def callback(argument: str, accumulator: object) -> object:
+            assert argument == "argument"
+            seen.append(accumulator)
+            return answer
+
+        return callback
+
+    for answer in answers:
+        point.add(callback_for(answer))
+    assert point.run(("argument",), 0) == outcome
+    assert seen == called
+
+
+@pytest.mark.parametrize("answer", [(), (OK,), (OK, 1, 2)])
+def test_an_answer_that_is_no_answer_counts_as_a_failure(answer: tuple[object, ...]) -> None:
+    failures: list[str] = []
+    point = Hooks(lambda name, error: failures.append(name)).point(hooks.MESSAGE_PUBLISH)
+    point.add(lambda accumulator: answer)
+    point.add(lambda accumulator: (OK, "next"))
+    assert point.run((), "first") == (OK, "next")
+    assert failures == ["message.publish"]
+
+
+def test_a_callback_that_raises_is_reported_and_skipped() -> None:
+    kernel = Kernel()
+    point = kernel.broker.hooks.point(hooks.MESSAGE_PUBLISH)
+
+    def fail(message: Message) -> None:
+        raise RuntimeError("broken plugin")
+
+    point.add(fail)
+    peer = kernel.connect()
+    peer.subscribe("t")
+    peer.publish("t", b"x")
+    assert peer.heard() == ["PUBLISH t 'x' q0"]
+    assert [(name, str(error)) for name, error in kernel.hook_failures] == [("message.publish", "broken plugin")]
+    assert point.failures_count == 1
+
+
+def test_a_callback_that_was_removed_runs_no_more() -> None:
+    point = Hooks().point(hooks.MESSAGE_PUBLISH)
+    called: list[int] = []
+
+    def callback(accumulator: object) -> None:
+        called.append(1)
+
+    point.add(callback, 3)
+    point.run(())
+    point.remove(callback)
+    point.remove(callback)
+    point.run(())
+    assert called == [1]
+    assert point.callbacks == []
+
+
+def test_a_callback_may_leave_the_chain_while_it_runs() -> None:
+    point = Hooks().point(hooks.MESSAGE_PUBLISH)
+    called: list[str] = []
+
+    def once(accumulator: object) -> None:
+        called.append("once")
+        point.remove(once)
+
+    point.add(once)
+    point.add(lambda accumulator: called.append("always"))
+    point.run(())
+    point.run(())
+    assert called == ["once", "always", "always"]
+
+
+def test_a_hook_point_that_does_not_exist() -> None:
+    chains = Hooks()
+    with pytest.raises(ValueError, match=r"hook point 'message\.pubish' does not exist; there are client\.connect"):
+        chains.point("message.pubish")
+    assert all(chains.point(name).name == name for name in hooks.NAMES)
+
+
+# --- message.publish, as clients see it
+
+
+def test_a_callback_changes_the_message() -> None:
+    kernel = Kernel()
+
+    def redirect(message: Message) -> object:
+        changed = publish("other", b"changed " + message.payload, message.qos, 1 if message.qos else 0)
+        return OK, Message(message.id_high, message.id_low, "other", changed, message.clientid, None, -1)
+
+    kernel.broker.hooks.message_publish.add(redirect)
+    peer = kernel.connect()
+    peer.subscribe("t", 1)
+    peer.subscribe("other", 1)
+    peer.publish("t", b"x", 1, 5)
+    assert peer.heard() == ["PUBLISH other 'changed x' q1 #1", "PUBACK #5"]
+
+
+@pytest.mark.parametrize(("qos", "answered"), [(0, []), (1, ["PUBACK #5"]), (2, ["PUBREC #5"])])
+def test_a_callback_stops_the_message(qos: int, answered: list[str]) -> None:
+    kernel = Kernel(stored=["#"])
+    kernel.broker.hooks.message_publish.add(lambda message: (STOP, None))
+    peer = kernel.connect()
+    peer.subscribe("t", 2)
+    peer.publish("t", b"x", qos, 5, retain=True)
+    assert peer.heard() == answered
+    assert kernel.sink.messages == []
+    assert len(kernel.retainer) == 0
+
+
+def test_stop_without_a_value_ends_the_chain_and_the_message_goes_on() -> None:
+    kernel = Kernel()
+    later: list[object] = []
+    kernel.broker.hooks.message_publish.add(lambda message: STOP)
+    kernel.broker.hooks.message_publish.add(later.append, -1)
+    peer = kernel.connect()
+    peer.subscribe("t")
+    peer.publish("t", b"x")
+    assert peer.heard() == ["PUBLISH t 'x' q0"]
+    assert later == []
+
+
+def test_hook_points_of_a_conversation_in_their_order() -> None:
+    kernel = Kernel()
+    called: list[str] = []
+    for name in hooks.NAMES:
+        kernel.broker.hooks.point(name).add(lambda *args, name=name: called.append(name))
+    peer = kernel.connect()
+    peer.subscribe("t", 1)
+    peer.publish("t", b"x", 1, 5)
+    peer.ack(p.PUBACK, 1)
+    peer.received()
+    peer.unsubscribe("t")
+    peer.publish("t", b"x", 1, 6)
+    peer.disconnect()
+    assert called == [
+        "client.connect",
+        "client.authenticate",
+        "session.created",
+        "client.connected",
+        "client.subscribe",
+        "session.subscribed",
+        "message.publish",
+        "message.delivered",
+        "message.acked",
+        "client.unsubscribe",
+        "session.unsubscribed",
+        "message.publish",
+        "message.dropped",
+        "session.terminated",
+        "client.disconnected",
+    ]

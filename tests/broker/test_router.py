@@ -1,0 +1,188 @@
+"""The router against a naive matcher: whatever came and went, a topic reaches exactly the filters that match it."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heliograph.broker.durable import DurableSink
+from heliograph.broker.message import Message
+from heliograph.broker.router import Route, Router
+from heliograph.broker.subscription import Subscriber, Subscription
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.errors import ProtocolError
+from support.naive import matches
+from support.strategies import topic_filters, topic_names
+
+
+class Recorder(Subscriber):
+    """A subscriber that only has a name."""
+
+    def __init__(self, clientid: str) -> None:
+        super().__init__(clientid)
+
+
+class StoreEverything(DurableSink):
+    """Storage as far as the router knows it."""
+
+    def wants(self, topic: str) -> bool:
+        return True
+
+
+def subscription(topic_filter: str, clientid: str = "c") -> Subscription:
+    return Subscription(Recorder(clientid), topic_filter, 0, False, False, 0, 0)
+
+
+class Publisher:
+    """Holds on to the last route, as a channel does."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._route: Route | None = None
+
+    def reached(self, topic: str) -> list[Subscription]:
+        name = topic.encode()
+        route = self._route
+        if route is None or route.epoch != self._router.epoch or route.name != name:
+            route = self._router.route(name)
+            self._route = route
+        assert route.topic == topic
+        return [found for entry in route.entries for found in entry.subscriptions]
+
+
+# What to do, with which topic or filter, and by whom.
+Operation = tuple[str, str, int]
+
+operations = st.lists(
+    st.one_of(
+        st.tuples(st.just("subscribe"), topic_filters() | topic_names(), st.just(0)),
+        st.tuples(st.just("unsubscribe"), st.just(""), st.integers(0, 20)),
+        st.tuples(st.just("route"), topic_names(), st.integers(0, 2)),
+    ),
+    min_size=10,
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize("routes_max", [1, 3, 1000])
+@given(operations=operations)
+def test_routes_agree_with_the_naive_matcher(routes_max: int, operations: list[Operation]) -> None:
+    router = Router(128, routes_max)
+    publishers = [Publisher(router) for _ in range(3)]
+    live: list[Subscription] = []
+    for what, topic, number in operations:
+        if what == "subscribe":
+            live.append(subscription(topic))
+            router.add(live[-1])
+        elif what == "route":
+            reached = publishers[number].reached(topic)
+            expected = [found for found in live if matches(topic, found.topic_filter)]
+            assert sorted(map(id, reached)) == sorted(map(id, expected))
+        elif live:
+            router.remove(live.pop(number % len(live)))
+    statistics = router.statistics()
+    assert statistics["subscriptions.count"] == len(live)
+    assert statistics["topics.count"] == len({found.topic_filter for found in live})
+    assert statistics["routes.cached"] <= routes_max
+    for found in live:
+        router.remove(found)
+    for topic in ("a", "a/b", "/", "$SYS/a"):
+        assert [publisher.reached(topic) for publisher in publishers] == [[], [], []]
+
+
+@given(filters=st.lists(topic_filters(), unique=True, max_size=8), topic=topic_names())
+def test_match_gives_every_matching_filter_once(filters: list[str], topic: str) -> None:
+    router = Router(128, 10)
+    for topic_filter in filters:
+        router.add(subscription(topic_filter, "one"))
+        router.add(subscription(topic_filter, "two"))
+    found = sorted(entry.topic_filter for entry in router.match(topic))
+    assert found == sorted(topic_filter for topic_filter in filters if matches(topic, topic_filter))
+
+
+def test_a_held_route_that_left_the_cache_learns_of_a_new_subscription() -> None:
+    router = Router(128, 2)
+    publisher = Publisher(router)
+    assert publisher.reached("held") == []
+    for number in range(5):  # the cache starts anew meanwhile
+        router.route(b"other/%d" % number)
+    late = subscription("held")
+    router.add(late)
+    assert publisher.reached("held") == [late]
+
+
+def test_leaving_a_filter_with_many_subscriptions_keeps_the_others() -> None:
+    router = Router(128, 10)
+    many = [subscription("a", str(number)) for number in range(10)]
+    for one in many:
+        router.add(one)
+    for gone in (many[0], many[9], many[4]):
+        router.remove(gone)
+    (entry,) = router.route(b"a").entries
+    assert {found.subscriber.clientid for found in entry.subscriptions} == set("1235678")
+
+
+def test_the_cache_is_bounded_and_counts_what_it_does() -> None:
+    router = Router(128, 10)
+    for number in range(25):
+        router.route(b"%d" % number)
+        router.route(b"%d" % number)
+    statistics = router.statistics()
+    assert statistics["routes.cached"] <= 10
+    assert statistics["routes.cache_misses"] == 25
+    assert statistics["routes.cache_resets"] == 2
+
+
+def test_a_subscription_to_a_filter_that_others_hold_withdraws_no_route() -> None:
+    router = Router(128, 10)
+    router.add(subscription("a/+"))
+    route = router.route(b"a/b")
+    router.add(subscription("a/+"))
+    assert router.route(b"a/b") is route
+    assert route.epoch == router.epoch
+
+
+def test_routes_know_whether_their_messages_are_stored() -> None:
+    router = Router(128, 10)
+    assert not router.route(b"a").durable
+    router.set_sink(StoreEverything())
+    assert router.route(b"a").durable
+    router.set_sink(None)
+    assert not router.route(b"a").durable
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        (b"", rc.TOPIC_NAME_INVALID),
+        (b"a/+", rc.TOPIC_NAME_INVALID),
+        (b"#", rc.TOPIC_NAME_INVALID),
+        (b"/" * 128, rc.TOPIC_NAME_INVALID),
+        (b"a\0b", rc.MALFORMED_PACKET),
+        (b"\xc3\x28", rc.MALFORMED_PACKET),
+        (b"\xed\xa0\x80", rc.MALFORMED_PACKET),
+    ],
+)
+def test_invalid_names_have_no_route(name: bytes, code: int) -> None:
+    router = Router(128, 10)
+    with pytest.raises(ProtocolError) as caught:
+        router.route(name)
+    assert caught.value.reason_code == code
+    assert router.statistics()["routes.cached"] == 0
+
+
+def test_deep_and_wide_filters() -> None:
+    router = Router(128, 10)
+    deep = "/".join(["a"] * 128)
+    filters = [deep, "/".join(["+"] * 128), "/".join(["a"] * 127) + "/#", "#"]
+    for topic_filter in filters:
+        router.add(subscription(topic_filter))
+    assert sorted(entry.topic_filter for entry in router.match(deep)) == sorted(filters)
+
+
+def test_repr_and_interface_of_a_subscriber() -> None:
+    one = subscription("a/+")
+    assert repr(one) == "Subscription('c' on 'a/+', qos=0)"
+    deliver: Callable[[Message, Subscription], None] = one.subscriber.deliver
+    assert callable(deliver)

@@ -1,0 +1,67 @@
+"""One write for each connection and turn, whatever was put in."""
+
+from heliograph.session.outbox import Outbox
+from support.kernel import FakeWire, Kernel
+
+
+def test_everything_of_a_turn_is_one_write() -> None:
+    kernel = Kernel()
+    sub, pub = kernel.connect("sub"), kernel.connect("pub")
+    sub.subscribe("t", 1)
+    writes = sub.wire.writes_count
+    pub.send_bytes(b"\x32\x08\x00\x01t\x00\x01\x00xy" * 20)
+    assert len(sub.received()) == 20
+    assert sub.wire.writes_count == writes + 1
+    assert pub.wire.writes_count == 2  # CONNACK, then all PUBACKs
+
+
+def test_order_and_counting() -> None:
+    kernel = Kernel()
+    wire = FakeWire()
+    outbox = Outbox(kernel.context.flusher, wire)
+    outbox.put(b"one ")
+    outbox.put_publish(b"head ", b"id", b" tail ")
+    outbox.put(b"two")
+    assert outbox.waiting_bytes == len(b"one head id tail two")
+    assert bytes(wire.written) == b""
+    kernel.run()
+    assert bytes(wire.written) == b"one head id tail two"
+    assert outbox.waiting_bytes == 0
+    assert kernel.broker.counters.bytes_sent == len(wire.written)
+
+
+def test_closing_comes_behind_what_waits_even_in_congestion() -> None:
+    kernel = Kernel()
+    wire = FakeWire()
+    outbox = Outbox(kernel.context.flusher, wire)
+    outbox.set_congested(True)
+    outbox.put(b"last words")
+    kernel.run()
+    assert not wire.written
+    outbox.close_after_flush()
+    kernel.run()
+    assert bytes(wire.written) == b"last words"
+    assert wire.closed
+
+
+def test_a_connection_that_is_gone_is_not_written_to() -> None:
+    kernel = Kernel()
+    wire = FakeWire()
+    outbox = Outbox(kernel.context.flusher, wire)
+    outbox.put(b"too late")
+    outbox.abandon()
+    outbox.set_congested(False)
+    kernel.run()
+    assert not wire.written
+    assert not wire.closed
+
+
+def test_a_receiver_that_lost_its_connection_in_this_turn_gets_the_message_when_it_is_back() -> None:
+    kernel = Kernel()
+    sub, pub = kernel.connect("sub", session_expiry_interval=60), kernel.connect("pub")
+    sub.subscribe("t", 1)
+    pub.feed(b"\x32\x08\x00\x01t\x00\x01\x00xy")  # in the outbox of `sub`, which is not flushed yet
+    sub.drop()
+    again = kernel.peer()
+    again.connect("sub", clean_start=False)
+    assert again.heard() == ["CONNACK 0x00 present", "PUBLISH t 'xy' q1 #1 dup"]

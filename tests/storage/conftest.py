@@ -1,0 +1,36 @@
+"""What the storage tests share: messages that look like published ones, and databases in a temporary directory."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
+from heliograph.storage.local import LocalBackend, LocalDatabase
+from storage.messages import MakeMessage, message_maker
+
+
+@pytest.fixture
+def make_message() -> MakeMessage:
+    """A function that makes messages, each with an id of its own."""
+    return message_maker()
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    """A node's empty data directory."""
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def options() -> DatabaseOptions:
+    """Two shards, and thresholds small enough to be met."""
+    return DatabaseOptions(n_shards=2, layout=ColumnarOptions(wildcard_thresholds=(3, 2)))
+
+
+@pytest.fixture
+def database(data_dir: Path) -> Iterator[LocalDatabase]:
+    """An open database with the default options."""
+    database = LocalBackend(data_dir).open_database("messages", DatabaseOptions())
+    yield database
+    database.close()

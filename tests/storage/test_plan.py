@@ -1,0 +1,159 @@
+"""Plans: reading plan by plan reads everything once, within limits, in the order that ranks demand."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from heliograph.storage.catalog import Catalog
+from heliograph.storage.engine import Rdict, open_secondary
+from heliograph.storage.interface import (
+    ROW_MAX,
+    ColumnarOptions,
+    DatabaseOptions,
+    Position,
+    StoredMessage,
+    StreamId,
+)
+from heliograph.storage.local import LocalBackend
+from heliograph.storage.plan import Limits, Plan, plan_read
+from heliograph.storage.replay import BlockSlice, Selection, block_slices, checked_header, select
+from heliograph.storage.topic_filter import TopicFilter
+from storage.messages import MakeMessage, message_maker
+
+EVERYTHING = [TopicFilter("#")]
+
+
+class History:
+    """A database with two shards and two generations, opened as a reader opens it."""
+
+    def __init__(self, directory: Path) -> None:
+        make = message_maker()
+        random_numbers = random.Random(7)  # the same history in every run
+        options = DatabaseOptions(n_shards=2, layout=ColumnarOptions(wildcard_thresholds=(3,)))
+        database = LocalBackend(directory).open_database("messages", options)
+        self.rows = 0
+        for commit in range(120):
+            if commit == 60:
+                database.add_generation()
+            batch = [_random_message(make, random_numbers) for _ in range(random_numbers.randint(1, 40))]
+            database.write(batch)
+            self.rows += len(batch)
+        database.close()
+        self.rocks: Rdict = open_secondary(database.path, directory / "secondary")
+        self.catalog = Catalog("messages", database.path)
+        self.catalog.refresh(self.rocks)
+
+    def plan(
+        self,
+        positions: dict[StreamId, Position],
+        limits: Limits,
+        start: int | None = None,
+        end: int | None = None,
+    ) -> Plan:
+        return plan_read(self.rocks, self.catalog, EVERYTHING, start, end, positions, limits)
+
+    def slices(self, stream: StreamId, after: Position, to: Position) -> Sequence[BlockSlice]:
+        selection = select(self.catalog, stream, EVERYTHING)
+        assert isinstance(selection, Selection)
+        return list(block_slices(self.rocks, stream, selection, after, to))
+
+    def rows_between(self, stream: StreamId, after: Position, to: Position) -> int:
+        pieces = self.slices(stream, after, to)
+        rows = [checked_header(stream, piece.key, piece.value).rows for piece in pieces]
+        return sum(min(piece.end, count) - piece.first for piece, count in zip(pieces, rows, strict=True))
+
+
+def _random_message(make: MakeMessage, numbers: random.Random) -> StoredMessage:
+    topic = f"t/{min(numbers.randint(0, 9), numbers.randint(0, 9))}"
+    return make(topic, b"x" * numbers.randint(0, 30), clientid=f"c{numbers.randint(0, 5)}")
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """One history for all tests, which only read it."""
+    return History(tmp_path_factory.mktemp("history"))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(), Limits(messages=1), Limits(messages=50), Limits(messages=400), Limits(None, 3_000), Limits(300, 900)],
+)
+def test_reading_plan_by_plan_reads_everything_once(history: History, limits: Limits) -> None:
+    positions: dict[StreamId, Position] = {}
+    planned = 0
+    while True:
+        plan = history.plan(positions, limits)
+        taken = sum(step.rows for step in plan.steps.values())
+        if not taken:
+            break
+        for stream, step in plan.steps.items():
+            assert history.rows_between(stream, positions.get(stream, Position(0, 0, 0)), step.position) == step.rows
+        planned += taken
+        assert planned + plan.remaining_rows == history.rows
+        positions = {stream: step.position for stream, step in plan.steps.items()}
+    assert planned == history.rows
+
+
+def test_a_plan_keeps_to_its_limits_unless_one_commit_is_larger(history: History) -> None:
+    positions: dict[StreamId, Position] = {}
+    sizes = []
+    while True:
+        plan = history.plan(positions, Limits(messages=100))
+        taken = sum(step.rows for step in plan.steps.values())
+        if not taken:
+            break
+        sizes.append(taken)
+        positions = {stream: step.position for stream, step in plan.steps.items()}
+    assert max(sizes) <= 100
+    assert len(sizes) < history.rows / 30
+
+
+def test_all_streams_come_to_the_same_time(history: History) -> None:
+    plan = history.plan({}, Limits(messages=300))
+    moved = {stream: step for stream, step in plan.steps.items() if step.rows}
+    latest = max(step.position.time for step in moved.values())
+    for stream, step in moved.items():
+        assert history.rows_between(stream, step.position, Position(latest, 0, ROW_MAX)) == 0
+    assert len(moved) > 4
+
+
+def test_a_later_generation_waits_for_the_earlier_one(history: History) -> None:
+    positions: dict[StreamId, Position] = {}
+    while True:
+        plan = history.plan(positions, Limits(messages=500))
+        moved = [stream for stream, step in plan.steps.items() if step.rows]
+        if not moved:
+            break
+        for shard in {stream.shard for stream in moved}:
+            assert len({stream.generation for stream in moved if stream.shard == shard}) == 1
+        positions = {stream: step.position for stream, step in plan.steps.items()}
+
+
+def test_a_plan_begins_inside_a_block(history: History) -> None:
+    stream, step = next(iter(history.plan({}, Limits()).steps.items()))
+    piece = history.slices(stream, Position(0, 0, 0), step.position)[0]
+    inside = Position(piece.time, piece.sequence, 0)
+    rest = history.plan({stream: inside}, Limits()).steps[stream]
+    assert rest.rows == step.rows - 1
+    assert history.rows_between(stream, inside, rest.position) == rest.rows
+
+
+def test_a_plan_keeps_to_its_times(history: History) -> None:
+    everything = history.plan({}, Limits())
+    stream, step = max(everything.steps.items(), key=lambda item: item[1].rows)
+    times = [piece.time for piece in history.slices(stream, Position(0, 0, 0), step.position)]
+    start, end = times[len(times) // 3], times[2 * len(times) // 3]
+    between = history.plan({}, Limits(), start, end).steps[stream]
+    assert between.rows == history.rows_between(stream, Position.before(start), Position.before(end))
+    assert between.position.time < end
+
+
+def test_nothing_new_leaves_positions_as_they_were(history: History) -> None:
+    positions = {stream: step.position for stream, step in history.plan({}, Limits()).steps.items()}
+    again = history.plan(positions, Limits(messages=10))
+    assert {stream: step.position for stream, step in again.steps.items()} == positions
+    assert again.remaining_rows == 0
+    nothing = history.plan({}, Limits(), start=2**60)
+    assert all(step.rows == 0 for step in nothing.steps.values())

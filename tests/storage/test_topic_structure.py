@@ -1,0 +1,104 @@
+"""The learned topic structure: what it learns, that it is the same after a restart, that no filter misses a topic."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heliograph.mqtt.topic import topic_matches
+from heliograph.storage.topic_filter import TopicFilter
+from heliograph.storage.topic_structure import Placement, TopicStructure
+
+LEVELS = st.sampled_from(["", "a", "b", "c", "d", "e", "$x"])
+TOPICS = st.lists(LEVELS, min_size=1, max_size=4).map("/".join).filter(bool)
+FILTERS = st.builds(
+    lambda levels, end: "/".join(levels + end),
+    st.lists(st.one_of(LEVELS, st.just("+")), max_size=4),
+    st.sampled_from([[], ["#"]]),
+).filter(bool)
+THRESHOLDS = st.lists(st.integers(1, 3), min_size=1, max_size=3)
+
+
+def reloaded(structure: TopicStructure, thresholds: list[int]) -> TopicStructure:
+    """As a restart reads it from its records."""
+    copy = TopicStructure(thresholds)
+    for node in structure.new_nodes:
+        assert node.parent is not None
+        copy.load_node(node.number, node.parent.number, node.level)
+    for node in structure.new_streams:
+        assert node.stream is not None
+        copy.load_stream(node.stream, node.number)
+    return copy
+
+
+def test_a_level_with_many_names_becomes_a_wildcard() -> None:
+    structure = TopicStructure([100, 2])
+    placements = {topic: structure.place(topic) for topic in (f"weather/{name}/obs" for name in "abcde")}
+    assert [structure.topics_of(number) for number in range(1, structure.stream_count + 1)] == [
+        "weather/a/obs",
+        "weather/b/obs",
+        "weather/+/obs",
+    ]
+    assert placements["weather/a/obs"].topic_hash == b""
+    assert placements["weather/c/obs"].stream == placements["weather/e/obs"].stream == 3
+    assert placements["weather/c/obs"].topic_hash != placements["weather/e/obs"].topic_hash
+
+
+def test_a_million_device_topics_are_few_streams() -> None:
+    structure = TopicStructure([100, 10])
+    streams = {structure.place(f"fleet/{region}/device-{n}/state").stream for region in range(3) for n in range(2_000)}
+    assert len(streams) == 3 * 11
+
+
+def test_a_topic_that_ends_where_others_go_on_has_its_own_stream() -> None:
+    structure = TopicStructure([10])
+    assert structure.place("a/b").stream != structure.place("a").stream
+
+
+def test_a_filter_that_fixes_the_varying_levels_finds_one_hash() -> None:
+    structure = TopicStructure([1])
+    structure.place("a/x")
+    structure.place("b/y")
+    placement = structure.place("c/z")
+    assert structure.topics_of(placement.stream) == "+/+"
+    by_filter = {text: structure.match(TopicFilter(text), placement.stream) for text in ("c/z", "c/+", "#", "+/z", "c")}
+    fixed, one_wild, everything, first_wild, shorter = by_filter.values()
+    assert fixed is not None
+    assert fixed.topic_hash == placement.topic_hash
+    assert one_wild is not None
+    assert one_wild.topic_hash is None
+    assert everything is not None
+    assert everything.topic_hash is None
+    assert first_wild is not None
+    assert not first_wild.covered
+    assert shorter is None
+
+
+@settings(deadline=None)
+@given(st.lists(TOPICS, max_size=40), st.lists(TOPICS, max_size=10), THRESHOLDS)
+def test_is_the_same_after_a_restart(before: list[str], after: list[str], thresholds: list[int]) -> None:
+    structure = TopicStructure(thresholds)
+    placed = [structure.place(topic) for topic in before]
+    copy = reloaded(structure, thresholds)
+    assert [copy.place(topic) for topic in before] == placed
+    assert not copy.new_nodes
+    assert not copy.new_streams
+    assert [copy.place(topic) for topic in after] == [structure.place(topic) for topic in after]
+
+
+@settings(deadline=None)
+@given(st.lists(TOPICS, min_size=1, max_size=30), FILTERS, THRESHOLDS)
+def test_no_filter_misses_a_topic(topics: list[str], text: str, thresholds: list[int]) -> None:
+    structure = TopicStructure(thresholds)
+    placements: dict[str, Placement] = {}
+    for topic in topics:
+        placement = structure.place(topic)
+        assert placements.setdefault(topic, placement) == placement
+    topic_filter = TopicFilter(text)
+    matches = {match.stream: match for match in structure.streams(topic_filter)}
+    for topic, placement in placements.items():
+        match = matches.get(placement.stream)
+        if topic_matches(topic, text):
+            assert match is not None
+            assert match.topic_hash in (None, placement.topic_hash)
+        else:
+            assert match is None or not match.covered
+        assert match is None or structure.match(topic_filter, placement.stream) == match

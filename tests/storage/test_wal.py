@@ -1,0 +1,73 @@
+"""Which log files a sync covers, and what a failed one leads to."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from heliograph.storage.errors import StorageError
+from heliograph.storage.interface import Batch
+from heliograph.storage.local import LocalDatabase
+from heliograph.storage.wal import LogFiles
+from storage.messages import MakeMessage
+
+
+def test_a_sync_covers_every_log_file_written_since_the_last_one(tmp_path: Path) -> None:
+    (tmp_path / "999999.log").touch()
+    logs = LogFiles(tmp_path)
+    logs.written()
+    assert logs.sync_request().file_count == 1
+    (tmp_path / "1000004.log").touch()  # the log went on in a new file before the old one was synced
+    logs.written()
+    request = logs.sync_request()
+    assert request.file_count == 2
+    request.run()
+    logs.synced(request.write_count)
+    assert logs.sync_request().file_count == 0
+    logs.written()
+    request = logs.sync_request()
+    assert request.file_count == 1
+    logs.written()  # while the sync runs
+    request.run()
+    logs.synced(request.write_count)
+    assert logs.sync_request().file_count == 1
+    logs.close()
+
+
+def test_a_log_file_that_is_gone_needs_no_sync(tmp_path: Path) -> None:
+    (tmp_path / "000004.log").touch()
+    logs = LogFiles(tmp_path)
+    logs.written()
+    (tmp_path / "000004.log").unlink()
+    (tmp_path / "000009.log").touch()
+    logs.written()
+    logs.sync_request().run()
+    logs.close()
+
+
+@pytest.mark.slow
+def test_no_commit_is_left_out_when_rocksdb_begins_a_new_log(
+    database: LocalDatabase, make_message: MakeMessage
+) -> None:
+    covered = []
+    for _ in range(45):
+        database.write([make_message(payload=os.urandom(1_000_000))])
+        covered.append(database.sync_request().file_count)
+    assert min(covered) == 1
+    assert max(covered) > 1
+    database.finish_sync(database.sync_request(), None)
+    assert database.sync_request().file_count == 0
+
+
+def test_after_a_failed_sync_the_log_is_not_trusted(database: LocalDatabase, make_message: MakeMessage) -> None:
+    database.write([make_message(payload=b"1")])
+    with pytest.raises(StorageError, match="Input/output error") as caught:
+        database.finish_sync(database.sync_request(), OSError(errno.EIO, os.strerror(errno.EIO)))
+    assert "database 'messages'" in str(caught.value)
+    assert list(database.path.glob("*.sst")), "what memory held was written to a new file"
+    database.store_batch([make_message(payload=b"2")])
+    (stream,) = database.get_streams("#")
+    batch = database.next(database.make_iterator(stream.id, "#"), 10)
+    assert isinstance(batch, Batch)
+    assert [message.payload for message in batch.messages] == [b"1", b"2"]

@@ -1,0 +1,351 @@
+"""A virtual world around the production kernel.
+
+`Kernel` is a node without loop, socket, clock or disk: its clock stands until `advance`, what waits for a later turn of
+the event loop runs in `turn` or `run`, and storage commits when a test says so. A `Peer` is a client with its
+connection: it sends packets and tells what it received.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from heliograph.broker.durable import DurableSink
+from heliograph.broker.hooks import Hooks
+from heliograph.broker.message import Message
+from heliograph.broker.pubsub import Broker
+from heliograph.broker.router import Router
+from heliograph.channel.channel import Channel
+from heliograph.channel.context import ChannelContext
+from heliograph.channel.options import ChannelOptions
+from heliograph.mqtt import packets as p
+from heliograph.mqtt.encode import encode_packet
+from heliograph.mqtt.topic import topic_matches
+from heliograph.retainer.memory import MemoryRetainer
+from heliograph.session.options import SessionOptions
+from heliograph.session.outbox import Flusher, Wire
+from heliograph.session.table import SessionTable
+from support.packets import PropertyValue, decode_all, properties, publish, say
+
+START_US: Final = 1_700_000_000_000_000
+PEERNAME: Final = "192.0.2.1:50000"
+
+PacketT = TypeVar("PacketT", bound=p.Packet)
+
+
+class FakeSink(DurableSink):
+    """Storage that commits when it is told to.
+
+    One ticket gathers messages while earlier ones wait for their commit, as in a group commit.
+    """
+
+    def __init__(self, topics: Sequence[str]) -> None:
+        super().__init__()
+        self.topics = topics
+        self.full = False
+        self.messages: list[tuple[int, Message]] = []  # ticket and message, in the order they came
+        self.open_ticket = 1
+        self.committed_ticket = 0
+
+    def wants(self, topic: str) -> bool:
+        return any(topic_matches(topic, topic_filter) for topic_filter in self.topics)
+
+    def append(self, message: Message) -> int:
+        self.messages.append((self.open_ticket, message))
+        return self.open_ticket
+
+    def is_full(self) -> bool:
+        return self.full
+
+    def cut(self) -> None:
+        """Let what comes from now on belong to the next commit."""
+        self.open_ticket += 1
+
+
+class FakeWire(Wire):
+    """A connection that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.writes_count = 0
+        self.closed = False
+        self.reading_paused = False
+        self.on_close: Callable[[], None] | None = None
+        self.on_resume: Callable[[], None] | None = None
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed, f"{data.hex(' ')} written behind the end of the connection"
+        self.written += data
+        self.writes_count += 1
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            if self.on_close is not None:
+                self.on_close()
+
+    def pause_reading(self) -> None:
+        self.reading_paused = True
+
+    def resume_reading(self) -> None:
+        self.reading_paused = False
+        if self.on_resume is not None:
+            self.on_resume()
+
+
+class Kernel:
+    """One node's kernel under a virtual clock.
+
+    Args:
+        stored: The filters of the topics that go to storage.
+        routes_max: How many topics the route cache remembers.
+    """
+
+    def __init__(
+        self,
+        channel_options: ChannelOptions | None = None,
+        session_options: SessionOptions | None = None,
+        *,
+        stored: Sequence[str] = (),
+        routes_max: int = 1000,
+    ) -> None:
+        self.now_us = START_US
+        self.reports: list[str] = []  # why conversations ended badly
+        self.hook_failures: list[tuple[str, Exception]] = []
+        self._callbacks: list[Callable[[], None]] = []
+        self._assigned_count = 0
+        options = channel_options or ChannelOptions()
+        router = Router(options.max_topic_levels, routes_max)
+        self.broker = Broker(router, Hooks(lambda name, error: self.hook_failures.append((name, error))))
+        self.broker.now_us = self.now_us
+        self.retainer = MemoryRetainer(self.broker)
+        self.broker.retained = self.retainer
+        self.sink = FakeSink(stored)
+        if stored:
+            self.broker.set_sink(self.sink)
+        self.sessions = SessionTable(self.broker, session_options or SessionOptions())
+        self.context = ChannelContext(
+            1,
+            self.broker,
+            self.sessions,
+            options,
+            Flusher(self.defer, self.broker.counters),
+            lambda: self.now_us,
+            self.defer,
+            self._new_clientid,
+            lambda peername, clientid, detail: self.reports.append(detail),
+        )
+
+    def defer(self, callback: Callable[[], None]) -> None:
+        """Call `callback` in the next turn."""
+        self._callbacks.append(callback)
+
+    def turn(self) -> None:
+        """Run what waits for this turn; what it defers waits for the next."""
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def run(self) -> None:
+        """Run turns until nothing waits."""
+        while self._callbacks:
+            self.turn()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, as the node's ticker tells it."""
+        self.now_us = max(self.now_us, self.broker.now_us) + round(seconds * 1_000_000)
+        self.broker.now_us = self.now_us
+        self.context.channels.tick(self.now_us)
+        self.sessions.expire(self.now_us)
+        self.run()
+
+    def commit(self, code: int = 0) -> None:
+        """Finish the oldest commit: it holds, or is refused with a reason code."""
+        sink = self.sink
+        sink.committed_ticket += 1
+        sink.open_ticket = max(sink.open_ticket, sink.committed_ticket + 1)
+        self.context.commits.done(sink.committed_ticket, code, not sink.full)
+        self.run()
+
+    def peer(self, version: int = p.V5) -> "Peer":
+        """A client that has a connection and has sent nothing yet."""
+        return Peer(self, version)
+
+    def connect(
+        self,
+        clientid: str = "c",
+        *,
+        version: int = p.V5,
+        clean_start: bool = True,
+        keepalive_s: int = 0,
+        will: p.Will | None = None,
+        username: str | None = None,
+        **named: PropertyValue,
+    ) -> "Peer":
+        """A client that is connected; its CONNACK is read already, behind which nothing may stand."""
+        peer = self.peer(version)
+        peer.connect(
+            clientid,
+            clean_start=clean_start,
+            keepalive_s=keepalive_s,
+            will=will,
+            username=username,
+            password=None,
+            **named,
+        )
+        peer.take(p.Connack)
+        return peer
+
+    def _new_clientid(self) -> str:
+        self._assigned_count += 1
+        return f"assigned-{self._assigned_count}"
+
+
+class Peer:
+    """A client and its connection to a `Kernel`."""
+
+    def __init__(self, kernel: Kernel, version: int) -> None:
+        self.kernel = kernel
+        self.version = version
+        self.wire = FakeWire()
+        self.wire.on_close = lambda: kernel.defer(self._lose)
+        self.wire.on_resume = lambda: kernel.defer(self._deliver)
+        self.channel = Channel(kernel.context, self.wire)
+        self.lost = False
+        self._read_at = 0
+        self._unread = bytearray()  # sent while the broker did not read
+        self._last_packet_id = 0
+        self.channel.connection_made(PEERNAME)
+
+    # --- sending
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes; the broker gets them in one piece as soon as it reads."""
+        self.feed(data)
+        self.kernel.run()
+
+    def feed(self, data: bytes) -> None:
+        """Send bytes without running the turns that follow."""
+        self._unread += data
+        self._deliver()
+
+    def send(self, *packets: p.Packet) -> None:
+        """Send packets in one piece."""
+        self.send_bytes(b"".join(encode_packet(packet, self.version) for packet in packets))
+
+    def connect(
+        self,
+        clientid: str = "c",
+        *,
+        clean_start: bool = True,
+        keepalive_s: int = 0,
+        will: p.Will | None = None,
+        username: str | None = None,
+        password: bytes | None = None,
+        **named: PropertyValue,
+    ) -> None:
+        """Send CONNECT."""
+        self.send(
+            p.Connect(self.version, clientid, clean_start, keepalive_s, will, username, password, properties(**named))
+        )
+
+    def subscribe(
+        self,
+        topic_filter: str,
+        qos: int = 0,
+        *,
+        no_local: bool = False,
+        retain_as_published: bool = False,
+        retain_handling: int = 0,
+        **named: PropertyValue,
+    ) -> list[int]:
+        """Send SUBSCRIBE for one filter and read its SUBACK, behind which nothing may stand: its reason codes."""
+        self.send_subscribe(
+            p.SubscribeEntry(topic_filter, qos, no_local, retain_as_published, retain_handling), **named
+        )
+        return self.take(p.Suback).codes
+
+    def send_subscribe(self, *entries: p.SubscribeEntry, **named: PropertyValue) -> None:
+        """Send SUBSCRIBE."""
+        self.send(p.Subscribe(self.next_packet_id(), list(entries), properties(**named)))
+
+    def unsubscribe(self, *topic_filters: str) -> list[int]:
+        """Send UNSUBSCRIBE and read its UNSUBACK: its reason codes."""
+        self.send(p.Unsubscribe(self.next_packet_id(), list(topic_filters), properties()))
+        return self.take(p.Suback).codes
+
+    def publish(
+        self,
+        topic: str,
+        payload: bytes = b"",
+        qos: int = 0,
+        packet_id: int | None = None,
+        *,
+        retain: bool = False,
+        dup: bool = False,
+        **named: PropertyValue,
+    ) -> None:
+        """Send PUBLISH."""
+        if packet_id is None:
+            packet_id = self.next_packet_id() if qos else 0
+        self.send(publish(topic, payload, qos, packet_id, retain=retain, dup=dup, version=self.version, **named))
+
+    def ack(self, kind: int, packet_id: int, code: int = 0) -> None:
+        """Send PUBACK, PUBREC, PUBREL or PUBCOMP."""
+        self.send(p.Ack(kind, packet_id, code))
+
+    def disconnect(self, code: int = 0, **named: PropertyValue) -> None:
+        """Send DISCONNECT."""
+        self.send(p.Disconnect(p.DISCONNECT, code, properties(**named)))
+
+    def drop(self) -> None:
+        """Lose the connection without a word."""
+        self._lose()
+        self.kernel.run()
+
+    def congest(self, congested: bool = True) -> None:
+        """Stop reading what the broker sends, or begin again."""
+        self.channel.on_congested(congested)
+        self.kernel.run()
+
+    def next_packet_id(self) -> int:
+        """A packet identifier that this client did not use yet."""
+        self._last_packet_id += 1
+        return self._last_packet_id
+
+    # --- receiving
+
+    def closed(self) -> bool:
+        """Whether the broker closed the connection."""
+        return self.wire.closed
+
+    def paused(self) -> bool:
+        """Whether the broker does not read from the connection."""
+        return self.wire.reading_paused
+
+    def received(self) -> list[p.Packet]:
+        """The packets that came since the last look."""
+        data = bytes(self.wire.written[self._read_at :])
+        self._read_at = len(self.wire.written)
+        return decode_all(data, self.version)
+
+    def heard(self) -> list[str]:
+        """The packets that came since the last look, in words."""
+        return [say(packet) for packet in self.received()]
+
+    def take(self, kind: type[PacketT]) -> PacketT:
+        """The one packet that came since the last look."""
+        packets = self.received()
+        assert [type(packet) for packet in packets] == [kind], [say(packet) for packet in packets]
+        (packet,) = packets
+        assert isinstance(packet, kind)
+        return packet
+
+    def _deliver(self) -> None:
+        if self._unread and not self.wire.reading_paused and not self.wire.closed and not self.lost:
+            data = bytes(self._unread)
+            self._unread.clear()
+            self.channel.receive(data)
+
+    def _lose(self) -> None:
+        if not self.lost:
+            self.lost = True
+            self.channel.connection_lost()
