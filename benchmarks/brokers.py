@@ -1,0 +1,179 @@
+"""The brokers under test: how each is configured and started, and what its process costs. No load, no figures."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+START_TIMEOUT_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 20.0
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+
+# Windows and queues are larger than the figures need, on every broker, so that none drops what another delivers.
+_HELIOGRAPH: Final = """
+listeners.tcp.default {{ bind = "127.0.0.1:0", backlog = 4096 }}
+mqtt {{ max_inflight = 1000, max_mqueue_len = infinity, max_awaiting_rel = infinity }}
+durable_storage.messages.topics = {topics}
+durable_storage.flight.bind = "127.0.0.1:0"
+log.level = warning
+"""
+_MOSQUITTO: Final = """
+listener {port} 127.0.0.1
+allow_anonymous true
+persistence false
+log_dest stderr
+log_type information
+log_type error
+connection_messages false
+max_inflight_messages 1000
+max_queued_messages 0
+max_queued_bytes 0
+"""
+
+
+class BrokerError(Exception):
+    """A broker did not start, or ended before it was asked to."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to run one broker.
+
+    Args:
+        name: As the table calls it.
+        storing: Whether it keeps every message on disk.
+        environment: Variables to set for its process.
+    """
+
+    name: str
+    storing: bool = False
+    environment: Mapping[str, str] | None = None
+
+
+HELIOGRAPH: Final = Kind("heliograph")
+STORING: Final = Kind("heliograph, storing", storing=True)
+PURE: Final = Kind("heliograph, pure Python", environment={"HELIOGRAPH_PURE": "1"})
+MOSQUITTO: Final = Kind("mosquitto")
+
+
+def mosquitto_program() -> str | None:
+    """Where mosquitto is installed; it often is where only root's PATH leads."""
+    return shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
+
+
+class Broker:
+    """A running broker process; a context manager that stops it.
+
+    Args:
+        kind: Which broker, and how.
+        folder: Where its configuration, data and log go; on a disk, if it stores.
+        core: The core it is bound to, None to leave that to the system.
+    """
+
+    def __init__(self, kind: Kind, folder: Path, core: int | None) -> None:
+        self.kind = kind
+        self.port = 0
+        self.ready_seconds = 0.0
+        self._folder = folder
+        self._core = core
+        self._process: subprocess.Popen[str]
+
+    def __enter__(self) -> "Broker":
+        self._folder.mkdir(parents=True, exist_ok=True)
+        start = self._start_mosquitto if self.kind is MOSQUITTO else self._start_heliograph
+        began = time.perf_counter()
+        start()
+        self.ready_seconds = time.perf_counter() - began
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def check(self) -> None:
+        """Raises BrokerError if the broker has ended."""
+        if self._process.poll() is not None:
+            raise BrokerError(f"{self.kind.name} ended with exit code {self._process.returncode}{self._log()}")
+
+    def cpu_seconds(self) -> float:
+        """CPU time of the broker's own process so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+    def memory_bytes(self) -> int:
+        """Resident memory of the broker's own process."""
+        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self._process.pid}/status").read_text())
+        if found is None:
+            raise BrokerError(f"{self.kind.name} has no resident memory: it has ended{self._log()}")
+        return int(found[1]) * 1024
+
+    def _start_heliograph(self) -> None:
+        config = self._folder / "heliograph.conf"
+        config.write_text(_HELIOGRAPH.format(topics='["#"]' if self.kind.storing else "[]"))
+        command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(config)]
+        line = self._launch(
+            [*command, "--data-dir", str(self._folder / "data")], stdout=True, is_ready=lambda line: "is ready" in line
+        )
+        found = re.search(r"mqtt tcp://[^ ,]*:(\d+)", line)
+        if found is None:
+            raise BrokerError(f"the ready line of {self.kind.name} names no MQTT listener: {line}")
+        self.port = int(found[1])
+
+    def _start_mosquitto(self) -> None:
+        program = mosquitto_program()
+        if program is None:
+            raise BrokerError("mosquitto is not installed")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        config = self._folder / "mosquitto.conf"
+        config.write_text(_MOSQUITTO.format(port=self.port))
+        self._launch([program, "-c", str(config)], stdout=False, is_ready=lambda line: "running" in line)
+
+    def _launch(self, command: list[str], stdout: bool, is_ready: Callable[[str], bool]) -> str:
+        """Start the process, and wait for the line that says that it serves."""
+        with (self._folder / "log").open("w") as log:
+            self._process = subprocess.Popen(
+                pinned(command, self._core),
+                stdout=subprocess.PIPE if stdout else log,
+                stderr=log if stdout else subprocess.PIPE,
+                env={**os.environ, **(self.kind.environment or {})},
+                text=True,
+            )
+        stream = self._process.stdout if stdout else self._process.stderr
+        assert stream is not None
+        for line in stream:
+            if is_ready(line):
+                return line
+        raise BrokerError(f"{self.kind.name} did not start (exit code {self._process.wait()}){self._log()}")
+
+    def _log(self) -> str:
+        text = (self._folder / "log").read_text().strip()
+        return f":\n{text[-2000:]}" if text else ""
+
+
+def pinned(command: list[str], core: int | None) -> list[str]:
+    """The command, bound to a core where there is one to bind to and a program to do it."""
+    taskset = shutil.which("taskset")
+    return command if core is None or taskset is None else [taskset, "-c", str(core), *command]
+
+
+def cores() -> tuple[int | None, int | None]:
+    """A core for the broker and another for the load; nothing where there is only one."""
+    available = sorted(os.sched_getaffinity(0))
+    return (available[0], available[1]) if len(available) > 1 else (None, None)

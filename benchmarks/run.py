@@ -1,0 +1,108 @@
+"""The canonical benchmarks: Heliograph, and mosquitto beside it where it is installed, in one run on one machine.
+
+`python benchmarks/run.py` (or `make bench`) needs no options. What each line means stands in docs/benchmarks.md.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import brokers, load, table
+from benchmarks.figures import FIGURES, Bench, Outcome
+
+OUTPUT = Path("bench-output")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print; the exit code."""
+    args = _options(argv)
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))  # brokers and load inherit it
+    connections = args.connections if descriptors < 0 else min(args.connections, descriptors - 200)
+    if connections < args.connections:
+        _say(f"a process may open {descriptors} files here, so only {connections} idle connections")
+    peer = brokers.mosquitto_program() is not None and not args.no_peer
+    broker_core, load_core = brokers.cores()
+    began = time.monotonic()
+    OUTPUT.mkdir(exist_ok=True)
+    # Not in the system's folder for temporary files, which may be memory: fsync must mean a disk.
+    with tempfile.TemporaryDirectory(dir=OUTPUT) as folder, load.built(args.mqload) as mqload:
+        generator = load.Generator(args.seconds, load_core, mqload if args.generator == "mqload" else None)
+        bench = Bench(Path(folder), generator, args.runs, connections, broker_core, peer, _say)
+        outcomes = [bench.measure(figure) for figure in FIGURES if not args.only or figure.name in args.only]
+    conditions = _conditions(args, generator.name, peer)
+    print(table.text(outcomes, conditions, peer))
+    _say(f"measured in {time.monotonic() - began:.0f} s")
+    if args.json is not None:
+        args.json.write_text(json.dumps(_as_dict(outcomes, conditions), indent=2) + "\n")
+    missed = args.check and any(outcome.met is False for outcome in outcomes)
+    return 1 if missed or any(outcome.failure for outcome in outcomes) else 0
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [figure.name for figure in FIGURES]
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"these alone: {', '.join(names)}")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of a run (default: %(default)g)")
+    parser.add_argument(
+        "--runs", type=int, default=3, help="runs of a figure; the median counts (default: %(default)s)"
+    )
+    parser.add_argument("--generator", choices=("bench", "mqload"), default="bench", help="what makes the load")
+    mqload = os.environ.get("HELIOGRAPH_MQLOAD")
+    parser.add_argument(
+        "--mqload", type=Path, default=Path(mqload) if mqload else None, help="the program, or its .c file for cc"
+    )
+    parser.add_argument("--connections", type=int, default=10_000, help="idle connections (default: %(default)s)")
+    parser.add_argument("--no-peer", action="store_true", help="leave mosquitto out")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs there too")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a target is missed")
+    args = parser.parse_args(argv)
+    if args.generator == "mqload" and args.mqload is None:
+        parser.error("--generator mqload needs --mqload PATH, or HELIOGRAPH_MQLOAD")
+    return args
+
+
+def _conditions(args: argparse.Namespace, generator: str, peer: bool) -> str:
+    missing = "" if peer or args.no_peer else "; mosquitto is not installed, so nothing is compared"
+    machine = f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}"
+    return (
+        f"{machine}, Python {platform.python_version()}; "
+        f"median of {args.runs} runs of {args.seconds:g} s, load by {generator}, 64-byte payloads, MQTT 3.1.1{missing}"
+    )
+
+
+def _as_dict(outcomes: list[Outcome], conditions: str) -> dict[str, object]:
+    return {
+        "conditions": conditions,
+        "figures": {
+            outcome.figure.name: {
+                "title": outcome.figure.title,
+                "target": outcome.figure.target,
+                "ratio": outcome.ratio,
+                "ratio_per_broker_cpu": outcome.ratio_per_cpu,
+                "met": outcome.met,
+                "failure": outcome.failure,
+                "values": outcome.values,
+                "runs": {kind: [asdict(run) for run in runs] for kind, runs in outcome.runs.items()},
+            }
+            for outcome in outcomes
+        },
+    }
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
