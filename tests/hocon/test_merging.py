@@ -131,5 +131,6 @@ def test_appending_to_something_else_is_an_error_at_that_line(before: str, kind:
 
 def test_appending_follows_included_files() -> None:
     assert value_of('k = [1], include "a", k += 3', {"a": "k += 2"}) == {"k": [1, 2, 3]}
+    assert value_of("k += {include a}", {"a": "p = 1, q = ${p}"}) == {"k": [{"p": 1, "q": 1}]}
     assert value_of('g {k = [1], include "a"}', {"a": "k += 2"}) == {"g": {"k": [1, 2]}}
     assert value_of('l = [{k = [1], include "a"}]', {"a": "k += 2"}) == {"l": [{"k": [1, 2]}]}

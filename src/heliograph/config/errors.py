@@ -30,7 +30,7 @@ class ConfigError(Exception):
     """A configuration that cannot be used; it carries every problem, and shows the first one's place as its own.
 
     Attributes:
-        problems: All problems, in the order of the files.
+        problems: All problems, in the order in which the settings appear.
         file: File of the first problem.
         line: Line of the first problem, or None.
         path: Path of the first problem's setting.

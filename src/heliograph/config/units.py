@@ -14,6 +14,9 @@ from typing import Final
 
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, SHARE_PREFIX, topic_filter_fault
 
+# ASCII too: otherwise letters such as the Kelvin sign would match the unit that they fold to.
+_ANY_CASE: Final = re.IGNORECASE | re.ASCII
+
 _MILLISECONDS: Final = {
     "ms": 1,
     "s": 1_000,
@@ -23,11 +26,11 @@ _MILLISECONDS: Final = {
     "w": 7 * 86_400_000,
     "f": 14 * 86_400_000,
 }
-_DURATION_PART: Final = re.compile(r"((?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+))(ms|[smhdwf])", re.IGNORECASE)
-_DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+", re.IGNORECASE)
+_DURATION_PART: Final = re.compile(r"((?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+))(ms|[smhdwf])", _ANY_CASE)
+_DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+", _ANY_CASE)
 
 _SIZES: Final = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3}
-_SIZE: Final = re.compile(r"([0-9]+)(b|kb|mb|gb)", re.IGNORECASE)
+_SIZE: Final = re.compile(r"([0-9]+)(b|kb|mb|gb)", _ANY_CASE)
 
 _PERCENT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from importlib.resources import files
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,15 +69,15 @@ class Parser:
 
 
 def _table_cache() -> str | None:
-    """File for the finished tables, beside the compiled Python of this package and under the same conditions.
+    """File for the finished tables, where Python keeps its compiled modules and under the same conditions.
 
     Making the tables from the grammar takes 30 ms, a third of the time from start to a read configuration. The library
     makes them anew when its version, Python's or the grammar changes, or the file is not whole.
     """
-    if sys.dont_write_bytecode:
+    if sys.dont_write_bytecode or sys.implementation.cache_tag is None:
         return None
-    folder = Path(__file__).parent / "__pycache__"
-    return str(folder / f"grammar.{sys.implementation.cache_tag}.lalr") if os.access(folder, os.W_OK) else None
+    file = Path(cache_from_source(__file__)).with_suffix(".tables")
+    return str(file) if os.access(file.parent, os.W_OK) else None
 
 
 class _ScannedTokens(Lexer):

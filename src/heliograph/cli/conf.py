@@ -1,0 +1,84 @@
+"""`heliograph conf`: what a configuration file says, and whether a node can start with it."""
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from heliograph.config import ConfigError, known_overrides, load_config
+from heliograph.hocon import HoconError, Node, apply_overrides, parse_file, to_json
+
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_@%|-]+")
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `conf` to the command line."""
+    parser = subparsers.add_parser(
+        "conf",
+        help="show or check a configuration file",
+        description="Show what a configuration file says, or check that a node can start with it.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    show = actions.add_parser(
+        "show",
+        help="print the file as JSON",
+        description=(
+            "Print as JSON what the file says, with its includes read, its substitutions resolved and the HELIOGRAPH_ "
+            "variables that name settings applied. Defaults are not filled in and nothing is checked."
+        ),
+    )
+    show.add_argument("file", metavar="FILE", type=Path)
+    show.add_argument(
+        "--origins", action="store_true", help="print one value per line, each with the file and line that set it"
+    )
+    check = actions.add_parser(
+        "check",
+        help="check that a node can start with the file",
+        description="Check the file and the HELIOGRAPH_ variables as `heliograph start` does, and name every mistake.",
+    )
+    check.add_argument("file", metavar="FILE", type=Path)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run `conf show` or `conf check`; 1 if the file has a mistake."""
+    try:
+        if args.action == "check":
+            load_config(args.file, os.environ)
+            print(f"{args.file}: no mistakes")
+        else:
+            _show(args.file, os.environ, origins=args.origins)
+    except (HoconError, ConfigError) as error:
+        print(f"heliograph: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _show(file: Path, environ: Mapping[str, str], *, origins: bool) -> None:
+    node = apply_overrides(parse_file(file), known_overrides(environ))
+    print("\n".join(origin_lines(node)) if origins else to_json(node))
+
+
+def origin_lines(root: Node) -> Iterator[str]:
+    """Each scalar (and empty container) as `path = value  # file:line`, in the order of the document."""
+    pending: list[tuple[str, Node]] = [("", root)]
+    while pending:
+        path, node = pending.pop()
+        children: list[tuple[str, Node]] = []
+        if isinstance(node.value, dict):
+            children = [(_join(path, key), child) for key, child in node.value.items()]
+        elif isinstance(node.value, list):
+            children = [(_join(path, str(index)), item) for index, item in enumerate(node.value, 1)]
+        if children:
+            pending += reversed(children)
+        elif path:
+            source = f" (value from {node.source})" if node.source is not None else ""
+            yield f"{path} = {to_json(node, None)}  # {node.position}{source}"
+
+
+def _join(path: str, key: str) -> str:
+    name = key if _BARE_KEY.fullmatch(key) else json.dumps(key)
+    return f"{path}.{name}" if path else name

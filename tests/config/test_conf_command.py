@@ -1,0 +1,75 @@
+"""`heliograph conf` as it is used from a shell."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from heliograph.cli.main import main
+
+
+@pytest.fixture
+def node_conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small file with an include, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mqtt.conf").write_text("max_inflight = 7\nmax_qos_allowed = ${max_inflight}\n")
+    (tmp_path / "node.conf").write_text(
+        'node.data_dir = "/data"\nmqtt {include mqtt.conf}\nmqtt {"a.b" = []}\nlist = [1, {x = y}]\n'
+    )
+    return Path("node.conf")
+
+
+def test_show_prints_json(node_conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conf", "show", str(node_conf)]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "node": {"data_dir": "/data"},
+        "mqtt": {"max_inflight": 7, "max_qos_allowed": 7, "a.b": []},
+        "list": [1, {"x": "y"}],
+    }
+
+
+def test_show_with_origins(
+    node_conf: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HELIOGRAPH_NODE__DATA_DIR", "/other data")
+    monkeypatch.setenv("HELIOGRAPH_PURE", "1")
+    assert main(["conf", "show", "--origins", str(node_conf)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        'node.data_dir = "/other data"  # HELIOGRAPH_NODE__DATA_DIR',
+        "mqtt.max_inflight = 7  # mqtt.conf:1",
+        "mqtt.max_qos_allowed = 7  # mqtt.conf:2 (value from mqtt.conf:1)",
+        'mqtt."a.b" = []  # node.conf:3',
+        "list.1 = 1  # node.conf:4",
+        'list.2.x = "y"  # node.conf:4',
+    ]
+
+
+def test_show_names_the_line_of_a_mistake(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "bad.conf"
+    path.write_text("a = 1\nb = ${c}\n")
+    assert main(["conf", "show", str(path)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"heliograph: {path}:2: unresolved substitution: ${{c}}")
+
+
+def test_check_accepts_a_good_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "good.conf"
+    path.write_text("mqtt.max_inflight = 5\n")
+    assert main(["conf", "check", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}: no mistakes\n"
+
+
+def test_check_lists_every_mistake(node_conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conf", "check", str(node_conf)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith(
+        "heliograph: mqtt.conf:2: mqtt.max_qos_allowed: found 7, expected an integer from 0 to 2"
+    )
+
+
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for action in ("show", "check"):
+        assert main(["conf", action, str(tmp_path / "no.conf")]) == 1
+        assert capsys.readouterr().err == f"heliograph: {tmp_path}/no.conf: there is no such file\n"
