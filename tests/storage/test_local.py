@@ -129,6 +129,16 @@ def test_a_restart_changes_nothing(database: LocalDatabase, make_message: MakeMe
     again.close()
 
 
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "none"])
+def test_compression_can_be_chosen_and_changed(data_dir: Path, make_message: MakeMessage, compression: str) -> None:
+    options = DatabaseOptions(layout=ColumnarOptions(compression=compression))
+    database = LocalBackend(data_dir).open_database("messages", options)
+    database.store_batch([make_message(payload=b"x" * 100) for _ in range(1_000)])
+    again = reopened(database, DatabaseOptions())
+    assert len(replay(again, "#", n=400)) == 1_000
+    again.close()
+
+
 def test_time_never_goes_back(database: LocalDatabase, make_message: MakeMessage) -> None:
     """The clock may be set back while the node is down; order within a stream must not depend on it."""
     database.store_batch([make_message(payload=b"1")])

@@ -254,6 +254,8 @@ async def test_is_started_again_when_it_dies(data_dir: Path, database: LocalData
     assert reader.pid not in (None, pid)
     assert reader.statistics() == {"running": 1, "restarts": 1}
     assert Client(bind).act("info") == {"databases": [MESSAGES]}
+    left = [entry.name for entry in (data_dir / "storage" / ".readers").iterdir()]
+    assert left == [str(reader.pid)], "what the dead one left behind is gone"
     await reader.stop()
     assert reader.pid is None
 
@@ -276,6 +278,7 @@ def test_ends_when_it_is_told_to(data_dir: Path, stop: Callable[[Any], None]) ->
     with start_by_hand(data_dir, "--bind", "127.0.0.1:0", "--watch-stdin", stdin=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("ready 127.0.0.1:")
+        process.send_signal(signal.SIGINT)  # Ctrl-C is for the parent
         stop(process)
         assert process.wait(20) == 0
 

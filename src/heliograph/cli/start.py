@@ -30,15 +30,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Run the node; 0 after an orderly end, 1 when it cannot start."""
+    # Before the level is known: reading the configuration may warn.
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
     try:
         config = load_config(args.config, os.environ, overrides)
     except ConfigError as error:
         print(f"heliograph: {error}", file=sys.stderr)
         return 1
-    logging.basicConfig(
-        level=config.log.level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
+    logging.getLogger().setLevel(config.log.level.upper())
     _allow_open_files()
     try:
         return uvloop.run(_serve(config))

@@ -34,6 +34,7 @@ from heliograph.storage.reader_request import INVALID_REQUEST, Request
 from heliograph.storage.replay import block_slices, newest, progress, select
 
 _SHUTDOWN_S: Final = 3.0
+_SCRATCH: Final = ".readers"  # beside the databases: RocksDB's notes of each reader process
 _END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 
 
@@ -282,13 +283,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--watch-stdin", action="store_true", help="end when standard input closes")
     options = parser.parse_args(arguments)
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    # Ctrl-C in a terminal reaches the parent too, which then stops its reader in its own time.
+    signal.signal(signal.SIGINT, signal.SIG_IGN if options.watch_stdin else lambda *_: stop.set())
     if options.watch_stdin:
         threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
-    scratch = Path(tempfile.mkdtemp(prefix="heliograph-reader-"))
+    scratch = databases_path(options.data_dir) / _SCRATCH / str(os.getpid())
     try:
+        scratch.mkdir(parents=True, exist_ok=True)
+        _remove_left_behind(scratch.parent)
         return _serve(options.data_dir, options.bind, scratch, stop)
+    except OSError as error:
+        _say(f"failed cannot use {scratch}: {error.strerror}")
+        return 1
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -309,6 +316,13 @@ def _serve(data_dir: Path, bind: str, scratch: Path, stop: threading.Event) -> i
     server.shutdown()
     watchdog.cancel()
     return 0
+
+
+def _remove_left_behind(path: Path) -> None:
+    """Remove what readers that were killed could not remove themselves."""
+    for entry in path.iterdir():
+        if entry.name.isdigit() and not Path("/proc", entry.name).exists():
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 def _say(line: str) -> None:
