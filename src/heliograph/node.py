@@ -9,7 +9,7 @@ import sys
 import time
 import zlib
 from pathlib import Path
-from typing import TextIO
+from typing import ClassVar, TextIO
 
 from heliograph import __version__
 from heliograph.broker.durable import DurableSink
@@ -46,6 +46,8 @@ _GC_THRESHOLDS = (50_000, 20, 100)
 
 class NodeError(Exception):
     """The node cannot start; the message says why and which setting to change."""
+
+    code: ClassVar[str] = "node_data_dir"
 
 
 class StorageSink(DurableSink):

@@ -3,7 +3,7 @@
 import secrets
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from heliograph.bench import packets
 from heliograph.bench.clients import TIMESTAMP_BYTES, Client, Login
@@ -40,6 +40,8 @@ DEFAULT_TOPICS: Final = {
 
 class WorkloadError(ValueError):
     """A run that makes no sense, in words for the person who asked for it."""
+
+    code: ClassVar[str] = "bench_options"
 
 
 @dataclass(frozen=True)

@@ -36,14 +36,14 @@ def run(args: argparse.Namespace) -> int:
     try:
         config = load_config(args.config, os.environ, overrides)
     except ConfigError as error:
-        print(f"heliograph: {error}", file=sys.stderr)
+        print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1
     logging.getLogger().setLevel(config.log.level.upper())
     _allow_open_files()
     try:
         return uvloop.run(_serve(config))
     except (ListenerError, NodeError, StorageError) as error:
-        print(f"heliograph: {error}", file=sys.stderr)
+        print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1
 
 

@@ -1,6 +1,7 @@
 """What is wrong with a configuration, told so that the operator can mend it without reading code."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from heliograph.hocon import Position
 
@@ -36,6 +37,8 @@ class ConfigError(Exception):
         path: Path of the first problem's setting.
         message: Message of the first problem.
     """
+
+    code: ClassVar[str] = "config_invalid"
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems)

@@ -3,7 +3,7 @@
 Nothing here reads text; every other module of the room uses these two classes.
 """
 
-from typing import Final
+from typing import ClassVar, Final
 
 
 class Position:
@@ -41,6 +41,8 @@ class HoconError(Exception):
         line: Line of the mistake, or None where there is no line to show.
         message: What is wrong, what is valid and what to do, without file and line.
     """
+
+    code: ClassVar[str] = "config_syntax"
 
     def __init__(self, file: str, line: int | None, message: str) -> None:
         super().__init__(file, line, message)

@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import logging
-from typing import cast
+from typing import ClassVar, cast
 
 from heliograph.channel.context import ChannelContext
 from heliograph.transport.connection import Connection
@@ -13,6 +13,8 @@ _log = logging.getLogger(__name__)
 
 class ListenerError(Exception):
     """A listener cannot be opened; the message says which, why, and which setting to change."""
+
+    code: ClassVar[str] = "listener_bind"
 
 
 class TcpListener:

@@ -1,0 +1,29 @@
+"""The codes of errors and the page that explains them are the same."""
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import heliograph
+from heliograph.storage.reader_request import INVALID_REQUEST
+
+PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
+
+
+def codes_in_code() -> set[str]:
+    """The codes of every exception class of the package that has one of its own."""
+    codes = {INVALID_REQUEST}  # made of any fault in a request's form, so it has no class
+    for module in pkgutil.walk_packages(heliograph.__path__, "heliograph."):
+        if module.name.endswith("__main__"):
+            continue
+        for thing in vars(importlib.import_module(module.name)).values():
+            if isinstance(thing, type) and issubclass(thing, Exception) and isinstance(vars(thing).get("code"), str):
+                codes.add(vars(thing)["code"])
+    return codes
+
+
+def test_every_code_is_explained_and_no_other() -> None:
+    explained = re.findall(r"^\| `([a-z_]+)` \|", PAGE.read_text(), re.MULTILINE)
+    assert explained == sorted(explained)
+    assert set(explained) == codes_in_code()
