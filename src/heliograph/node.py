@@ -220,8 +220,12 @@ class Node:
             await asyncio.sleep(_TICK_S)
             now = max(_now_us(), self.broker.now_us)
             self.broker.now_us = now
-            context.channels.tick(now)
-            context.sessions.expire(now)
+            try:
+                context.channels.tick(now)
+                context.sessions.expire(now)
+            except Exception:  # noqa: BLE001 - whatever fails, time must go on
+                # Without the ticker no connection would ever time out and no session end.
+                _log.exception("a tick failed; the next one comes in %s s", _TICK_S)
 
 
 def _lock(data_dir: Path) -> TextIO:

@@ -5,7 +5,7 @@ from heliograph.broker.hooks import OK, STOP, Hooks
 from heliograph.broker.message import Message
 from heliograph.mqtt import packets as p
 from support.kernel import Kernel
-from support.packets import publish
+from support.packets import properties, publish
 
 
 def test_higher_priorities_run_first_and_equal_ones_in_the_order_they_came() -> None:
@@ -140,6 +140,25 @@ def test_a_callback_stops_the_message(qos: int, answered: list[str]) -> None:
     assert peer.heard() == answered
     assert kernel.sink.messages == []
     assert len(kernel.retainer) == 0
+
+
+def test_a_callback_that_makes_an_invalid_topic_fails_and_the_message_goes_on() -> None:
+    kernel = Kernel()
+
+    def spoil(message: Message) -> object:
+        packet = publish("no/+", message.payload)
+        return OK, Message(message.id_high, message.id_low, "no/+", packet, message.clientid, None, -1)
+
+    kernel.broker.hooks.message_publish.add(spoil)
+    watcher = kernel.connect("watcher")
+    watcher.subscribe("#")
+    peer = kernel.connect("c", will=p.Will("w", b"gone", 0, False, properties()))
+    peer.publish("t", b"x", 1, 5)
+    assert peer.heard() == ["PUBACK #5"]  # not the client's fault
+    peer.drop()
+    assert watcher.heard() == ["PUBLISH t 'x' q0", "PUBLISH w 'gone' q0"]
+    assert [name for name, _ in kernel.hook_failures] == ["message.publish"] * 2
+    assert len(kernel.sessions) == 1
 
 
 def test_stop_without_a_value_ends_the_chain_and_the_message_goes_on() -> None:

@@ -294,7 +294,7 @@ PUBLISHES: Final = [
     bad("publish, empty", "30 #", MALFORMED),
     bad("publish, one byte", "30 # 00", MALFORMED),
     bad("publish, topic cut off", "30 # 0005 'a/b'", MALFORMED),
-    bad("publish, no packet identifier", '32 # "a/b"', MALFORMED, ALL, "MQTT-2.2.1-2"),
+    bad("publish, no packet identifier", '32 # "a/b"', MALFORMED, ALL, "MQTT-2.2.1-3"),
     bad("publish, half a packet identifier", '32 # "a/b" 00', MALFORMED),
     bad("publish, packet identifier 0", '32 # "a/b" 0000 {}', PROTOCOL, ALL, "MQTT-2.2.1-3"),
     bad("publish, QoS 2 with packet identifier 0", '34 # "a/b" 0000 {}', PROTOCOL, ALL, "MQTT-2.2.1-3"),

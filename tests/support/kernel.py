@@ -67,6 +67,7 @@ class FakeWire(Wire):
         self.written = bytearray()
         self.writes_count = 0
         self.closed = False
+        self.stuck = False  # the peer does not read: closing waits for ever
         self.reading_paused = False
         self.on_close: Callable[[], None] | None = None
         self.on_resume: Callable[[], None] | None = None
@@ -79,8 +80,13 @@ class FakeWire(Wire):
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            if self.on_close is not None:
+            if self.on_close is not None and not self.stuck:
                 self.on_close()
+
+    def abort(self) -> None:
+        self.closed = True
+        if self.on_close is not None:
+            self.on_close()
 
     def pause_reading(self) -> None:
         self.reading_paused = True
@@ -330,6 +336,10 @@ class Peer:
     def heard(self) -> list[str]:
         """The packets that came since the last look, in words."""
         return [say(packet) for packet in self.received()]
+
+    def skip(self) -> None:
+        """Pass over what came since the last look."""
+        self._read_at = len(self.wire.written)
 
     def take(self, kind: type[PacketT]) -> PacketT:
         """The one packet that came since the last look."""

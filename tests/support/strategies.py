@@ -26,7 +26,7 @@ _NOT_ZERO: Final = {0x21, 0x27}
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 binaries = st.binary(max_size=12)
-packet_ids = st.integers(1, 65_535)
+packet_ids = st.integers(1, 4) | st.integers(1, 65_535)
 subscription_ids = st.integers(1, 268_435_455)
 
 _levels = st.sampled_from(["", "a", "b", "ab", "$SYS", "$", "ä", " "])

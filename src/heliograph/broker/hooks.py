@@ -94,13 +94,17 @@ class HookPoint:
                 if isinstance(verdict, tuple):
                     verdict, accumulator = verdict
             except Exception as error:  # noqa: BLE001 - the chain is the boundary to code of others
-                self.failures_count += 1
-                if self._on_failure is not None:
-                    self._on_failure(self.name, error)
+                self.report(error)
                 continue
             if verdict == STOP:
                 return STOP, accumulator
         return OK, accumulator
+
+    def report(self, error: Exception) -> None:
+        """Count a failure of a callback, and tell of it."""
+        self.failures_count += 1
+        if self._on_failure is not None:
+            self._on_failure(self.name, error)
 
 
 class Hooks:

@@ -10,6 +10,7 @@ from heliograph.broker.hooks import STOP, Hooks
 from heliograph.broker.message import Message
 from heliograph.broker.router import Route, Router
 from heliograph.broker.subscription import Subscription
+from heliograph.mqtt.errors import ProtocolError
 
 NOT_STORED: Final = 0
 
@@ -48,13 +49,21 @@ class Broker:
         self.router.set_sink(sink)
 
     def hooked(self, message: Message) -> Message | None:
-        """Run the `message.publish` chain: the message to publish, or None if a callback stopped it."""
+        """Run the `message.publish` chain: the message to publish, or None if a callback answered `(STOP, None)`.
+
+        A callback may change the message; one that gives it a topic that may not be published to has failed, and the
+        message goes on as it was: neither the client nor whoever publishes is to blame.
+        """
         verdict, outcome = self.hooks.message_publish.run((), message)
-        if verdict == STOP and not isinstance(outcome, Message):
-            return None
-        if isinstance(outcome, Message):
-            return outcome
-        return message
+        if not isinstance(outcome, Message):
+            return None if verdict == STOP else message
+        if outcome.topic != message.topic:
+            try:
+                self.router.route(outcome.topic.encode("utf-8"))
+            except (ProtocolError, ValueError) as error:
+                self.hooks.message_publish.report(error)
+                return message
+        return outcome
 
     def store(self, route: Route, message: Message) -> i64:
         """Hand a message to storage: the ticket of its commit, or `NOT_STORED` if its topic is not stored."""

@@ -42,6 +42,8 @@ _CONGESTED: Final = 4  # the peer does not read what it is sent
 
 # After so many deliveries a channel lets others have a turn: about 500 µs, and as many packets in outboxes.
 _DELIVERIES_PER_TURN: Final = 16_384
+# How long a peer may take to read the last words of its connection before it is cut.
+_LINGER_US: Final = 10_000_000
 # A peer that sends without reading is not read from while this many bytes of answers wait for it.
 _UNREAD_ANSWERS_MAX: Final = 65_536
 
@@ -119,13 +121,17 @@ class Channel(Waiter):
     # --- told by the node
 
     def on_tick(self, now_us: i64) -> None:
-        """End the conversation of a client that has been silent for too long."""
-        if self._paused != 0:
+        """End the conversation of a client that has been silent for too long, or the connection of one that ended."""
+        if self._state == _CLOSED:
+            # The transport closes once the peer has read everything; one that never does would stay for ever.
+            if now_us - self._heard_at_us > _LINGER_US:
+                self._wire.abort()
+        elif self._paused != 0:
             self._heard_at_us = now_us  # it is we who do not listen
         elif self._silence_us_max != 0 and now_us - self._heard_at_us > self._silence_us_max:
             if self._state == _IDLE:
                 self._end(rc.SUCCESS, "idle_timeout")
-            elif self._state == _CONNECTED:
+            else:
                 self._end(rc.KEEP_ALIVE_TIMEOUT, "keepalive_timeout")  # [MQTT-3.1.2-22]
 
     def on_committed(self, ticket: i64, code: int) -> None:
@@ -279,11 +285,11 @@ class Channel(Waiter):
     def _on_disconnect(self, session: Session, packet: p.Disconnect) -> None:
         expiry_s = packet.properties.number(props.SESSION_EXPIRY_INTERVAL, -1)
         if expiry_s >= 0:
-            if expiry_s > 0 and session.expiry_interval_s == 0:  # [MQTT-3.14.2-2]
+            if expiry_s > 0 and session.expiry_interval_s == 0:  # a protocol error by section 3.14.2.2.2
                 raise ProtocolError("DISCONNECT sets a session expiry interval where CONNECT had none")
             session.expiry_interval_s = expiry_s
         self._leave("normal", packet.code != rc.SUCCESS)  # [MQTT-3.14.4-3]
-        self._outbox.close_after_flush()
+        self._close()
 
     # --- acknowledgements and SUBSCRIBE
 
@@ -332,7 +338,7 @@ class Channel(Waiter):
         if self._is_connect_refusal(error):
             self._outbox.put(encode_connack(p.Connack(False, error.reason_code, Properties()), self._version))
         self._state = _CLOSED
-        self._outbox.close_after_flush()
+        self._close()
 
     def _is_connect_refusal(self, error: ProtocolError) -> bool:
         # A CONNACK is for whoever sent a CONNECT that could be read [MQTT-3.1.4-2]; garbage gets no answer.
@@ -344,6 +350,10 @@ class Channel(Waiter):
         if self._version == p.V5 and self._state == _CONNECTED and code != rc.SUCCESS:
             self._outbox.put(encode_disconnect(p.Disconnect(p.DISCONNECT, code, Properties()), p.V5))
         self._leave(reason, True)
+        self._close()
+
+    def _close(self) -> None:
+        self._heard_at_us = self._broker.now_us
         self._outbox.close_after_flush()
 
     def _leave(self, reason: str, with_will: bool) -> None:

@@ -243,7 +243,7 @@ def decode_properties(data: bytes, at: i64, end: i64, allowed: frozenset[int]) -
     """Read a property length and its properties: them and the position behind them.
 
     Raises:
-        MalformedPacketError: A property is unknown, not allowed here, or cut off [MQTT-2.2.2-1].
+        MalformedPacketError: A property is unknown, not allowed here, or cut off (section 2.2.2.2).
         ProtocolError: A property stands twice or has a value that the specification forbids.
     """
     length, at = decode_varint(data, at, end)

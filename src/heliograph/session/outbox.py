@@ -51,6 +51,10 @@ class Wire:
         """Close the connection behind the bytes sent before."""
         raise NotImplementedError(type(self).__name__)
 
+    def abort(self) -> None:
+        """Close the connection at once; what the peer did not read is lost."""
+        raise NotImplementedError(type(self).__name__)
+
     def pause_reading(self) -> None:
         """Stop taking bytes from the peer."""
         raise NotImplementedError(type(self).__name__)

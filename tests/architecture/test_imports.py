@@ -1,0 +1,65 @@
+"""Who may know whom, and what the protocol rooms may not know at all."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src" / "heliograph"
+PURE_ROOMS = ("mqtt", "broker", "session", "channel")
+
+# Everything that a room without I/O, time and chance needs. Another module is a decision, not an accident.
+ALLOWED = {"collections", "collections.abc", "heapq", "typing", "mypy_extensions"}
+# Names that reach a clock, a socket, a loop or chance without an import statement.
+FORBIDDEN_NAMES = {"__import__", "breakpoint", "eval", "exec", "input", "open", "print"}
+
+MODULES = sorted(path for room in PURE_ROOMS for path in (SOURCES / room).glob("**/*.py"))
+
+
+def imported_by(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports here name the whole path"
+            found.add(node.module or "")
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCES)))
+def test_the_protocol_rooms_know_no_loop_socket_clock_or_chance(path: Path) -> None:
+    own = {f"heliograph.{room}" for room in PURE_ROOMS}
+    for name in imported_by(path) - ALLOWED:
+        assert ".".join(name.split(".")[:2]) in own, f"{path.relative_to(ROOT)} imports {name}"
+    names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+    assert not names & FORBIDDEN_NAMES
+
+
+def test_there_are_modules_to_look_at() -> None:
+    assert len(MODULES) > 25
+
+
+def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
+    drawers = {"utils", "util", "helpers", "common", "misc", "base"}
+    assert [path for path in SOURCES.glob("**/*") if path.stem in drawers] == []
+
+
+@pytest.mark.slow
+def test_the_contracts_of_import_linter_hold() -> None:
+    program = Path(sys.executable).with_name("lint-imports")
+    if not program.exists():
+        pytest.skip("import-linter is not installed")
+    done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_broker_never_loads_spark() -> None:
+    script = "import sys, heliograph.cli.start, heliograph.node, heliograph.rules; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,101 @@
+"""How long a connection may be silent."""
+
+import pytest
+
+from heliograph.channel.options import ChannelOptions
+from heliograph.mqtt import packets as p
+from support.kernel import Kernel
+from support.packets import publish
+from support.wire import wire
+
+CONNECT = wire('10 # "MQTT" 05 02 0000 {} "c"')
+
+
+def test_a_connection_without_connect_is_closed_after_the_idle_timeout() -> None:
+    kernel = Kernel(ChannelOptions(idle_timeout_us=15_000_000))
+    peer = kernel.peer()
+    kernel.advance(15)
+    assert not peer.closed()
+    kernel.advance(1)
+    assert peer.closed()
+    assert peer.received() == []
+
+
+def test_a_connect_that_drips_in_is_not_waited_for() -> None:
+    kernel = Kernel(ChannelOptions(idle_timeout_us=15_000_000))
+    peer = kernel.peer()
+    for byte in CONNECT[:-1]:
+        peer.send_bytes(bytes([byte]))
+        kernel.advance(2)
+    assert peer.closed()
+
+
+def test_no_idle_timeout() -> None:
+    kernel = Kernel(ChannelOptions(idle_timeout_us=0))
+    peer = kernel.peer()
+    kernel.advance(10_000)
+    assert not peer.closed()
+
+
+@pytest.mark.parametrize(("version", "said"), [(p.V5, ["DISCONNECT 0x8d"]), (p.V3_1_1, [])])
+def test_a_client_that_is_silent_for_one_and_a_half_keepalives(version: int, said: list[str]) -> None:
+    kernel = Kernel()
+    peer = kernel.connect(version=version, keepalive_s=10)
+    kernel.advance(15)
+    assert not peer.closed()
+    kernel.advance(0.1)
+    assert peer.closed()
+    assert peer.heard() == said
+
+
+def test_any_packet_keeps_a_client_alive() -> None:
+    kernel = Kernel()
+    peer = kernel.connect(keepalive_s=10)
+    for number in range(5):
+        kernel.advance(14)
+        peer.send(p.Ping(p.PINGREQ) if number % 2 else publish("t"))
+    assert peer.heard() == ["PINGRESP"] * 2
+    assert not peer.closed()
+
+
+def test_a_packet_that_drips_in_does_not() -> None:
+    kernel = Kernel()
+    peer = kernel.connect(keepalive_s=10)
+    peer.send_bytes(wire("30 # \"t\" {} 'xxxxxxxxxxxxxxxxxxxx'")[:6])
+    for _ in range(8):
+        kernel.advance(2)
+        peer.send_bytes(b"x")
+    assert peer.heard() == ["DISCONNECT 0x8d"]  # [MQTT-3.1.2-22]
+
+
+def test_keepalive_0_is_for_ever() -> None:
+    kernel = Kernel()
+    peer = kernel.connect(keepalive_s=0)
+    kernel.advance(10**6)
+    assert not peer.closed()
+
+
+def test_the_operators_keepalive_holds_instead_of_the_clients() -> None:
+    kernel = Kernel(ChannelOptions(server_keepalive_s=4, keepalive_multiplier_percent=200))
+    peer = kernel.connect(keepalive_s=1000)
+    kernel.advance(8)
+    assert not peer.closed()
+    kernel.advance(1)
+    assert peer.closed()
+
+
+def test_time_in_which_the_broker_does_not_read_does_not_count() -> None:
+    kernel = Kernel(stored=["#"])
+    peer = kernel.connect(keepalive_s=10)
+    kernel.sink.full = True
+    peer.publish("t")
+    assert peer.paused()
+    kernel.advance(100)
+    assert not peer.closed()
+    kernel.sink.full = False
+    kernel.commit()
+    assert not peer.paused()
+    kernel.advance(14)
+    assert not peer.closed()
+    kernel.advance(2)
+    assert peer.closed()

@@ -1,0 +1,152 @@
+"""Retained messages as subscribers see them."""
+
+import pytest
+
+from heliograph.channel.options import ChannelOptions
+from heliograph.mqtt import packets as p
+from support.kernel import Kernel
+from support.wire import wire
+
+
+def kernel_with(*topics: str, qos: int = 0) -> Kernel:
+    kernel = Kernel()
+    pub = kernel.connect("retainer")
+    for topic in topics:
+        pub.publish(topic, topic.encode(), qos, retain=True)
+    return kernel
+
+
+def hears(kernel: Kernel, topic_filter: str, qos: int = 0, version: int = p.V5) -> list[str]:
+    """What a new client hears behind the SUBACK of its first subscription."""
+    peer = kernel.connect("new", version=version)
+    peer.send_subscribe(p.SubscribeEntry(topic_filter, qos, False, False, 0))
+    heard = peer.heard()
+    assert heard[0].startswith("SUBACK #1")
+    return sorted(heard[1:])
+
+
+@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+def test_a_new_subscription_gets_the_last_message_with_its_flag(version: int) -> None:
+    kernel = kernel_with("a")
+    kernel.connect("pub").publish("a", b"newer", 1, retain=True, message_expiry_interval=60)
+    assert hears(kernel, "a", 1, version) == ["PUBLISH a 'newer' q1 #1 retain"]
+
+
+@pytest.mark.parametrize(
+    ("topic_filter", "topics"),
+    [
+        ("#", ["/x", "a", "a/", "a/b", "a/b/c"]),
+        ("+", ["a"]),
+        ("a/#", ["a", "a/", "a/b", "a/b/c"]),
+        ("a/+", ["a/", "a/b"]),
+        ("+/+", ["/x", "a/", "a/b"]),
+        ("+/b/#", ["a/b", "a/b/c"]),
+        ("$SYS/#", ["$SYS/x"]),
+        ("$SYS/+", ["$SYS/x"]),
+        ("nothing/#", []),
+        ("a/b", ["a/b"]),
+    ],
+)
+def test_which_messages_a_filter_gets(topic_filter: str, topics: list[str]) -> None:
+    kernel = kernel_with("a", "a/", "a/b", "a/b/c", "/x", "$SYS/x")
+    assert hears(kernel, topic_filter) == [f"PUBLISH {topic} '{topic}' q0 retain" for topic in topics]
+
+
+def test_an_empty_payload_forgets_and_is_delivered() -> None:
+    kernel = kernel_with("a")
+    sub = kernel.connect("sub")
+    sub.subscribe("a", retain_handling=2)
+    kernel.connect("pub").publish("a", b"", retain=True)
+    assert sub.heard() == ["PUBLISH a '' q0"]
+    assert hears(kernel, "#") == []  # [MQTT-3.3.1-6]
+    assert len(kernel.retainer) == 0
+
+
+def test_a_message_without_the_flag_changes_nothing() -> None:
+    kernel = kernel_with("a")
+    kernel.connect("pub").publish("a", b"passing")
+    kernel.connect("pub").publish("a", b"")
+    assert hears(kernel, "a") == ["PUBLISH a 'a' q0 retain"]  # [MQTT-3.3.1-8]
+
+
+@pytest.mark.parametrize(("retain_handling", "first", "second"), [(0, 1, 1), (1, 1, 0), (2, 0, 0)])
+def test_retain_handling(retain_handling: int, first: int, second: int) -> None:
+    kernel = kernel_with("a")
+    peer = kernel.connect()
+    for count in (first, second):
+        peer.send_subscribe(p.SubscribeEntry("a", 0, False, False, retain_handling))
+        assert len(peer.heard()) == 1 + count
+    peer.unsubscribe("a")
+    peer.send_subscribe(p.SubscribeEntry("a", 0, False, False, retain_handling))
+    assert len(peer.heard()) == 1 + first  # a new subscription
+
+
+def test_retain_handling_1_counts_a_session_that_goes_on() -> None:
+    kernel = kernel_with("a")
+    peer = kernel.connect(session_expiry_interval=60)
+    peer.send_subscribe(p.SubscribeEntry("a", 0, False, False, 1))
+    assert peer.heard() == ["SUBACK #1 [0x00]", "PUBLISH a 'a' q0 retain"]
+    peer.drop()
+    again = kernel.peer()
+    again.connect("c", clean_start=False)
+    again.received()
+    again.send_subscribe(p.SubscribeEntry("a", 0, False, False, 1))
+    assert again.heard() == ["SUBACK #1 [0x00]"]
+
+
+def test_a_subscription_that_was_refused_gets_nothing() -> None:
+    kernel = kernel_with("a")
+    peer = kernel.connect()
+    peer.send_subscribe(p.SubscribeEntry("a/#/b", 0, False, False, 0))
+    assert peer.heard() == ["SUBACK #1 [0x8f]"]
+
+
+def test_the_flag_is_set_whatever_retain_as_published_says() -> None:
+    kernel = kernel_with("a", qos=2)
+    peer = kernel.connect()
+    peer.send_subscribe(p.SubscribeEntry("a", 1, False, False, 0), subscription_identifier=[5])
+    suback, publish = peer.received()
+    assert isinstance(suback, p.Suback)
+    assert isinstance(publish, p.Publish)
+    assert (publish.qos, publish.retain, publish.property_bytes) == (1, True, b"\x0b\x05")
+
+
+def test_no_local_holds_for_own_retained_messages() -> None:
+    kernel = kernel_with("a")
+    own = kernel.connect("retainer")
+    own.subscribe("a", no_local=True)  # no message behind the SUBACK [MQTT-3.8.3-3]
+
+
+def test_retained_messages_expire() -> None:
+    kernel = Kernel()
+    kernel.connect("pub").publish("a", b"x", retain=True, message_expiry_interval=10)
+    kernel.advance(4)
+    peer = kernel.connect("early")
+    peer.send_subscribe(p.SubscribeEntry("a", 0, False, False, 0))
+    publish = peer.received()[1]
+    assert isinstance(publish, p.Publish)
+    assert publish.property_bytes == b"\x02\0\0\0\x06"
+    kernel.advance(6)
+    assert hears(kernel, "#") == []
+    assert len(kernel.retainer) == 0
+
+
+@pytest.mark.parametrize(("version", "said"), [(p.V5, ["DISCONNECT 0x9a"]), (p.V3_1_1, [])])
+def test_retain_where_it_is_not_available(version: int, said: list[str]) -> None:
+    kernel = Kernel(ChannelOptions(retain_available=False))
+    peer = kernel.connect(version=version)
+    peer.publish("a", b"x", retain=True)
+    assert peer.heard() == said  # [MQTT-3.2.2-14]
+    assert peer.closed()
+    assert len(kernel.retainer) == 0
+
+
+def test_a_client_that_is_away_finds_what_its_subscription_got_then() -> None:
+    kernel = kernel_with("a")
+    peer = kernel.connect("sub", session_expiry_interval=60)
+    peer.send_bytes(wire('82 # 0001 {} "a" 01'))
+    peer.drop()
+    kernel.connect("pub").publish("a", b"newer", 1, retain=True)
+    again = kernel.peer()
+    again.connect("sub", clean_start=False)
+    assert again.heard() == ["CONNACK 0x00 present", "PUBLISH a 'newer' q1 #1"]

@@ -1,0 +1,190 @@
+"""SUBSCRIBE and UNSUBSCRIBE: what is granted, and what each option does to what is delivered."""
+
+import pytest
+
+from heliograph.channel.options import ChannelOptions
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import properties as props
+from heliograph.mqtt import reason_codes as rc
+from support.kernel import Kernel
+from support.packets import properties
+from support.wire import wire
+
+
+def ids_of(packet: p.Publish) -> list[int]:
+    return props.properties_from_wire(packet.property_bytes, props.ALLOWED_PUBLISH_TO_CLIENT).subscription_ids
+
+
+@pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
+def test_a_reason_code_for_each_filter_in_order(version: int) -> None:
+    peer = Kernel().connect(version=version)
+    filters = ["a", "a/+", "#", "a/#/b", "+a", "$SYS/#", "/"]
+    peer.send_subscribe(*[p.SubscribeEntry(name, index % 3, False, False, 0) for index, name in enumerate(filters)])
+    bad = rc.TOPIC_FILTER_INVALID if version == p.V5 else rc.UNSPECIFIED_ERROR
+    assert peer.take(p.Suback).codes == [0, 1, 2, bad, bad, 2, 0]
+
+
+def test_what_the_operator_forbids() -> None:
+    options = ChannelOptions(max_qos_allowed=1, wildcard_subscription=False, max_subscriptions=3)
+    kernel = Kernel(options)
+    peer = kernel.connect()
+    assert peer.subscribe("a", 2) == [1]
+    assert peer.subscribe("b/+", 1) == [rc.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED]
+    assert peer.subscribe("$share/g/a", 1) == [rc.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED]
+    peer.subscribe("b")
+    peer.subscribe("c")
+    assert peer.subscribe("d") == [rc.QUOTA_EXCEEDED]
+    assert peer.subscribe("c", 1) == [1]  # held already
+    old = kernel.connect("old", version=p.V3_1_1)
+    assert old.subscribe("b/+") == [rc.UNSPECIFIED_ERROR]  # [MQTT-3.9.3-2]
+
+
+def test_levels_of_a_filter_are_bounded() -> None:
+    peer = Kernel(ChannelOptions(max_topic_levels=3)).connect()
+    assert peer.subscribe("a/b/c") == [0]
+    assert peer.subscribe("a/b/c/#") == [rc.TOPIC_FILTER_INVALID]
+
+
+def test_a_subscription_works_before_its_suback_is_sent() -> None:
+    peer = Kernel().connect()
+    peer.feed(wire('82 # 0001 {} "t" 00') + wire("30 # \"t\" {} 'x'"))
+    peer.kernel.run()
+    assert peer.heard() == ["SUBACK #1 [0x00]", "PUBLISH t 'x' q0"]
+
+
+@pytest.mark.parametrize("granted", [0, 1, 2])
+@pytest.mark.parametrize("published", [0, 1, 2])
+def test_the_lower_qos_holds(granted: int, published: int) -> None:
+    kernel = Kernel()
+    sub = kernel.connect("sub")
+    sub.subscribe("t", granted)
+    kernel.connect("pub").publish("t", b"x", published)
+    assert sub.take(p.Publish).qos == min(granted, published)
+
+
+def test_the_same_filter_again_replaces_its_options() -> None:
+    kernel = Kernel()
+    peer = kernel.connect()
+    peer.subscribe("t", 0, subscription_identifier=[1])
+    peer.subscribe("t", 1, no_local=True, retain_as_published=True, subscription_identifier=[2])
+    peer.publish("t", b"own")
+    kernel.connect("pub").publish("t", b"x", 2, retain=True)
+    packet = peer.take(p.Publish)
+    assert (packet.payload, packet.qos, packet.retain, ids_of(packet)) == (b"x", 1, True, [2])
+    peer.subscribe("t", retain_handling=2)  # an identifier that is left out is gone
+    kernel.connect("pub").publish("t", b"y", 2, retain=True)
+    packet = peer.take(p.Publish)
+    assert (packet.payload, packet.qos, packet.retain, ids_of(packet)) == (b"y", 0, False, [])
+
+
+def test_no_local_keeps_own_messages_away_and_no_others() -> None:
+    kernel = Kernel()
+    peer = kernel.connect()
+    peer.subscribe("t", 1, no_local=True)
+    peer.publish("t", b"own", 1, 9)
+    assert peer.heard() == ["PUBACK #9"]
+    kernel.connect("pub").publish("t", b"other", 1)
+    assert peer.heard() == ["PUBLISH t 'other' q1 #1"]
+    assert kernel.broker.counters.snapshot()["delivery.dropped.no_local"] == 1
+
+
+@pytest.mark.parametrize("retain_as_published", [False, True])
+@pytest.mark.parametrize("retain", [False, True])
+@pytest.mark.parametrize("qos", [0, 1])
+def test_retain_as_published(retain_as_published: bool, retain: bool, qos: int) -> None:
+    kernel = Kernel()
+    sub = kernel.connect("sub")
+    sub.subscribe("t", 1, retain_as_published=retain_as_published)
+    kernel.connect("pub").publish("t", b"x", qos, retain=retain)
+    assert sub.take(p.Publish).retain is (retain and retain_as_published)  # [MQTT-3.3.1-12] [MQTT-3.3.1-13]
+
+
+def test_each_subscription_that_matches_delivers_with_its_identifier() -> None:
+    kernel = Kernel()
+    sub = kernel.connect("sub")
+    for number, topic_filter in enumerate(["t/a", "t/+", "#"], start=1):
+        sub.subscribe(topic_filter, number % 3, subscription_identifier=[number])
+    sub.subscribe("other", subscription_identifier=[9])
+    kernel.connect("pub").publish("t/a", b"x", 2)
+    packets = sub.received()
+    assert all(isinstance(packet, p.Publish) for packet in packets)
+    assert sorted(ids_of(packet) for packet in packets if isinstance(packet, p.Publish)) == [[1], [2], [3]]
+
+
+def test_an_identifier_of_268435455() -> None:
+    kernel = Kernel()
+    sub = kernel.connect("sub")
+    sub.subscribe("t", subscription_identifier=[268_435_455])
+    kernel.connect("pub").publish("t", b"x")
+    assert ids_of(sub.take(p.Publish)) == [268_435_455]
+
+
+def test_clients_of_mqtt_3_get_no_properties() -> None:
+    kernel = Kernel()
+    old = kernel.connect("old", version=p.V3_1_1)
+    old.subscribe("t", 1)
+    kernel.connect("pub").publish("t", b"x", 1, content_type="text", message_expiry_interval=5)
+    assert old.heard() == ["PUBLISH t 'x' q1 #1"]
+
+
+def test_unsubscribe() -> None:
+    kernel = Kernel()
+    peer = kernel.connect()
+    peer.subscribe("a")
+    peer.subscribe("b/#")
+    assert peer.unsubscribe("a", "never", "b/#", "a") == [0, 0x11, 0, 0x11]
+    kernel.connect("pub").publish("a", b"x")
+    assert peer.heard() == []
+    assert kernel.broker.router.statistics()["subscriptions.count"] == 0
+
+
+def test_unsubscribe_in_mqtt_3_is_answered_without_codes() -> None:
+    peer = Kernel().connect(version=p.V3_1_1)
+    peer.subscribe("a")
+    peer.send(p.Unsubscribe(77, ["a", "b"], properties()))
+    assert peer.heard() == ["UNSUBACK #77 []"]
+
+
+def test_what_is_on_its_way_outlives_its_subscription() -> None:
+    kernel = Kernel()
+    sub = kernel.connect("sub", receive_maximum=1)
+    sub.subscribe("t", 1)
+    pub = kernel.connect("pub")
+    pub.publish("t", b"one", 1)
+    pub.publish("t", b"two", 1)
+    sub.received()
+    sub.unsubscribe("t")
+    pub.publish("t", b"three", 1)
+    sub.ack(p.PUBACK, 1)
+    assert sub.heard() == ["PUBLISH t 'two' q1 #2"]
+
+
+def test_filters_that_begin_with_dollar() -> None:
+    kernel = Kernel()
+    everything, system = kernel.connect("everything"), kernel.connect("system")
+    everything.subscribe("#")
+    everything.subscribe("+/a")
+    system.subscribe("$SYS/#")
+    kernel.connect("pub").publish("$SYS/a", b"x")
+    assert everything.heard() == []
+    assert system.heard() == ["PUBLISH $SYS/a 'x' q0"]
+
+
+def test_a_publisher_that_holds_a_route_reaches_whoever_subscribes_later() -> None:
+    kernel = Kernel(routes_max=2)
+    pub, sub, other = kernel.connect("pub"), kernel.connect("sub"), kernel.connect("other")
+    pub.publish("t", b"nobody")
+    sub.subscribe("t")
+    pub.publish("t", b"exact")
+    assert sub.heard() == ["PUBLISH t 'exact' q0"]
+    sub.unsubscribe("t")
+    pub.publish("t", b"nobody")
+    for number in range(5):  # the route cache starts anew
+        other.publish(f"other/{number}")
+    sub.subscribe("t")
+    pub.publish("t", b"again")
+    assert sub.heard() == ["PUBLISH t 'again' q0"]
+    sub.unsubscribe("t")
+    sub.subscribe("+")
+    pub.publish("t", b"wildcard")
+    assert sub.heard() == ["PUBLISH t 'wildcard' q0"]

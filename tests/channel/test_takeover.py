@@ -1,0 +1,95 @@
+"""A second connection with the same client id takes the session over."""
+
+import pytest
+
+from heliograph.mqtt import packets as p
+from support.kernel import Kernel
+from support.packets import properties
+
+
+@pytest.mark.parametrize(("version", "said"), [(p.V5, ["DISCONNECT 0x8e"]), (p.V3_1_1, [])])
+def test_the_first_connection_is_told_and_closed(version: int, said: list[str]) -> None:
+    kernel = Kernel()
+    first = kernel.connect("c", version=version)
+    second = kernel.peer()
+    second.connect("c")
+    assert first.heard() == said  # [MQTT-3.1.4-3]
+    assert first.closed()
+    assert second.heard() == ["CONNACK 0x00"]
+    assert not second.closed()
+    assert kernel.context.channels.statistics() == {"connections.count": 1, "live_connections.count": 1}
+
+
+def test_the_session_goes_on_with_the_second_connection_alone() -> None:
+    kernel = Kernel()
+    first = kernel.connect("c", session_expiry_interval=60)
+    first.subscribe("t", 1)
+    pub = kernel.connect("pub")
+    pub.publish("t", b"one", 1)
+    assert first.heard() == ["PUBLISH t 'one' q1 #1"]
+    second = kernel.peer()
+    second.connect("c", clean_start=False, session_expiry_interval=60)
+    pub.publish("t", b"two", 1)
+    assert first.heard() == ["DISCONNECT 0x8e"]
+    assert second.heard() == ["CONNACK 0x00 present", "PUBLISH t 'one' q1 #1 dup", "PUBLISH t 'two' q1 #2"]
+
+
+def test_a_session_that_does_not_outlive_its_connection_is_not_taken_over() -> None:
+    kernel = Kernel()
+    first = kernel.connect("c")
+    first.subscribe("t", 1)
+    second = kernel.peer()
+    second.connect("c", clean_start=False)
+    kernel.connect("pub").publish("t", b"x", 1)
+    assert second.heard() == ["CONNACK 0x00"]
+
+
+def test_what_the_first_connection_still_sends_is_not_taken() -> None:
+    kernel = Kernel()
+    sub = kernel.connect("sub")
+    sub.subscribe("t")
+    first = kernel.connect("c")
+    second = kernel.peer()
+    second.feed(b"\x10\x0e\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x01c")
+    first.feed(b"\x30\x05\x00\x01t\x00x")  # before the turn ends in which it is closed
+    kernel.run()
+    assert sub.heard() == []
+    assert first.heard() == ["DISCONNECT 0x8e"]
+
+
+def test_the_end_of_the_first_connection_does_not_end_the_second() -> None:
+    kernel = Kernel()
+    first = kernel.connect("c", session_expiry_interval=60)
+    second = kernel.connect("c", clean_start=True, session_expiry_interval=60)
+    first.drop()
+    second.subscribe("t", 1)
+    kernel.connect("pub").publish("t", b"x", 1)
+    assert second.heard() == ["PUBLISH t 'x' q1 #1"]
+    assert kernel.sessions.find("c") is not None
+
+
+@pytest.mark.parametrize(
+    ("clean_start", "delay_s", "will_heard"),
+    [
+        (False, 0, True),
+        (True, 0, True),
+        (False, 10, False),  # the session goes on before the delay has passed [MQTT-3.1.3-9]
+        (True, 10, True),  # the session ends, and so does the delay
+    ],
+)
+def test_the_will_of_the_first_connection(clean_start: bool, delay_s: int, will_heard: bool) -> None:
+    kernel = Kernel()
+    watcher = kernel.connect("watcher")
+    watcher.subscribe("w")
+    will = p.Will("w", b"gone", 0, False, properties(will_delay_interval=delay_s))
+    kernel.connect("c", will=will, session_expiry_interval=60)
+    kernel.connect("c", clean_start=True, session_expiry_interval=60) if clean_start else resume(kernel)
+    assert watcher.heard() == (["PUBLISH w 'gone' q0"] if will_heard else [])
+    kernel.advance(30)
+    assert watcher.heard() == []
+
+
+def resume(kernel: Kernel) -> None:
+    peer = kernel.peer()
+    peer.connect("c", clean_start=False, session_expiry_interval=60)
+    assert peer.heard() == ["CONNACK 0x00 present"]
