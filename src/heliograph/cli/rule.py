@@ -1,0 +1,195 @@
+"""`heliograph rule`: tries a rule on one message with either engine, and explains how it runs. The language is in
+`heliograph.rules`.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from heliograph.rules import MessageColumns, Value
+
+_LEVELS_MAX = 65_536
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `rule` and its actions to the command's parser."""
+    rule = subparsers.add_parser("rule", help="test and explain rules")
+    actions = rule.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_test(actions)
+    _add_explain(actions)
+    rule.set_defaults(run=run)
+
+
+def _add_test(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = actions.add_parser(
+        "test",
+        help="evaluate a rule on one message",
+        description="Evaluate a rule on one message and print the output rows as a JSON array, which is empty where "
+        "the topic or WHERE does not match. The exit code is 1 if the rule is refused or fails.",
+    )
+    _add_rule(parser)
+    message = parser.add_argument_group("message")
+    message.add_argument("--topic", required=True, metavar="T", help="topic name it is published to")
+    payload = message.add_mutually_exclusive_group()
+    payload.add_argument("--payload", default="", metavar="P", help="payload (default: empty)")
+    payload.add_argument("--payload-file", metavar="FILE", help="file with the payload, - for standard input")
+    message.add_argument("--qos", type=int, choices=(0, 1, 2), default=0, help="QoS (default: 0)")
+    message.add_argument("--retain", action="store_true", help="set the retain flag")
+    message.add_argument("--clientid", default="rule-test", metavar="ID", help="publisher (default: rule-test)")
+    message.add_argument("--username", metavar="NAME", help="the publisher's user name (default: none)")
+    message.add_argument(
+        "--property",
+        type=_property,
+        action="append",
+        default=[],
+        metavar="NAME=TEXT",
+        help="MQTT 5 property such as Content-Type=text/plain or User-Property.unit=F; may be given several times",
+    )
+    parser.add_argument(
+        "--engine", choices=("broker", "spark"), default="broker", help="which engine evaluates (default: broker)"
+    )
+
+
+def _add_explain(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = actions.add_parser(
+        "explain",
+        help="show what a rule reads and outputs, and what runs where on Spark",
+        description="Show the topics a rule reads, its output columns with their types, and for each whether Spark "
+        "evaluates it itself or hands it to the broker's engine, and why.",
+    )
+    parser.add_argument("rule", nargs="?", metavar="SQL", help="the rule")
+    parser.add_argument("--file", type=Path, metavar="FILE", help="file with the rule, instead of SQL")
+
+
+def _add_rule(parser: argparse.ArgumentParser) -> None:
+    rule = parser.add_mutually_exclusive_group(required=True)
+    rule.add_argument("--sql", metavar="SQL", help="the rule")
+    rule.add_argument("--file", type=Path, metavar="FILE", help="file with the rule")
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=TEXT")
+    return name, value
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out what the options ask for; the exit code."""
+    # Imported here so that the other commands start without the rule language.
+    from heliograph.rules import RuleError
+    from heliograph.rules.errors import EvaluationFault
+
+    try:
+        if args.action == "explain":
+            return _explain(_rule_text(args.rule, args.file))
+        rows = _test(_rule_text(args.sql, args.file), args)
+        print(_json_array(rows), flush=True)
+    except RuleError as error:
+        return _fail(f"{args.file}: {error}" if args.file else str(error))
+    except EvaluationFault as fault:
+        return _fail(f"the output cannot be shown as JSON: {fault}")
+    except (OSError, UsageError) as error:
+        return _fail(str(error))
+    return 0
+
+
+class UsageError(Exception):
+    """The options do not make sense; the message says what to do."""
+
+
+def _fail(problem: str) -> int:
+    print(f"heliograph rule: {problem}", file=sys.stderr, flush=True)
+    return 1
+
+
+def _rule_text(sql: str | None, file: Path | None) -> str:
+    if (sql is None) == (file is None):
+        raise UsageError("give the rule itself or --file FILE")
+    return sql if sql is not None else _read(file)
+
+
+def _read(file: Path | None) -> str:
+    assert file is not None
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file}: not valid UTF-8 text (byte {error.start})") from None
+
+
+def _explain(text: str) -> int:
+    from heliograph.rules.spark import explain
+
+    print(explain(text), flush=True)
+    return 0
+
+
+def _test(text: str, args: argparse.Namespace) -> "list[dict[str, Value]]":
+    from heliograph.rules import CompiledRule
+
+    rule = CompiledRule(text)
+    message = _message(args)
+    if not rule.matches(args.topic):
+        print(f"the topic {args.topic} is matched by none of {', '.join(rule.topics)}", file=sys.stderr)
+    if args.engine == "spark":
+        return _test_on_spark(text, message)
+    return rule.apply(message) if rule.matches(args.topic) else []
+
+
+def _message(args: argparse.Namespace) -> "MessageColumns":
+    from heliograph.mqtt.topic import topic_name_fault
+    from heliograph.rules import MessageColumns
+
+    fault = topic_name_fault(args.topic, _LEVELS_MAX)
+    if fault is not None:
+        raise UsageError(f"--topic: {fault}")
+    now = time.time_ns() // 1000
+    return MessageColumns(
+        args.topic,
+        _payload(args),
+        args.qos,
+        args.retain,
+        args.clientid,
+        args.username,
+        dict(args.property),
+        now.to_bytes(8) + bytes(8),
+        now,
+    )
+
+
+def _payload(args: argparse.Namespace) -> bytes:
+    if args.payload_file is None:
+        # Bytes of the command line that are not UTF-8 reach the rule as they are.
+        return os.fsencode(args.payload)
+    return sys.stdin.buffer.read() if args.payload_file == "-" else Path(args.payload_file).read_bytes()
+
+
+def _test_on_spark(text: str, message: "MessageColumns") -> "list[dict[str, Value]]":
+    try:
+        from heliograph.pipeline.errors import PipelineError
+        from heliograph.pipeline.spark import spark_session
+    except ImportError as error:
+        raise UsageError(f"--engine spark needs the extra 'pipeline' of heliograph ({error})") from None
+    from heliograph.rules.spark import evaluate_on_spark
+
+    with tempfile.TemporaryDirectory(prefix="heliograph-rule-") as directory:
+        log_file = Path(directory) / "spark.log"
+        try:
+            with spark_session("local[1]", "heliograph rule test", log_file=log_file) as spark:
+                (outcome,) = evaluate_on_spark(spark, [(text, message)])
+        except PipelineError as error:
+            raise UsageError(str(error)) from None
+    if outcome.rows is None:
+        raise UsageError(f"{outcome.error}")
+    return outcome.rows
+
+
+def _json_array(rows: "list[dict[str, Value]]") -> str:
+    from heliograph.rules.json_text import encode_json
+
+    return "[" + ",\n ".join(encode_json(row) for row in rows) + "]"

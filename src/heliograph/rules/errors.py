@@ -1,0 +1,62 @@
+"""What can go wrong with a rule, in the words of the person who wrote it: errors that show the place in the text.
+
+`RuleSyntaxError` refuses a rule when it is created; `RuleEvaluationError` ends one evaluation of a sound rule.
+"""
+
+from typing import ClassVar
+
+from heliograph.rules.tree import Place
+
+
+class RuleError(Exception):
+    """A rule is refused or failed.
+
+    Attributes:
+        code: Stable name of the kind of error, as `docs/errors.md` lists it.
+        problem: What is wrong, without the place.
+        text: The rule.
+        place: Where in the rule.
+    """
+
+    code: ClassVar[str] = "rule"
+
+    def __init__(self, problem: str, text: str, place: Place) -> None:
+        super().__init__(problem, text, place)
+        self.problem = problem
+        self.text = text
+        self.place = place
+
+    def __str__(self) -> str:
+        return (
+            f"line {self.place.line}, column {self.place.column}: {self.problem}\n{show_place(self.text, self.place)}"
+        )
+
+
+class RuleSyntaxError(RuleError):
+    """The text of a rule cannot be used: it does not parse, or it says something that no evaluation could mean."""
+
+    code: ClassVar[str] = "rule_syntax"
+
+
+class RuleEvaluationError(RuleError):
+    """One evaluation failed: nothing is output, and the rule's failures count one more."""
+
+    code: ClassVar[str] = "rule_evaluation"
+
+
+class EvaluationFault(Exception):  # noqa: N818 - it is not an error for people until it has a place
+    """Raised by values, functions and paths, which do not know where in the text they stand.
+
+    The evaluator turns it into a `RuleEvaluationError` with the place of the expression.
+    """
+
+
+def show_place(text: str, place: Place) -> str:
+    """Return the line of the text that holds the place, and below it carets under the place."""
+    start = text.rfind("\n", 0, place.start) + 1
+    end = text.find("\n", place.start)
+    line = text[start : end if end >= 0 else len(text)]
+    # A tab before the place stays a tab below it, so that the carets stand under what they mean on any terminal.
+    margin = "".join("\t" if character == "\t" else " " for character in line[: place.start - start])
+    width = max(1, min(place.end, start + len(line)) - place.start)
+    return f"    {line}\n    {margin}{'^' * width}"

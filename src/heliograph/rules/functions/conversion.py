@@ -1,0 +1,61 @@
+"""Functions that turn a value of one kind into another kind."""
+
+import math
+from typing import Final
+
+from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.functions.definition import Family
+from heliograph.rules.json_text import text_of
+from heliograph.rules.values import Value, describe, number_of_text
+
+FAMILY: Final = Family("Conversion")
+
+_DECIMALS_MAX: Final = 253
+
+
+@FAMILY.function("V value", "B", name="bool")
+def to_boolean(value: Value) -> Value:
+    """true, 1, 1.0 and 'true' give true; false, 0, 0.0 and 'false' give false; everything else fails."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float) and value in (0, 1):
+        return value == 1
+    if value in ("true", "false"):
+        return value == "true"
+    raise EvaluationFault(f"{describe(value)} is neither true nor false")
+
+
+@FAMILY.function("V value", "I", name="int")
+def to_integer(value: Value) -> Value:
+    """An integer of a boolean (1 or 0), of a number or of the text of one; what is behind the point is rounded down."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, str | bytes):
+        value = number_of_text(value)
+    if isinstance(value, int | float):
+        return math.floor(value)
+    raise EvaluationFault(f"{describe(value)} is neither a boolean, a number nor the text of one")
+
+
+@FAMILY.function("V value[, I decimals]", "F", name="float")
+def to_float(value: Value, decimals: int | None = None) -> Value:
+    """A float of a number or of the text of one, rounded to some decimals if they are given."""
+    if isinstance(value, str | bytes):
+        value = number_of_text(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise EvaluationFault(f"{describe(value)} is neither a number nor the text of one")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise EvaluationFault("the integer is larger than a 64-bit float can be") from None
+    if decimals is None:
+        return number
+    if not 0 < decimals <= _DECIMALS_MAX:
+        raise EvaluationFault(f"decimals must be from 1 to {_DECIMALS_MAX}, not {decimals}")
+    return float(f"{number:.{decimals}f}")
+
+
+@FAMILY.function("V value", "S", name="str")
+def to_text(value: Value) -> Value:
+    """The text of any value: maps and arrays as JSON, floats with at most 10 decimals."""
+    return text_of(value)

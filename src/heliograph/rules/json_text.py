@@ -1,0 +1,140 @@
+"""JSON text to values and back, with integers of any size kept integers and floats kept floats.
+
+orjson does the work. It turns integers beyond 64 bits into floats, so a document that holds a long run of digits is
+read again by the standard library; both refuse what the language refuses: NaN, infinities, numbers beyond a 64-bit
+float, lone surrogates, anything behind the document.
+"""
+
+import json
+import math
+from base64 import b64decode, b64encode
+from typing import Any, Final
+
+import orjson
+
+from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.values import (
+    UNDEFINED,
+    Undefined,
+    Value,
+    float_text,
+    integer_of_digits,
+    integer_text,
+    kind_word,
+    string_of,
+)
+
+# Every integer beyond 64 bits has at least 19 digits. Blurring all digits and looking for so many in a row takes a
+# fifth of the time of a regular expression; on a payload of 180 bytes it is 0.3 µs beside 0.5 µs of parsing.
+_BLURRED: Final = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord(".") for byte in range(256))
+_MANY_DIGITS: Final = b"0" * 19
+
+
+def decode_json(text: str | bytes) -> Value:
+    """Parse a JSON document.
+
+    Raises:
+        EvaluationFault: It is not one; the message says why.
+    """
+    data = text.encode() if isinstance(text, str) else text
+    if _MANY_DIGITS in data.translate(_BLURRED):
+        return _decode_slowly(data)
+    try:
+        return orjson.loads(data)  # type: ignore[no-any-return]
+    except orjson.JSONDecodeError as error:
+        raise EvaluationFault(f"not valid JSON: {error}") from None
+
+
+def _decode_slowly(data: bytes) -> Value:
+    try:
+        text = data.decode()
+        value: Value = json.loads(
+            text, parse_int=integer_of_digits, parse_float=_finite_float, parse_constant=_refuse_constant
+        )
+        if b"\\u" in data:
+            json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError, EvaluationFault) as error:
+        raise EvaluationFault(f"not valid JSON: {error}") from None
+    return value
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("a number is larger than a 64-bit float can be")
+    return number
+
+
+def _refuse_constant(word: str) -> float:
+    raise ValueError(f"{word} is not a JSON value")
+
+
+def encode_json(value: Value) -> str:
+    """The compact JSON text of a value; undefined inside it becomes the text `undefined`.
+
+    Raises:
+        EvaluationFault: It holds a string that is not valid UTF-8.
+    """
+    return _encode(value, _json_default)
+
+
+def _json_default(value: object) -> str:
+    if value is UNDEFINED:
+        return "undefined"
+    raise EvaluationFault("a string that is not valid UTF-8 has no JSON text; encode it first, as base64_encode does")
+
+
+def encode_exactly(value: Value) -> str:
+    """JSON text from which the value can be told exactly.
+
+    Strings that are not UTF-8 become `{"$base64": "..."}`, undefined becomes `{"$undefined": true}`; integers and
+    floats stay apart.
+    """
+    return _encode(value, _exact_default)
+
+
+def _exact_default(value: object) -> dict[str, Any]:
+    return {"$undefined": True} if isinstance(value, Undefined) else {"$base64": b64encode(value).decode()}  # type: ignore[arg-type]
+
+
+def _encode(value: Value, default: Any) -> str:
+    try:
+        return orjson.dumps(value, default=default).decode()
+    except orjson.JSONEncodeError as error:
+        if isinstance(error.__cause__, EvaluationFault):
+            raise error.__cause__ from None
+    # Integers beyond 64 bits, and more levels than orjson writes.
+    try:
+        return json.dumps(value, default=default, ensure_ascii=False, separators=(",", ":"))
+    except ValueError:
+        raise EvaluationFault("an integer in it has too many digits to be written") from None
+    except RecursionError:
+        raise EvaluationFault("it is nested too deeply to be written as JSON") from None
+
+
+def text_of(value: Value) -> str | bytes:
+    """The text form of any value: what `str` returns and what `+` joins."""
+    if isinstance(value, str | bytes):
+        return value
+    if isinstance(value, bool) or value is None or isinstance(value, Undefined):
+        return kind_word(value)
+    if isinstance(value, int):
+        return integer_text(value)
+    return float_text(value) if isinstance(value, float) else encode_json(value)
+
+
+def decode_exactly(text: str) -> Value:
+    """The value that `encode_exactly` has written."""
+    return _marked(decode_json(text))
+
+
+def _marked(value: Value) -> Value:
+    if isinstance(value, list):
+        return [_marked(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if value == {"$undefined": True}:
+        return UNDEFINED
+    if len(value) == 1 and isinstance(coded := value.get("$base64"), str):
+        return string_of(b64decode(coded))
+    return {key: _marked(item) for key, item in value.items()}

@@ -1,0 +1,167 @@
+"""What the output of a rule looks like before any message is there: its columns, their kinds, and what they read.
+
+A row of the broker's engine is a map with whatever values come; a table wants to know. Kinds are known where the
+language fixes them (a comparison is boolean wherever it runs) and unknown where the payload decides.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Final
+
+from heliograph.rules.columns import MESSAGE_COLUMN_NAMES
+from heliograph.rules.evaluator import implied_target
+from heliograph.rules.functions import FUNCTIONS
+from heliograph.rules.tree import (
+    Arithmetic,
+    Call,
+    Case,
+    Comparison,
+    Expression,
+    IndexBy,
+    ListLiteral,
+    Literal,
+    Logical,
+    Membership,
+    Not,
+    Path,
+    Select,
+    Slice,
+    Star,
+    Unary,
+)
+
+
+class Kind(StrEnum):
+    """What is known about the values of an expression, apart from undefined."""
+
+    STRING = "string"
+    BYTES = "bytes"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    UNKNOWN = "unknown"
+
+
+COLUMN_KINDS: Final[Mapping[str, Kind]] = {
+    "id": Kind.STRING,
+    "clientid": Kind.STRING,
+    "username": Kind.STRING,
+    "payload": Kind.BYTES,
+    "topic": Kind.STRING,
+    "qos": Kind.INTEGER,
+    "flags": Kind.UNKNOWN,
+    "pub_props": Kind.UNKNOWN,
+    "timestamp": Kind.INTEGER,
+    "publish_received_at": Kind.INTEGER,
+    "event": Kind.STRING,
+}
+
+_RESULT_KINDS: Final = {"S": Kind.STRING, "I": Kind.INTEGER, "F": Kind.NUMBER, "N": Kind.NUMBER, "B": Kind.BOOLEAN}
+
+
+def output_kinds(rule: Select) -> dict[str, Kind]:
+    """The columns of the rule's output in order, each with the kind of its values."""
+    kinds: dict[str, Kind] = {}
+    for position, field in enumerate(rule.fields):
+        if isinstance(field, Star):
+            kinds.update(COLUMN_KINDS)
+            continue
+        target = field.alias or implied_target(field.expression, position)
+        kinds[target.root] = Kind.UNKNOWN if target.steps else kind_of_expression(field.expression, kinds)
+    return kinds
+
+
+def kind_of_expression(node: Expression, stored: Mapping[str, Kind]) -> Kind:
+    """The kind of an expression's values.
+
+    Args:
+        node: The expression.
+        stored: Kinds of the variables that earlier fields have stored.
+    """
+    if isinstance(node, Literal):
+        return _kind_of_literal(node)
+    if isinstance(node, Path):
+        if node.steps:
+            return Kind.BOOLEAN if node.root == "flags" and "flags" not in stored else Kind.UNKNOWN
+        return stored.get(node.root) or COLUMN_KINDS.get(node.root, Kind.UNKNOWN)
+    if isinstance(node, Arithmetic):
+        return _kind_of_arithmetic(node, stored)
+    if isinstance(node, Unary):
+        return Kind.INTEGER if kind_of_expression(node.operand, stored) is Kind.INTEGER else Kind.NUMBER
+    if isinstance(node, Comparison | Membership | Logical | Not):
+        return Kind.BOOLEAN
+    if isinstance(node, Call):
+        function = FUNCTIONS.get(node.name)
+        return Kind.UNKNOWN if function is None else _RESULT_KINDS.get(function.result, Kind.UNKNOWN)
+    if isinstance(node, Case):
+        results = [branch.then for branch in node.branches] + ([] if node.default is None else [node.default])
+        kinds = {kind_of_expression(result, stored) for result in results}
+        if kinds == {Kind.INTEGER, Kind.NUMBER}:
+            return Kind.NUMBER
+        return kinds.pop() if len(kinds) == 1 else Kind.UNKNOWN
+    return Kind.UNKNOWN
+
+
+def _kind_of_literal(node: Literal) -> Kind:
+    if isinstance(node.value, bool):
+        return Kind.BOOLEAN
+    if isinstance(node.value, str):
+        return Kind.STRING
+    return Kind.INTEGER if isinstance(node.value, int) else Kind.NUMBER
+
+
+def _kind_of_arithmetic(node: Arithmetic, stored: Mapping[str, Kind]) -> Kind:
+    if node.operator in ("div", "mod"):
+        return Kind.INTEGER
+    sides = {kind_of_expression(node.left, stored), kind_of_expression(node.right, stored)}
+    if node.operator == "+" and sides & {Kind.STRING, Kind.BYTES}:
+        return Kind.STRING
+    return Kind.INTEGER if sides == {Kind.INTEGER} and node.operator != "/" else Kind.NUMBER
+
+
+def columns_read(rule: Select) -> frozenset[str]:
+    """The columns of a message that an evaluation of the rule may read."""
+    if any(isinstance(field, Star) for field in rule.fields):
+        return frozenset(MESSAGE_COLUMN_NAMES)
+    names = {name for field in rule.fields if not isinstance(field, Star) for name in _variables(field.expression)}
+    for field in rule.fields:
+        if not isinstance(field, Star) and field.alias is not None:
+            names.update(_variables_of_steps(field.alias))
+    if rule.where is not None:
+        names.update(_variables(rule.where))
+    return frozenset(names & set(MESSAGE_COLUMN_NAMES))
+
+
+def _variables(node: Expression) -> Iterator[str]:
+    if isinstance(node, Path):
+        yield node.root
+        yield from _variables_of_steps(node)
+    elif isinstance(node, Slice):
+        yield from _variables(node.path)
+    else:
+        for part in parts_of(node):
+            yield from _variables(part)
+
+
+def _variables_of_steps(path: Path) -> Iterator[str]:
+    for step in path.steps:
+        if isinstance(step, IndexBy):
+            yield from _variables(step.path)
+
+
+def parts_of(node: Expression) -> tuple[Expression, ...]:
+    """The expressions directly inside of an expression."""
+    if isinstance(node, Arithmetic | Comparison | Logical):
+        return node.left, node.right
+    if isinstance(node, Unary | Not):
+        return (node.operand,)
+    if isinstance(node, Membership):
+        return node.subject, *node.candidates
+    if isinstance(node, Call):
+        return node.arguments
+    if isinstance(node, ListLiteral):
+        return node.items
+    if isinstance(node, Case):
+        branches = tuple(part for branch in node.branches for part in (branch.when, branch.then))
+        return tuple(part for part in (node.subject, *branches, node.default) if part is not None)
+    return ()

@@ -1,0 +1,149 @@
+"""The broker's engine over whole Arrow batches: what an Arrow UDF of a rule does in a Python worker of Spark.
+
+Nothing here needs a Spark session. A worker compiles a rule once, at the first batch, and keeps it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import repeat
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from heliograph.rules.columns import STORED_NAMES, MessageColumns
+from heliograph.rules.errors import EvaluationFault, RuleError
+from heliograph.rules.evaluator import CompiledRule
+from heliograph.rules.spark.output_types import EXACT, Convert, output_type
+from heliograph.rules.values import UNDEFINED, Value
+
+OutputColumns: TypeAlias = tuple[tuple[str, str], ...]
+"""Name and type name of each output column, in order."""
+
+Row: TypeAlias = tuple[Any, ...]
+"""Whether the rule passed (None where it failed), why it failed, and the values of the output columns."""
+
+STATUS_FIELDS: Final = ("passed", "error")
+WHOLE_ROW: Final = "row"
+"""The one output column of an exact evaluation: the whole row as JSON text that tells every value exactly."""
+
+_DEFAULTS: Final = dict(zip(STORED_NAMES, MessageColumns("", b"").message, strict=True))
+
+
+class RowEvaluator:
+    """One rule with the types of its output columns, for one message after another.
+
+    Args:
+        text: The rule.
+        outputs: Its output columns; None for an exact evaluation.
+    """
+
+    def __init__(self, text: str, outputs: OutputColumns | None) -> None:
+        self._rule = CompiledRule(text)
+        self._columns = None if outputs is None else [(name, output_type(kind).convert) for name, kind in outputs]
+        self._nothing = (None,) * (1 if outputs is None else len(outputs))
+
+    def evaluate(self, columns: MessageColumns) -> Row:
+        """Evaluate the rule for a message whose topic it wants."""
+        try:
+            rows = self._rule.apply(columns)
+        except RuleError as error:
+            return (None, str(error), *self._nothing)
+        if not rows:
+            return (False, None, *self._nothing)
+        if self._columns is None:
+            return (True, None, EXACT.convert(rows[0]))
+        return self._typed(rows[0], self._columns)
+
+    def _typed(self, row: dict[str, Value], columns: list[tuple[str, Convert]]) -> Row:
+        name = ""
+        values: list[Any] = [True, None]
+        try:
+            for name, convert in columns:
+                value = row.get(name, UNDEFINED)
+                values.append(None if value is None or value is UNDEFINED else convert(value))
+        except EvaluationFault as fault:
+            return (None, f"column {name}: {fault}", *self._nothing)
+        return tuple(values)
+
+
+@lru_cache(maxsize=256)
+def row_evaluator(text: str, outputs: OutputColumns | None) -> RowEvaluator:
+    """The evaluator of a rule in this process."""
+    return RowEvaluator(text, outputs)
+
+
+def messages(names: Sequence[str], columns: Sequence[pa.Array]) -> Iterable[MessageColumns]:
+    """The messages of a batch, each of them only until the next is asked for.
+
+    Args:
+        names: Which columns of stored messages were given; `MessageColumns` gets its defaults for the others.
+        columns: The columns, `received_at` as microseconds.
+    """
+    given = dict(zip(names, columns, strict=True))
+    iterables = [
+        _python_values(name, given[name]) if name in given else repeat(default) for name, default in _DEFAULTS.items()
+    ]
+    take = MessageColumns("", b"").take
+    return (take(message) for message in zip(*iterables, strict=False))
+
+
+def _python_values(name: str, column: pa.Array) -> list[Any]:
+    values = column.to_pylist()
+    if name == "properties":
+        return [None if pairs is None else dict(pairs) for pairs in values]
+    default = _DEFAULTS[name]
+    # Stored messages have no other nulls; frames that users make may.
+    return (
+        [default if value is None else value for value in values]
+        if column.null_count and default is not None
+        else values
+    )
+
+
+def struct_of(rows: Sequence[Row], outputs: OutputColumns | None) -> pa.StructArray:
+    """The Arrow struct array of evaluated rows."""
+    kinds = [EXACT] if outputs is None else [output_type(kind) for _, kind in outputs]
+    types = [pa.bool_(), pa.string(), *(kind.arrow for kind in kinds)]
+    fields = [*STATUS_FIELDS, *(f"c{position}" for position in range(len(kinds)))]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields)
+
+
+def struct_ddl(outputs: OutputColumns | None) -> str:
+    """Spark's name for the type of `struct_of`."""
+    kinds = [EXACT.name] if outputs is None else [output_type(kind).name for _, kind in outputs]
+    fields = ["passed: boolean", "error: string", *(f"c{position}: {kind}" for position, kind in enumerate(kinds))]
+    return f"struct<{', '.join(fields)}>"
+
+
+def rule_function(text: str, outputs: OutputColumns, names: tuple[str, ...]) -> Callable[..., pa.Array]:
+    """Return the function of an Arrow UDF that evaluates one rule.
+
+    Args:
+        text: The rule.
+        outputs: Its output columns.
+        names: Which columns of stored messages the function is given, in this order.
+    """
+
+    def evaluate(*columns: pa.Array) -> pa.Array:
+        row_of = row_evaluator(text, outputs).evaluate
+        return struct_of([row_of(message) for message in messages(names, columns)], outputs)
+
+    return evaluate
+
+
+def cases_function(texts: Mapping[int, str]) -> Callable[..., pa.Array]:
+    """Return the function of an Arrow UDF that evaluates, exactly, for each message the rule that a number names.
+
+    Its first column is that number, the others are all columns of stored messages.
+    """
+
+    def evaluate(*columns: pa.Array) -> pa.Array:
+        numbers, *stored = columns
+        rows: list[Row] = []
+        for number, message in zip(numbers.to_pylist(), messages(STORED_NAMES, stored), strict=True):
+            rows.append(row_evaluator(texts[number], None).evaluate(message))
+        return struct_of(rows, None)
+
+    return evaluate

@@ -1,0 +1,257 @@
+"""The typed tree of a rule: what the parser builds, and what both engines compile.
+
+Every node knows its place in the text, so that whatever goes wrong later can be shown there. The nodes say what was
+written and nothing about how it is evaluated.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal as OneOf
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stretch of the rule's text.
+
+    Attributes:
+        start: Offset of its first character.
+        end: Offset behind its last character.
+        line: Line of the first character, from 1.
+        column: Column of the first character, from 1.
+    """
+
+    start: int
+    end: int
+    line: int
+    column: int
+
+    def to(self, other: "Place") -> "Place":
+        """The place from the beginning of this one to the end of `other`."""
+        return Place(self.start, other.end, self.line, self.column)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A string, number or boolean as written."""
+
+    value: str | int | float | bool
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeLiteral:
+    """`[first..last]` standing alone: the array of the integers between, both included."""
+
+    first: int
+    last: int
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListLiteral:
+    """`[a, b, ...]`."""
+
+    items: tuple["Expression", ...]
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A step of a path into a map: `.name`, `.1` or `.'a b'`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A step of a path into an array: `[1]`, `[-1]`.
+
+    Attributes:
+        position: 1 is the first element, -1 the last.
+        behind_end: Whether it was written `[-0]`, which as a target of AS means behind the last element.
+    """
+
+    position: int
+    behind_end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBy:
+    """A step of a path into an array whose position another path gives: `[i]`."""
+
+    path: "Path"
+
+
+Step: TypeAlias = Key | Index | IndexBy
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A variable (`topic`), or what lies at the end of some steps from one (`payload.a[1].b`)."""
+
+    root: str
+    steps: tuple[Step, ...]
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """`path[first..last]`: some elements of an array."""
+
+    path: Path
+    first: int
+    last: int
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """A sign before an expression."""
+
+    operator: OneOf["+", "-"]
+    operand: "Expression"
+    place: Place = field(compare=False)
+
+
+ArithmeticOperator: TypeAlias = OneOf["+", "-", "*", "/", "div", "mod"]
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """Two expressions joined by an arithmetic operator; `+` also joins strings."""
+
+    operator: ArithmeticOperator
+    left: "Expression"
+    right: "Expression"
+    place: Place = field(compare=False)
+
+
+ComparisonOperator: TypeAlias = OneOf["=", "!=", "<>", "<", ">", "<=", ">=", "=~", "~="]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two expressions compared; `=~` asks whether a topic matches a filter."""
+
+    operator: ComparisonOperator
+    left: "Expression"
+    right: "Expression"
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """`subject IN (candidates)` or, negated, `subject NOT IN (candidates)`."""
+
+    subject: "Expression"
+    candidates: tuple["Expression", ...]
+    negated: bool
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`NOT operand`."""
+
+    operand: "Expression"
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    """Two conditions joined by AND or OR; the right one is looked at only where the left one leaves it open."""
+
+    operator: OneOf["and", "or"]
+    left: "Expression"
+    right: "Expression"
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """`WHEN when THEN then`; in a CASE with a subject, `when` is the value that the subject must have."""
+
+    when: "Expression"
+    then: "Expression"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`CASE [subject] WHEN ... THEN ... [ELSE default] END`."""
+
+    subject: "Expression | None"
+    branches: tuple[Branch, ...]
+    default: "Expression | None"
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`name(arguments)`; the name may have dots. Whether there is such a function is asked at evaluation."""
+
+    name: str
+    arguments: tuple["Expression", ...]
+    place: Place = field(compare=False)
+
+
+Expression: TypeAlias = (
+    Literal
+    | RangeLiteral
+    | ListLiteral
+    | Path
+    | Slice
+    | Unary
+    | Arithmetic
+    | Comparison
+    | Membership
+    | Not
+    | Logical
+    | Case
+    | Call
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One item of a SELECT list: an expression, and where AS puts its value."""
+
+    expression: Expression
+    alias: Path | None
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """`*`: every column."""
+
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One entry of FROM: a topic filter."""
+
+    topic_filter: str
+    place: Place = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`SELECT fields FROM sources [WHERE where]`: at most one output row per message.
+
+    Attributes:
+        text: The rule as it was written; equal rules may be written differently.
+    """
+
+    fields: tuple[Field | Star, ...]
+    sources: tuple[Source, ...]
+    where: Expression | None
+    text: str = field(compare=False)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topic filters of FROM."""
+        return tuple(source.topic_filter for source in self.sources)
+
+
+Statement: TypeAlias = Select

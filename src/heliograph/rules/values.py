@@ -1,0 +1,229 @@
+"""The values of the rule language: their kinds, their text, their order and their equality.
+
+A value is a plain Python object. Undefined is a singleton of its own; null is None; a byte string is a `str` where it
+is valid UTF-8 and `bytes` where it is not, so that one content has one form. JSON text is the business of
+`heliograph.rules.json_text`.
+"""
+
+import math
+import re
+from typing import Final, TypeAlias, final
+
+from heliograph.rules.errors import EvaluationFault
+
+
+@final
+class Undefined:
+    """The value of a variable, key or element that is not there. There is one instance, `UNDEFINED`."""
+
+    _instance: "Undefined | None" = None
+
+    def __new__(cls) -> "Undefined":
+        """The one instance."""
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
+        return cls._instance
+
+    def __repr__(self) -> str:
+        return "undefined"
+
+    def __reduce__(self) -> tuple[type["Undefined"], tuple[()]]:
+        return Undefined, ()
+
+
+UNDEFINED: Final = Undefined()
+
+Value: TypeAlias = Undefined | bool | int | float | str | bytes | list["Value"] | dict[str, "Value"] | None
+Number: TypeAlias = int | float
+
+_INTEGER_TEXT: Final = re.compile(r"[+-]?[0-9]+")
+_DECIMAL_TEXT: Final = re.compile(r"[+-]?[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?")
+
+# Turning digits into an integer and back takes time that grows with the square of their count; a sender must not be
+# able to buy seconds of the broker with one payload. CPython refuses beyond the same length.
+INTEGER_DIGITS_MAX: Final = 4_300
+
+
+def string_of(data: bytes) -> str | bytes:
+    """The string value with this content."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data
+
+
+def bytes_of(string: str | bytes) -> bytes:
+    """The content of a string value."""
+    return string.encode() if isinstance(string, str) else string
+
+
+def is_number(value: Value) -> bool:
+    """Whether the value is an integer or a float; a boolean is not."""
+    return type(value) is int or type(value) is float
+
+
+def kind_of(value: Value) -> str:
+    """The kind of a value, in the words of the documentation."""
+    if isinstance(value, str | bytes):
+        return "string"
+    if value is None or isinstance(value, Undefined):
+        return "null" if value is None else "undefined"
+    names = {bool: "boolean", int: "integer", float: "float", list: "array", dict: "map"}
+    return names[type(value)]
+
+
+def describe(value: Value) -> str:
+    """A value with its kind, for messages; long ones are shortened."""
+    if value is None or isinstance(value, Undefined):
+        return kind_of(value)
+    text = repr(value[:60] if isinstance(value, str | bytes) else value)
+    return f"the {kind_of(value)} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def integer_of_digits(digits: str) -> int:
+    """Turn the text of an integer into the integer.
+
+    Raises:
+        EvaluationFault: It has more digits than `INTEGER_DIGITS_MAX`.
+    """
+    if len(digits) > INTEGER_DIGITS_MAX:
+        raise EvaluationFault(f"an integer of {len(digits):,} digits is longer than the {INTEGER_DIGITS_MAX:,} allowed")
+    return int(digits)
+
+
+def number_of_text(text: str | bytes) -> Number:
+    """Turn the text of a number into the number: integer text, or decimal text with digits on both sides of the point.
+
+    Raises:
+        EvaluationFault: The text is neither.
+    """
+    if isinstance(text, str):
+        if _INTEGER_TEXT.fullmatch(text):
+            return integer_of_digits(text)
+        if _DECIMAL_TEXT.fullmatch(text):
+            number = float(text)
+            if not math.isinf(number):
+                return number
+    raise EvaluationFault(f"{describe(text)} is not the text of a number")
+
+
+def float_text(number: float) -> str:
+    """The text of a float: at most 10 decimals, at least one, never an exponent."""
+    text = f"{number:.10f}".rstrip("0")
+    return text + "0" if text.endswith(".") else text
+
+
+def integer_text(number: int) -> str:
+    """The digits of an integer.
+
+    Raises:
+        EvaluationFault: There are more than `INTEGER_DIGITS_MAX`.
+    """
+    try:
+        return str(number)
+    except ValueError:
+        raise EvaluationFault(f"an integer of more than {INTEGER_DIGITS_MAX:,} digits has no text") from None
+
+
+def order_of(left: Value, right: Value) -> int:
+    """Compare two values structurally: negative, zero or positive as `left` is below, equal to or above `right`.
+
+    Numbers compare by value, strings by bytes, arrays and maps deeply. Across kinds the order is number, boolean and
+    null, map, array, string. Nothing is converted.
+    """
+    if isinstance(left, str) and isinstance(right, str):
+        # Code points order as their UTF-8 bytes do.
+        return (left > right) - (left < right)
+    left_rank, right_rank = _rank(left), _rank(right)
+    if left_rank != right_rank:
+        return left_rank - right_rank
+    if isinstance(left, list) and isinstance(right, list):
+        return _order_of_arrays(left, right)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return _order_of_maps(left, right)
+    if isinstance(left, str | bytes) and isinstance(right, str | bytes):
+        left, right = bytes_of(left), bytes_of(right)
+        return (left > right) - (left < right)
+    if left_rank == 0:
+        return (left > right) - (left < right)  # type: ignore[operator]  # both are numbers
+    return (kind_word(left) > kind_word(right)) - (kind_word(left) < kind_word(right))
+
+
+def _rank(value: Value) -> int:
+    if isinstance(value, str | bytes):
+        return 4
+    if isinstance(value, list):
+        return 3
+    if isinstance(value, dict):
+        return 2
+    return 0 if is_number(value) else 1
+
+
+def kind_word(value: Value) -> str:
+    """The word that stands for a boolean, null or undefined in text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "null" if value is None else "undefined"
+
+
+def _order_of_arrays(left: list[Value], right: list[Value]) -> int:
+    for one, other in zip(left, right, strict=False):
+        order = order_of(one, other)
+        if order:
+            return order
+    return len(left) - len(right)
+
+
+def _order_of_maps(left: dict[str, Value], right: dict[str, Value]) -> int:
+    if len(left) != len(right):
+        return len(left) - len(right)
+    left_keys, right_keys = sorted(left), sorted(right)
+    if left_keys != right_keys:
+        return 1 if left_keys > right_keys else -1
+    return _order_of_arrays([left[key] for key in left_keys], [right[key] for key in right_keys])
+
+
+def equal_exactly(left: Value, right: Value) -> bool:
+    """Whether two values are equal and of the same kind, deeply: 1 is neither 1.0 nor '1'."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(equal_exactly, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(equal_exactly(item, right[key]) for key, item in left.items())
+    return left == right
+
+
+def compare(operator: str, left: Value, right: Value) -> bool:
+    """Evaluate one of the comparisons `=`, `!=`, `<>`, `<`, `>`, `<=`, `>=`.
+
+    Raises:
+        EvaluationFault: A number is compared with a string that is not the text of one.
+    """
+    if left is UNDEFINED or right is UNDEFINED:
+        return left is right and operator in ("=", "<=", ">=")
+    if isinstance(left, str | bytes) is not isinstance(right, str | bytes):
+        left, right = _made_comparable(left, right)
+    order = order_of(left, right)
+    if operator == "=":
+        return order == 0
+    if operator in ("!=", "<>"):
+        return order != 0
+    if operator == "<":
+        return order < 0
+    if operator == ">":
+        return order > 0
+    return order <= 0 if operator == "<=" else order >= 0
+
+
+def _made_comparable(left: Value, right: Value) -> tuple[Value, Value]:
+    """Convert for the comparison of a string with something else: text to number, boolean and null to text."""
+    if isinstance(left, str | bytes):
+        other, text = _made_comparable(right, left)
+        return text, other
+    assert isinstance(right, str | bytes)
+    if is_number(left):
+        return left, number_of_text(right)
+    if left is None or isinstance(left, bool):
+        return kind_word(left), right
+    return left, right

@@ -1,0 +1,132 @@
+"""Hypothesis strategies for small rules, and for messages that they find something in."""
+
+import json
+
+from hypothesis import strategies as st
+
+from heliograph.rules import MessageColumns
+
+_NAMES = ("a", "b", "c")
+
+_scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 3),
+    st.integers(-(2**70), 2**70),
+    st.sampled_from([0.0, -0.0, 1.0, 1.5, -2.5, 1e300, 1e-7, 0.1]),
+    st.sampled_from(["", "a", "x/y", "1", "2.5", "1e3", "true", "null", '{"a": 1}', "ä", "😀"]),
+)
+_json = st.recursive(
+    _scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(_NAMES), inner, max_size=3)),
+    max_leaves=5,
+)
+_payloads = st.one_of(
+    st.dictionaries(st.sampled_from(_NAMES), _json, max_size=3).map(lambda value: json.dumps(value).encode()),
+    st.sampled_from([b"", b"{", b"5", b"[1]", b'"{}"', b"\xff", b'{"a": 1} x', b'{"a": 1e400}', b'{"a": "\\ud800"}']),
+)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> MessageColumns:
+    """Messages of two topics, one of which `#` does not match."""
+    properties: dict[str, str] | None = draw(st.sampled_from([None, {"Content-Type": "a", "User-Property.a": "1"}]))
+    return MessageColumns(
+        draw(st.sampled_from(["t/1", "t/1", "t/1", "$SYS/x"])),
+        draw(_payloads),
+        draw(st.integers(0, 2)),
+        draw(st.booleans()),
+        draw(st.sampled_from(["", "a", "c1"])),
+        draw(st.sampled_from([None, "u1"])),
+        properties,
+        draw(st.binary(min_size=16, max_size=16)),
+        draw(st.integers(0, 2**51)),
+    )
+
+
+class _Grammar:
+    """Rules over the given atoms; without functions and with simple columns, Spark evaluates most of them itself."""
+
+    def __init__(self, atoms: list[str], functions: list[str], targets: list[str], conditions: list[str]) -> None:
+        self._functions = functions
+        self.expressions = st.recursive(st.sampled_from(atoms), self._grown, max_leaves=4)
+        self.conditions = st.recursive(self._tests(conditions), self._joined, max_leaves=3)
+        self.fields = self._fields_to(targets, atoms)
+
+    def _grown(self, inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        operators = ["+", "-", "*", "/", "div", "mod"]
+        grown = [
+            st.tuples(inner, st.sampled_from(operators), inner).map(lambda parts: f"({' '.join(parts)})"),
+            inner.map(lambda operand: f"(-{operand})"),
+        ]
+        if self._functions:
+            call = st.tuples(st.sampled_from(self._functions), inner)
+            grown.append(call.map(lambda parts: f"{parts[0]}({parts[1]})"))
+            grown.append(st.tuples(inner, inner).map(lambda parts: f"coalesce({parts[0]}, {parts[1]})"))
+        return st.one_of(grown)
+
+    def _comparisons(self) -> st.SearchStrategy[str]:
+        operators = st.sampled_from(["=", "!=", "<", ">", "<=", ">=", "<>", "=~"])
+        return st.tuples(self.expressions, operators, self.expressions).map(" ".join)
+
+    def _tests(self, conditions: list[str]) -> st.SearchStrategy[str]:
+        candidates = st.lists(self.expressions, min_size=1, max_size=3)
+        return st.one_of(
+            self._comparisons(),
+            self._comparisons(),
+            st.tuples(self.expressions, candidates).map(lambda parts: f"{parts[0]} IN ({', '.join(parts[1])})"),
+            st.sampled_from(conditions),
+        )
+
+    def _joined(self, inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        return st.one_of(
+            st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda parts: f"({' '.join(parts)})"),
+            inner.map(lambda operand: f"NOT ({operand})"),
+        )
+
+    def _cases(self) -> st.SearchStrategy[str]:
+        otherwise = st.one_of(st.just(""), self.expressions.map(lambda result: f"ELSE {result} "))
+        searched = st.tuples(self.conditions, self.expressions, otherwise)
+        simple = st.tuples(self.expressions, self.expressions, self.expressions, otherwise)
+        return st.one_of(
+            searched.map(lambda parts: f"CASE WHEN {parts[0]} THEN {parts[1]} {parts[2]}END"),
+            simple.map(lambda parts: f"CASE {parts[0]} WHEN {parts[1]} THEN {parts[2]} {parts[3]}END"),
+        )
+
+    def _fields_to(self, targets: list[str], atoms: list[str]) -> st.SearchStrategy[str]:
+        values = st.one_of(self.expressions, self.expressions, self._cases(), self._comparisons())
+        unnamed = [atom for atom in atoms if atom[0].isalpha() and ".." not in atom and atom not in ("true", "false")]
+        return st.one_of(
+            st.tuples(values, st.sampled_from(targets)).map(" AS ".join), st.sampled_from([*unnamed, "topic", "qos"])
+        )
+
+
+@st.composite
+def _rules_of(draw: st.DrawFn, grammar: _Grammar) -> str:
+    fields = draw(st.lists(grammar.fields, min_size=1, max_size=3))
+    where = draw(st.one_of(st.none(), grammar.conditions))
+    return f'SELECT {", ".join(fields)} FROM "#"' + ("" if where is None else f" WHERE {where}")
+
+
+_LITERALS = ["0", "1", "2", "1.0", "0.5", "1.5e3", "9223372036854775807", "'a'", "''", "'1'", "'t/+'", "true", "false"]
+_COLUMNS = ["topic", "clientid", "username", "qos", "flags.retain", "timestamp", "id", "event"]
+_PATHS = ["payload.a", "payload.b", "payload.a.b", "payload.c[1]", "payload.c[-1].a", "payload.a[qos]", "p.a", "p"]
+_FUNCTIONS = ["str", "is_null", "is_num", "upper", "abs", "int", "json_encode", "length", "strlen", "map_keys"]
+
+_over_columns = _Grammar(
+    [*_LITERALS, *_COLUMNS, *_COLUMNS, "x", "payload"],
+    [],
+    ["x", "y", "qos", "topic", "username"],
+    ["true", "false", "NOT username", "NOT flags.retain", "qos IN (0, 1)", "topic =~ 't/#'"],
+)
+_over_payloads = _Grammar(
+    [*_LITERALS, *_COLUMNS, *_PATHS, *_PATHS, "payload.b[1..2]", "payload", "flags", "nothing", "[1, 'a']"],
+    _FUNCTIONS,
+    ["x", "y", "p", "qos", "payload.a", "x.a", "x[1]"],
+    ["true", "payload.a", "NOT payload.a", "is_null(payload.b)", "is_num(payload.a)"],
+)
+
+
+def rules() -> st.SearchStrategy[str]:
+    """Rules over `#`: half of them of a form that Spark mostly evaluates itself."""
+    return st.one_of(_rules_of(_over_columns), _rules_of(_over_payloads))

@@ -1,0 +1,275 @@
+"""The Spark engine against the broker's: the bank, rules and messages made at random, and what tables add."""
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from pyspark.sql import DataFrame, SparkSession
+
+from heliograph.mqtt.topic import topic_matches
+from heliograph.pipeline.spark import start_session, stop_session
+from heliograph.rules import CompiledRule, MessageColumns, RuleEvaluationError
+from heliograph.rules.spark import Outcome, apply_rule, evaluate_on_spark, plan_rule
+from heliograph.rules.spark.native import topic_condition
+from heliograph.rules.values import equal_exactly
+from rules.bank import BANK
+from rules.generated import messages, rules
+from support.strategies import topic_filters, topic_names
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+MESSAGES = "topic string, payload binary, qos tinyint, retain boolean, clientid string, username string"
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of this process if there is one already, or else one of its own."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    log_file = tmp_path_factory.mktemp("spark") / "spark.log"
+    session = start_session("local[2]", "heliograph rules", {"spark.sql.shuffle.partitions": "2"}, log_file=log_file)
+    yield session
+    stop_session(session)
+
+
+def in_broker(sql: str, columns: MessageColumns) -> Outcome:
+    rule = CompiledRule(sql)
+    topic = columns.message[0]
+    try:
+        return Outcome(rule.apply(columns) if rule.matches(topic) else [])
+    except RuleEvaluationError as error:
+        return Outcome(None, str(error))
+
+
+def same(one: Outcome, other: Outcome) -> bool:
+    if one.rows is None or other.rows is None:
+        return one == other
+    return equal_exactly(list(one.rows), list(other.rows)) and list(map(list, one.rows)) == list(map(list, other.rows))
+
+
+def differences(spark: SparkSession, cases: list[tuple[str, MessageColumns]]) -> list[str]:
+    outcomes = evaluate_on_spark(spark, cases)
+    return [
+        f"{sql}\n  on {columns.message}\n  broker {in_broker(sql, columns)}\n  spark  {outcome}"
+        for (sql, columns), outcome in zip(cases, outcomes, strict=True)
+        if not same(in_broker(sql, columns), outcome)
+    ]
+
+
+def test_bank_gives_the_same_in_both_engines(spark: SparkSession) -> None:
+    # What time it is may differ.
+    cases = [(case.sql, case.columns()) for case in BANK if "now_" not in case.sql]
+    assert differences(spark, cases) == []
+
+
+def test_bank_has_native_rules_and_rules_for_the_udf() -> None:
+    engines = [plan_rule(case.sql).engine for case in BANK]
+    assert engines.count("native") > 40
+    assert engines.count("udf") > 200
+
+
+def test_random_rules_give_the_same_in_both_engines(spark: SparkSession) -> None:
+    cases: list[tuple[str, MessageColumns]] = []
+
+    # Hypothesis makes the cases; one Spark job then decides about all of them.
+    @settings(max_examples=150, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
+    @given(rules(), messages())
+    def make(sql: str, columns: MessageColumns) -> None:
+        cases.append((sql, columns))
+
+    make()
+    assert len(cases) > 100
+    assert differences(spark, cases) == []
+
+
+def test_topic_condition_is_the_topic_match_of_mqtt(spark: SparkSession) -> None:
+    pairs: list[tuple[str, str]] = []
+
+    @settings(max_examples=300, phases=[Phase.generate], database=None)
+    @given(topic_names(), topic_filters())
+    def make(name: str, topic_filter: str) -> None:
+        pairs.append((name, topic_filter))
+
+    make()
+    special = [
+        ("a.b", "a.b/#"),
+        ("axb", "a.b"),
+        ("a\n", "a"),
+        ("a\n/b", "+/b"),
+        ("a^[x]\\", "a^[x]\\/#"),
+        ("($1|", "($1|/+"),
+    ]
+    pairs += [
+        *special,
+        ("($1|/z", "($1|/+"),
+        ("a^[x]\\/q/r", "a^[x]\\/+/r"),
+        ("a-b'c/d", "a-b'c/+"),
+        ("a-b'c", "a-b'c"),
+    ]
+    by_filter: dict[str, list[str]] = {}
+    for name, topic_filter in pairs:
+        by_filter.setdefault(topic_filter, []).append(name)
+    names = spark.createDataFrame([(name,) for name in sorted({name for name, _ in pairs})], "topic string").cache()
+    conditions = [topic_condition((topic_filter,)) for topic_filter in by_filter]
+    rows = names.selectExpr("topic", f"array({', '.join(conditions)}) AS matched").collect()
+    for row in rows:
+        expected = [topic_matches(row["topic"], topic_filter) for topic_filter in by_filter]
+        assert row["matched"] == expected, row["topic"]
+
+
+def frame(spark: SparkSession, *payloads: bytes, topic: str = "t/1") -> DataFrame:
+    rows = [(topic, payload, 1, False, "c1", None) for payload in payloads]
+    return spark.createDataFrame(rows, MESSAGES)
+
+
+def column(spark: SparkSession, expression: str, kind: str, payload: dict[str, Any]) -> Any:
+    """The one value of an output column of a declared type; `failed` where the rule failed."""
+    df = frame(spark, json.dumps(payload).encode())
+    rows = apply_rule(df, f'SELECT {expression} AS x FROM "#"', {"x": kind}).collect()
+    return rows[0]["x"] if rows else "failed"
+
+
+def test_rows_arrive_as_typed_columns(spark: SparkSession) -> None:
+    df = frame(spark, b'{"t": 20.5, "at": "2026-01-31T12:00:00.25+01:00", "n": 7}', b'{"t": null, "at": null}')
+    sql = (
+        "SELECT topic, payload.t AS t, payload.t > 20 AS hot, payload.at AS at, payload.n AS n, qos + 1 AS q, "
+        'payload.o.k FROM "t/+"'
+    )
+    rows = apply_rule(df, sql, {"t": "double", "at": "timestamp", "n": "decimal(5,1)"})
+    assert {field.name: field.dataType.simpleString() for field in rows.schema} == {
+        "topic": "string",
+        "t": "double",
+        "hot": "boolean",
+        "at": "timestamp",
+        "n": "decimal(5,1)",
+        "q": "bigint",
+        "payload": "string",
+    }
+    first, second = rows.collect()
+    assert (first.topic, first.t, first.hot, first.n, first.q) == ("t/1", 20.5, True, Decimal("7.0"), 2)
+    assert first["at"].astimezone(UTC) == datetime(2026, 1, 31, 11, 0, 0, 250_000, UTC)
+    assert first.payload == '{"o":{"k":"undefined"}}'
+    assert (second.t, second.hot, second["at"], second.n) == (None, True, None, None)
+
+
+@pytest.mark.parametrize("observed", ["native", "udf"])
+def test_failing_rows_are_dropped_and_counted(spark: SparkSession, observed: str, tmp_path: Path) -> None:
+    field = {"native": "1 AS c", "udf": "(payload.t - 32) / 1.8 AS c"}[observed]
+    messages_in = [b'{"t": 50}', b'{"t": null}', b"no JSON", b'{"t": 32}', b'{"t": -4}']
+    source = tmp_path / "messages"
+    frame(spark, *messages_in).repartition(1).write.parquet(str(source))
+    stream = spark.readStream.schema(MESSAGES).parquet(str(source))
+    rows = apply_rule(stream, f'SELECT {field} FROM "t/#"', observe_as="rule")
+    query = (
+        rows.writeStream.format("memory")
+        .queryName(f"counted_{observed}")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    progress = query.lastProgress
+    assert progress is not None
+    counts = progress["observedMetrics"]["rule"]
+    expected = {"native": (5, 5, 0), "udf": (5, 3, 2)}[observed]
+    assert (counts["matched"], counts["passed"], counts["failed"]) == expected
+    assert spark.table(f"counted_{observed}").count() == expected[1]
+
+
+def test_any_name_may_be_an_output_column(spark: SparkSession) -> None:
+    names = ["passed", "Passed_", "row", "error", "c0", "status", "a.b", "a`b"]
+    for value in ("1", "payload.v"):
+        fields = ", ".join(f'{value} AS "{name}"' for name in names)
+        rows = apply_rule(frame(spark, b'{"v": 1}'), f'SELECT {fields} FROM "#"')
+        assert rows.columns == names
+        assert [str(value) for value in rows.collect()[0]] == ["1"] * len(names)
+
+
+def test_udf_is_evaluated_once_per_row(spark: SparkSession) -> None:
+    rows = apply_rule(frame(spark, b"{}"), 'SELECT payload.a AS a, payload.b AS b FROM "#" WHERE is_null(payload.a)')
+    plan = rows.filter("a IS NULL OR b = 'x'")._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("ArrowEvalPython") == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "given_value", "expected"),
+    [
+        ("string", "text", "text"),
+        ("string", 1.5, "1.5"),
+        ("string", {"a": [1, None]}, '{"a":[1,null]}'),
+        ("string", None, None),
+        ("binary", "ä", bytearray("ä".encode())),
+        ("boolean", True, True),
+        ("boolean", "false", False),
+        ("boolean", 1, True),
+        ("boolean", "yes", "failed"),
+        ("tinyint", 127, 127),
+        ("tinyint", 128, "failed"),
+        ("smallint", -32768, -32768),
+        ("int", 2**31, "failed"),
+        ("integer", 5.0, 5),
+        ("int", 5.5, "failed"),
+        ("bigint", "42", 42),
+        ("long", 2**63, "failed"),
+        ("double", 3, 3.0),
+        ("double", "20.5", 20.5),
+        ("double", "warm", "failed"),
+        ("double", True, "failed"),
+        ("double", 10**400, "failed"),
+        ("float", 0.5, 0.5),
+        ("float", 1e300, "failed"),
+        ("decimal(4,2)", 0.125, Decimal("0.13")),
+        ("decimal(4,2)", -0.125, Decimal("-0.13")),
+        ("decimal(3)", 1000, "failed"),
+        ("decimal(38,0)", 10**37 + 1, Decimal(10**37 + 1)),
+        ("date", "2026-01-31", date(2026, 1, 31)),
+        ("date", "2026-01-31T23:30:00-01:00", date(2026, 2, 1)),
+        ("date", "2026-13-01", "failed"),
+        ("timestamp", "yesterday", "failed"),
+        ("timestamp", 10**18, "failed"),
+    ],
+)
+def test_values_become_the_declared_type_or_fail(
+    spark: SparkSession, kind: str, given_value: object, expected: object
+) -> None:
+    assert column(spark, "payload.v", kind, {"v": given_value}) == expected
+
+
+def test_integers_are_times_in_milliseconds(spark: SparkSession) -> None:
+    value = column(spark, "payload.v", "timestamp", {"v": 1_700_000_000_123})
+    assert value.astimezone(UTC) == datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
+
+
+def test_frames_with_few_columns_and_nulls_are_enough(spark: SparkSession) -> None:
+    df = spark.createDataFrame([("t", None), ("u", b"x")], "topic string, payload binary")
+    rows = apply_rule(df, "SELECT payload + '' AS p, topic FROM \"#\"").collect()
+    assert [(row.p, row.topic) for row in rows] == [("", "t"), ("x", "u")]
+
+
+def test_many_rows_in_many_batches_keep_their_values(spark: SparkSession) -> None:
+    numbers = random.Random(1).sample(range(10**6), 25_000)
+    df = frame(spark, *(b'{"n": %d}' % number for number in numbers))
+    rows = apply_rule(df, 'SELECT payload.n * 2 AS n FROM "#" WHERE payload.n > 1000', {"n": "bigint"}).collect()
+    assert sorted(row.n for row in rows) == sorted(number * 2 for number in numbers if number > 1000)
+
+
+def test_command_fails_on_spark_as_it_fails_in_the_broker() -> None:
+    rule = "SELECT payload.temp AS t FROM \"weather/+/obs\" WHERE topic != 'x' AND payload.temp > 20"
+    message = ["--topic", "weather/EWR/obs", "--payload", '{"temp": "x"}']
+    command = [sys.executable, "-m", "heliograph.cli.main", "rule", "test", "--sql", rule, *message]
+    in_broker, on_spark = (
+        subprocess.run([*command, "--engine", engine], capture_output=True, text=True, check=False)
+        for engine in ("broker", "spark")
+    )
+    assert (on_spark.returncode, on_spark.stdout, on_spark.stderr) == (1, "", in_broker.stderr)
+    assert "line 1, column 70: the string 'x' is not the text of a number" in on_spark.stderr
