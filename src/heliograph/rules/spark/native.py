@@ -4,8 +4,8 @@ That is so where every kind is known before a message is there: message columns,
 without a possibility to fail. An expression that looks into the payload is not: whether `payload.a` is a number, a text
 or nothing at all turns out per message, and Spark's JSON readers differ from the language in what they accept (text
 behind the document, lone surrogates), in what they keep (the fraction of `1.0`, integers beyond 38 digits) and in how
-`+` and `<` treat what they find. A plan in SQL that guards against all of that took more processor time than the Arrow UDF
-that runs the broker's engine, which itself takes two to three times that of an unguarded `get_json_object`.
+`+` and `<` treat what they find. A plan in SQL that guards against all of that took more processor time than the Arrow
+UDF that runs the broker's engine, which itself takes two to three times that of an unguarded `get_json_object`.
 
 This module makes text and needs no Spark.
 """
