@@ -1,0 +1,201 @@
+"""The client of the broker's storage reader: which streams there are, how far to read, and the rows themselves.
+
+It speaks the JSON and the record batches of the reader over Arrow Flight and knows nothing of Spark, so it serves
+Spark's driver, Spark's workers and a program of your own alike. What the requests mean is told in ``docs/storage.md``.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pyarrow as pa
+from pyarrow import flight
+
+from heliograph.pipeline.errors import PipelineError, ReaderRefusedError, ReaderUnavailableError
+
+DEFAULT_ENDPOINT: Final = "127.0.0.1:8815"
+DEFAULT_DATABASE: Final = "messages"
+
+#: Where each stream was read up to; a stream that is not in it was not read yet.
+Positions = Mapping[str, str]
+
+_REQUEST_DEADLINE_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which stored messages are meant: those of a database that match a topic filter, of a span of commit time.
+
+    Attributes:
+        database: Name of the database.
+        topics: MQTT topic filters; a message is meant when it matches any of them.
+        start: The first commit time, in microseconds since the epoch; None is the earliest.
+        end: The commit time to stop before, in microseconds since the epoch; None is none.
+    """
+
+    database: str = DEFAULT_DATABASE
+    topics: tuple[str, ...] = ("#",)
+    start: int | None = None
+    end: int | None = None
+
+    def to_request(self) -> dict[str, Any]:
+        """The part of a request to the reader that says what is meant."""
+        return {"database": self.database, "topics": list(self.topics), "start": self.start, "end": self.end}
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """One stream: its id and shard, its rank for replay in order, the topics it learned, and whether it still grows."""
+
+    stream: str
+    shard: int
+    generation: int
+    rank: tuple[int, int]
+    topics: str
+    is_sealed: bool
+
+
+@dataclass(frozen=True)
+class StreamStep:
+    """How far to read one stream: the position reached, and the rows and bytes up to it.
+
+    The figures count the rows of the stream, before those of other topics are left out.
+    """
+
+    position: str
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """How far to read each stream, and how many rows the limits left for later."""
+
+    streams: Mapping[str, StreamStep]
+    messages_remaining: int
+
+    @property
+    def messages(self) -> int:
+        """Rows of all streams of this plan."""
+        return sum(step.messages for step in self.streams.values())
+
+    def positions(self) -> dict[str, str]:
+        """The position of each stream at the end of this plan, in the order of the stream ids."""
+        return {stream: step.position for stream, step in sorted(self.streams.items()) if step.position}
+
+
+class StorageClient:
+    """A connection to one storage reader. It opens on its first request and is closed by `close` or a ``with`` block.
+
+    Every method raises `ReaderUnavailableError` when the reader cannot be reached and `ReaderRefusedError` when it
+    answers with an error. A client may be used by several threads.
+    """
+
+    def __init__(self, endpoint: str = DEFAULT_ENDPOINT) -> None:
+        self._endpoint = endpoint
+        self._client = flight.FlightClient(f"grpc+tcp://{endpoint}")
+
+    def __repr__(self) -> str:
+        return f"StorageClient({self._endpoint!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def info(self, database: str | None = None) -> dict[str, Any]:
+        """Totals of one database, or the names of all databases."""
+        return self._ask("info", {"database": database} if database is not None else {})
+
+    def streams(self, selection: Selection) -> list[StreamInfo]:
+        """The streams that hold messages of the selection, or may come to hold some."""
+        return [
+            StreamInfo(
+                stream=entry["stream"],
+                shard=entry["shard"],
+                generation=entry["generation"],
+                rank=(entry["rank"][0], entry["rank"][1]),
+                topics=entry["topics"],
+                is_sealed=entry["sealed"],
+            )
+            for entry in self._ask("get_streams", selection.to_request())["streams"]
+        ]
+
+    def plan(
+        self,
+        selection: Selection,
+        positions: Positions | None = None,
+        *,
+        messages_max: int | None = None,
+        bytes_max: int | None = None,
+    ) -> ReadPlan:
+        """Ask how far to read from the given positions, with at most so many rows or bytes, fairly over the streams."""
+        request = {"positions": dict(positions or {}), "max_messages": messages_max, "max_bytes": bytes_max}
+        answer = self._ask("plan", selection.to_request() | request)
+        steps = {
+            stream: StreamStep(step["position"], step["messages"], step["bytes"])
+            for stream, step in answer["streams"].items()
+        }
+        return ReadPlan(steps, answer["remaining"]["messages"])
+
+    def read(
+        self,
+        selection: Selection,
+        stream: str,
+        position: str = "",
+        to: str | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one stream after a position, up to another or to the end, as record batches.
+
+        Args:
+            selection: Which rows; others of the stream are left out.
+            stream: Id of the stream.
+            position: The position to begin after; "" is the beginning.
+            to: The last position; None is the end of what is stored.
+            columns: Names of the columns wanted, in any order; None is all of them.
+        """
+        ticket = selection.to_request() | {"stream": stream, "from": position, "to": to}
+        ticket["columns"] = list(columns) if columns is not None else None
+        try:
+            for chunk in self._client.do_get(flight.Ticket(json.dumps(ticket).encode())):
+                if chunk.data is not None and chunk.data.num_rows:
+                    yield chunk.data
+        except (pa.ArrowException, OSError) as error:
+            raise self._translated(error, f"reading {stream}") from error
+
+    def _ask(self, action: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        body = json.dumps(request).encode()
+        try:
+            results = list(
+                self._client.do_action((action, body), flight.FlightCallOptions(timeout=_REQUEST_DEADLINE_S))
+            )
+        except (pa.ArrowException, OSError) as error:
+            raise self._translated(error, action) from error
+        if not results:
+            raise ReaderRefusedError(f"the storage reader at {self._endpoint} gave no answer to {action}")
+        answer: dict[str, Any] = json.loads(results[0].body.to_pybytes())
+        return answer
+
+    def _translated(self, error: Exception, doing: str) -> PipelineError:
+        if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
+            return ReaderUnavailableError(
+                f"the storage reader at {self._endpoint} does not answer ({doing}): is the broker running, and is "
+                "durable_storage.flight.bind this address?"
+            )
+        return ReaderRefusedError(f"the storage reader at {self._endpoint} refused ({doing}): {_said_by_server(error)}")
+
+
+def _said_by_server(error: Exception) -> str:
+    # Arrow appends where in gRPC and in its own source an error passed; people want the sentence of the server.
+    text = str(error).split(". gRPC client debug context:")[0].split("; Detail:")[0]
+    return text.split(". Client context:")[0].removeprefix("Flight returned invalid argument error, with message: ")

@@ -1,0 +1,127 @@
+"""What a pipeline consists of, as plain values: its rules, its jobs in Spark SQL, and their sinks.
+
+`heliograph.pipeline.rulefile` makes these values from files, `heliograph.pipeline.queries` makes Spark queries of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class OutputMode(StrEnum):
+    """Which rows of a result a micro-batch brings; the words and meanings are Spark's."""
+
+    APPEND = "append"
+    UPDATE = "update"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True)
+class ParquetSink:
+    """Rows go to a directory of Parquet files.
+
+    Attributes:
+        path: Directory of the table below the pipeline's output directory.
+        partition_by: Columns that become directories.
+        key: Columns that identify a row of a result that changes (mode update).
+    """
+
+    path: str
+    partition_by: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ConsoleSink:
+    """Rows are printed as JSON lines.
+
+    Attributes:
+        rows: How many of each micro-batch at most.
+    """
+
+    rows: int = 20
+
+
+@dataclass(frozen=True)
+class MqttSink:
+    """Rows are published over MQTT.
+
+    Attributes:
+        topic: Topic, in which ``${name}`` stands for the text of a column.
+        payload: Payload, likewise; None is the whole row as JSON.
+        qos: Quality of service.
+        retain: Whether the broker keeps each message for later subscribers.
+        server: host:port of the broker; None is the one that the driver was given.
+    """
+
+    topic: str
+    payload: str | None = None
+    qos: int = 1
+    retain: bool = False
+    server: str | None = None
+
+
+Sink = ParquetSink | ConsoleSink | MqttSink
+
+
+@dataclass(frozen=True)
+class RuleJob:
+    """A rule whose output rows go to a sink.
+
+    Attributes:
+        name: Name in the file; it names the query, its checkpoint and its view in Spark SQL.
+        sql: The rule, in the rule language.
+        columns: Spark types of output columns; the others have the type that the rule implies.
+        sink: Where its rows go; None for a rule that only jobs in Spark SQL read.
+        origin: File and line, for messages.
+    """
+
+    name: str
+    sql: str
+    columns: Mapping[str, str]
+    sink: Sink | None
+    origin: str
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How late a row may come: the time column, and the delay in Spark's words (``2 hours``)."""
+
+    column: str
+    delay: str
+
+
+@dataclass(frozen=True)
+class StreamSqlJob:
+    """A Spark SQL query over the rows of a rule, such as an aggregate over windows of time.
+
+    Attributes:
+        name: Name in the file; it names the query and its checkpoint.
+        source: Name of the rule; the SQL knows its rows as a view of that name.
+        sql: The query, in Spark SQL.
+        mode: Which rows of the result each micro-batch brings.
+        watermark: How late rows may come; None waits for ever and keeps all state.
+        sink: Where the result goes.
+        origin: File and line, for messages.
+    """
+
+    name: str
+    source: str
+    sql: str
+    mode: OutputMode
+    watermark: Watermark | None
+    sink: Sink
+    origin: str
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Everything that one driver runs."""
+
+    rules: Mapping[str, RuleJob]
+    stream_sql: Mapping[str, StreamSqlJob]
+
+    @property
+    def query_names(self) -> list[str]:
+        """Names of the streaming queries, in the order of the files."""
+        return [name for name, rule in self.rules.items() if rule.sink is not None] + list(self.stream_sql)

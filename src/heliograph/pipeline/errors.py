@@ -1,0 +1,92 @@
+"""The errors of the pipeline room, one class for each party that can be at fault.
+
+Foreign exceptions (Arrow Flight's, paho's, py4j's, the operating system's) are translated into these where they enter.
+Spark carries errors of its worker processes as text, so every message is a complete sentence by itself.
+"""
+
+import re
+from typing import ClassVar, Final
+
+# The last line of a Python stack trace, with the name of the error in front of what it says.
+_PYTHON_ERROR: Final = re.compile(r"^[ ]*[A-Za-z_][\w.]*(?:Error|Exception): (.+)$", re.MULTILINE)
+
+
+class PipelineError(Exception):
+    """Something in the pipeline failed; the message says what, where and what to do next."""
+
+    code: ClassVar[str] = "pipeline"
+
+
+class OptionError(PipelineError):
+    """An option of the data source, the sink or the driver has a value that is not valid."""
+
+    code: ClassVar[str] = "pipeline_option"
+
+    def __init__(self, option: str, value: object, valid: str) -> None:
+        super().__init__(f"option {option} is {value!r}, but must be {valid}")
+
+
+class RuleFileError(PipelineError):
+    """A rule file of the pipeline says something that cannot be run."""
+
+    code: ClassVar[str] = "pipeline_rule_file"
+
+
+class ReaderUnavailableError(PipelineError):
+    """The storage reader of the broker cannot be reached."""
+
+    code: ClassVar[str] = "pipeline_reader_unavailable"
+
+
+class ReaderRefusedError(PipelineError):
+    """The storage reader answered a request with an error, such as an unknown database or a malformed filter."""
+
+    code: ClassVar[str] = "pipeline_reader_refused"
+
+
+class PublishError(PipelineError):
+    """The MQTT broker did not take a message that the pipeline publishes."""
+
+    code: ClassVar[str] = "pipeline_publish"
+
+
+class SinkError(PipelineError):
+    """A sink cannot be written."""
+
+    code: ClassVar[str] = "pipeline_sink"
+
+
+class CheckpointInUseError(PipelineError):
+    """Another driver works with the same checkpoint directory."""
+
+    code: ClassVar[str] = "pipeline_checkpoint_in_use"
+
+
+class JavaNotFoundError(PipelineError):
+    """No Java runtime is on the machine and none is installed as a Python package."""
+
+    code: ClassVar[str] = "pipeline_java_not_found"
+
+
+class SparkEndedError(PipelineError):
+    """The Java process of Spark ended while the pipeline was running."""
+
+    code: ClassVar[str] = "pipeline_spark_ended"
+
+
+class SparkStartError(PipelineError):
+    """The Java process of Spark ended before it was ready."""
+
+    code: ClassVar[str] = "pipeline_spark_start"
+
+
+def sentence_of(error: BaseException) -> str:
+    """What an error says, in one sentence.
+
+    A failure in Python code that Spark ran carries the stack traces of both; what happened is said by its last error.
+    """
+    text = str(error)
+    told = _PYTHON_ERROR.findall(text)
+    if told:
+        return str(told[-1])
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,179 @@
+"""The options of the data source and sink ``heliograph``: their names, defaults and checks.
+
+Spark hands options over as text, whatever they were. Each class here takes that text apart once, on the driver, and is
+a plain value from then on: it is pickled to the workers with the reader or writer that holds it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from heliograph.pipeline.client import DEFAULT_DATABASE, DEFAULT_ENDPOINT, Selection
+from heliograph.pipeline.errors import OptionError
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+#: Rows of one partition of a read. About a second's work for one core with a JSON field to extract.
+DEFAULT_PARTITION_MESSAGES: Final = 262_144
+
+_TIME_VALID: Final = "earliest, latest, a time such as 2026-01-31T00:00:00Z, or microseconds since the epoch"
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """What to read: the options of ``spark.read.format("heliograph")`` and ``spark.readStream...``.
+
+    Attributes:
+        endpoint: ``endpoint``: host and port of the storage reader.
+        database: ``database``: name of the database.
+        topics: ``topics``: topic filters, separated by commas, or as a JSON array.
+        start: ``start``: ``earliest``, ``latest`` or microseconds since the epoch of commit.
+        end: ``end``: the same; the messages before it are read.
+        columns: ``columns``: names of the columns to read; None is all.
+        trigger_messages_max: ``maxMessagesPerTrigger``: rows of one micro-batch at most.
+        trigger_bytes_max: ``maxBytesPerTrigger``: bytes of one micro-batch at most.
+        partition_messages: ``partitionMessages``: rows of one partition, about.
+    """
+
+    endpoint: str = DEFAULT_ENDPOINT
+    database: str = DEFAULT_DATABASE
+    topics: tuple[str, ...] = ("#",)
+    start: int | str = EARLIEST
+    end: int | str = LATEST
+    columns: tuple[str, ...] | None = None
+    trigger_messages_max: int | None = None
+    trigger_bytes_max: int | None = None
+    partition_messages: int = DEFAULT_PARTITION_MESSAGES
+
+    @staticmethod
+    def of(options: Mapping[str, str]) -> "SourceOptions":
+        """Take the options of a read apart.
+
+        Raises:
+            OptionError: One has a value that is not valid.
+        """
+        return SourceOptions(
+            endpoint=_endpoint(options),
+            database=options.get("database", DEFAULT_DATABASE),
+            topics=_list("topics", options.get("topics", "#")),
+            start=_time("start", options.get("start", EARLIEST)),
+            end=_time("end", options.get("end", LATEST)),
+            columns=_list("columns", options["columns"]) if "columns" in options else None,
+            trigger_messages_max=_count("maxMessagesPerTrigger", options),
+            trigger_bytes_max=_count("maxBytesPerTrigger", options),
+            partition_messages=_count("partitionMessages", options) or DEFAULT_PARTITION_MESSAGES,
+        )
+
+    def selection(self, start: int | None = None, end: int | None = None) -> Selection:
+        """The selection of these topics in a span of commit time."""
+        return Selection(self.database, self.topics, start, end)
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Where and how to publish: the options of ``df.write.format("heliograph")`` and ``df.writeStream...``.
+
+    Attributes:
+        host: ``host``: the broker's host.
+        port: ``port``: the broker's port.
+        clientid: ``clientid``: beginning of the client ids; each task adds its own ending.
+        qos: ``qos``: quality of service of rows without a column ``qos``.
+        username: ``username``, if the broker asks for one.
+        password: ``password``, likewise.
+        window: ``window``: messages that may wait for their acknowledgement at a time.
+        ack_timeout_s: ``ackTimeout``: seconds without any acknowledgement after which the task fails.
+        connect_timeout_s: ``connectTimeout``: seconds to wait for the broker to accept the connection.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 1883
+    clientid: str = "heliograph-pipeline"
+    qos: int = 1
+    username: str | None = None
+    password: str | None = None
+    window: int = 256
+    ack_timeout_s: float = 30.0
+    connect_timeout_s: float = 30.0
+
+    @staticmethod
+    def of(options: Mapping[str, str]) -> "SinkOptions":
+        """Take the options of a write apart.
+
+        Raises:
+            OptionError: One has a value that is not valid.
+        """
+        qos = options.get("qos", "1")
+        if qos not in ("0", "1", "2"):
+            raise OptionError("qos", qos, "0, 1 or 2")
+        return SinkOptions(
+            host=options.get("host", SinkOptions.host),
+            port=_count("port", options) or SinkOptions.port,
+            clientid=options.get("clientid", SinkOptions.clientid),
+            qos=int(qos),
+            username=options.get("username"),
+            password=options.get("password"),
+            window=_count("window", options) or SinkOptions.window,
+            ack_timeout_s=float(_count("ackTimeout", options) or SinkOptions.ack_timeout_s),
+            connect_timeout_s=float(_count("connectTimeout", options) or SinkOptions.connect_timeout_s),
+        )
+
+    def __repr__(self) -> str:
+        return f"SinkOptions({self.host}:{self.port}, clientid={self.clientid!r}, qos={self.qos})"
+
+
+def parse_endpoint(option: str, text: str) -> tuple[str, int]:
+    """Take ``host:port`` (or ``[v6 address]:port``) apart.
+
+    Raises:
+        OptionError: It is not of that form.
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise OptionError(option, text, "host:port, such as 127.0.0.1:8815")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _endpoint(options: Mapping[str, str]) -> str:
+    endpoint = options.get("endpoint", DEFAULT_ENDPOINT)
+    parse_endpoint("endpoint", endpoint)
+    return endpoint
+
+
+def _list(option: str, text: str) -> tuple[str, ...]:
+    valid = "names separated by commas, or a JSON array of names"
+    if text.lstrip().startswith("["):
+        try:
+            names = json.loads(text)
+        except json.JSONDecodeError:
+            raise OptionError(option, text, valid) from None
+    else:
+        names = [name.strip() for name in text.split(",")]
+    if not names or not all(isinstance(name, str) and name for name in names):
+        raise OptionError(option, text, valid)
+    return tuple(names)
+
+
+def _time(option: str, text: str) -> int | str:
+    if text in (EARLIEST, LATEST):
+        return text
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise OptionError(option, text, _TIME_VALID) from None
+    since_epoch = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime.fromtimestamp(0, UTC)
+    microseconds = (since_epoch.days * 86_400 + since_epoch.seconds) * 1_000_000 + since_epoch.microseconds
+    return max(0, microseconds)
+
+
+def _count(option: str, options: Mapping[str, str]) -> int | None:
+    text = options.get(option)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise OptionError(option, text, "a whole number greater than 0")
+    return int(text)

@@ -1,0 +1,146 @@
+"""Spark, a storage with its reader process, and mosquitto, each started for real."""
+
+import selectors
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.spark import start_session, stop_session
+from heliograph.storage.interface import DatabaseOptions
+from heliograph.storage.local import LocalBackend
+
+_BEGIN_US = 1_767_225_600_000_000
+
+
+@dataclass
+class TestMessage:
+    """What storage reads of a message."""
+
+    __test__ = False
+
+    id_high: int
+    id_low: int
+    topic: str
+    payload: bytes
+    clientid: str = "station"
+    qos: int = 1
+    retain: bool = False
+    username: str | None = None
+    property_bytes: bytes = b""
+
+    @property
+    def received_at(self) -> int:
+        return self.id_high
+
+
+class Stored:
+    """A message database that a test stores into, and the reader process that serves it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._count = 0
+        self._backend = LocalBackend(data_dir)
+        self._database = self._backend.open_database("messages", DatabaseOptions())
+        self._reader: subprocess.Popen[str] | None = None
+        self.endpoint = ""
+        self.start_reader("127.0.0.1:0")
+
+    def put(self, topic: str, payloads: Sequence[bytes], clientid: str = "station") -> None:
+        """Store messages in one commit."""
+        messages = []
+        for payload in payloads:
+            self._count += 1
+            messages.append(TestMessage(_BEGIN_US + self._count, self._count, topic, payload, clientid))
+        self._database.store_batch(messages)
+
+    def put_commits(self, topic: str, commits: int, size: int, clientid: str = "station") -> None:
+        """Store commits of `size` messages whose payloads count up: {"n": 0}, {"n": 1}, ..."""
+        for commit in range(commits):
+            numbers = range(commit * size, (commit + 1) * size)
+            self.put(topic, [b'{"n": %d}' % number for number in numbers], clientid)
+
+    def start_reader(self, bind: str) -> None:
+        """Start the reader process and wait until it is ready."""
+        command = [sys.executable, "-m", "heliograph.storage.reader", "--data-dir", str(self._data_dir), "--bind", bind]
+        self._reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.endpoint = _ready_line(self._reader).split()[-1]
+
+    def stop_reader(self) -> None:
+        """End the reader process."""
+        assert self._reader is not None
+        assert self._reader.stdin is not None
+        assert self._reader.stdout is not None
+        self._reader.terminate()
+        self._reader.wait(20)
+        self._reader.stdin.close()
+        self._reader.stdout.close()
+
+    def close(self) -> None:
+        """End the reader process and close the database."""
+        self.stop_reader()
+        self._database.close()
+
+
+def _ready_line(process: "subprocess.Popen[str]", deadline_s: float = 30) -> str:
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        if not selector.select(deadline_s):
+            raise TimeoutError(f"no ready line from {process.args!r}")
+    line = process.stdout.readline()
+    assert line.startswith("ready "), line
+    return line
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[Stored]:
+    """An empty message database with a reader process."""
+    stored = Stored(tmp_path / "data")
+    yield stored
+    stored.close()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The Spark session of all tests of this room; starting one takes seconds."""
+    log_file = tmp_path_factory.mktemp("spark") / "spark.log"
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+    session = start_session("local[2]", "heliograph tests", conf, log_file=log_file)
+    yield session
+    stop_session(session)
+
+
+@pytest.fixture(scope="session")
+def mosquitto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
+    """Host and port of a mosquitto broker."""
+    program = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
+    if program is None:
+        pytest.skip("mosquitto is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    config = tmp_path_factory.mktemp("mosquitto") / "mosquitto.conf"
+    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n")
+    process = subprocess.Popen([program, "-c", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _await_port(port, process)
+    yield "127.0.0.1", port
+    process.terminate()
+    process.wait(20)
+
+
+def _await_port(port: int, process: "subprocess.Popen[bytes]", deadline_s: float = 20) -> None:
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end and process.poll() is None:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+    raise TimeoutError(f"{process.args!r} does not listen on {port}")

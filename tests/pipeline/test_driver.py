@@ -1,0 +1,299 @@
+"""The driver: rule files in, tables and messages out; in this process, and as a process that is stopped and killed."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from paho.mqtt.client import Client
+from paho.mqtt.enums import CallbackAPIVersion
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.driver import PipelineDriver, checkpoint_lock
+from heliograph.pipeline.errors import RuleFileError
+from heliograph.pipeline.progress import QueryFigures
+from heliograph.pipeline.queries import RunSettings
+from heliograph.pipeline.rulefile import load_pipeline
+
+if TYPE_CHECKING:
+    from pipeline.conftest import Stored
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+_HELIOGRAPH = Path(sys.executable).with_name("heliograph")
+
+_OBS = """
+rules.obs {
+  sql = "SELECT payload.station AS station, payload.n AS n, payload.at AS at FROM \\"weather/+/obs\\""
+  columns { station = string, n = bigint, at = timestamp }
+  sink { type = parquet, path = obs, partition_by = [station] }
+}
+"""
+_ALERTS = """
+rules.alerts {
+  sql = "SELECT payload.station AS station, payload.n AS n FROM \\"weather/+/obs\\" WHERE payload.n >= 8"
+  sink { type = mqtt, topic = "alerts/${station}", columns { station = string, n = bigint } }
+}
+"""
+_HOURLY = """
+stream_sql.hourly {
+  from = obs
+  sql = "SELECT station, window.start AS hour, count(*) AS rows FROM obs GROUP BY station, window(at, '1 hour')"
+  MODE
+  sink { type = parquet, path = hourly, KEY }
+}
+"""
+_HOURLY_UPDATED = _HOURLY.replace("MODE", "mode = update").replace("KEY", "key = [station, hour]")
+
+
+class Run:
+    """The files of one pipeline, and two ways to run it: in this process, or as a process of its own."""
+
+    def __init__(self, directory: Path, endpoint: str) -> None:
+        self.directory = directory
+        self.endpoint = endpoint
+        self.mqtt = "127.0.0.1:9"
+
+    def write_rules(self, text: str) -> None:
+        (self.directory / "rules.hocon").write_text(text)
+
+    def driver(self, spark: SparkSession, trigger_s: float | None = None) -> PipelineDriver:
+        directory = self.directory
+        source = {"endpoint": self.endpoint}
+        settings = RunSettings(directory / "checkpoint", directory / "output", self.mqtt, source, trigger_s)
+        settings.checkpoint.mkdir(exist_ok=True)
+        return PipelineDriver(spark, load_pipeline(directory / "rules.hocon"), settings)
+
+    def once(self, spark: SparkSession) -> dict[str, QueryFigures]:
+        driver = self.driver(spark)
+        assert driver.run(), driver.figures
+        return {query.name: query for query in driver.figures}
+
+    def command(self, *options: str) -> list[str | Path]:
+        directory = self.directory
+        files: list[str | Path] = ["--rules", directory / "rules.hocon", "--checkpoint", directory / "checkpoint"]
+        places: list[str | Path] = ["--output", directory / "output", "--endpoint", self.endpoint]
+        return [_HELIOGRAPH, "pipeline", "run", *files, *places, "--master", "local[2]", *options]
+
+    def status(self) -> dict[str, dict[str, Any]]:
+        """What the driver says about itself while it runs."""
+        try:
+            document = json.loads((self.directory / "checkpoint" / "status.json").read_bytes())
+        except FileNotFoundError:
+            return {}
+        return {query["name"]: query for query in document["queries"]}
+
+    def table(self, name: str) -> pa.Table:
+        """A table as a reader sees it that knows nothing of Spark or Heliograph."""
+        return ds.dataset(self.directory / "output" / name, format="parquet", partitioning="hive").to_table()
+
+    def numbers(self) -> list[int]:
+        return sorted(self.table("obs").column("n").to_pylist())
+
+
+@pytest.fixture
+def run(stored: "Stored", tmp_path: Path) -> Run:
+    return Run(tmp_path, stored.endpoint)
+
+
+def _observations(station: str, numbers: Sequence[int]) -> list[bytes]:
+    return [
+        b'{"station": "%s", "n": %d, "at": "2026-01-01T%02d:%02d:00Z"}' % (station.encode(), n, n // 60 % 24, n % 60)
+        for n in numbers
+    ]
+
+
+@contextmanager
+def _subscribed(address: tuple[str, int], topic_filter: str) -> Iterator[list[tuple[str, dict[str, Any]]]]:
+    messages: list[tuple[str, dict[str, Any]]] = []
+    subscribed = threading.Event()
+    client = Client(CallbackAPIVersion.VERSION2)
+    client.on_message = lambda client, data, message: messages.append((message.topic, json.loads(message.payload)))
+    client.on_subscribe = lambda *_: subscribed.set()
+    client.connect(*address)
+    client.loop_start()
+    client.subscribe(topic_filter, qos=1)
+    assert subscribed.wait(20)
+    yield messages
+    client.disconnect()
+    client.loop_stop()
+
+
+def _await(condition: Callable[[], bool], is_alive: Callable[[], bool], deadline_s: float = 90) -> None:
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert is_alive(), "the driver has ended"
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_one_run_brings_everything_stored_to_every_sink_and_the_next_only_what_is_new(
+    spark: SparkSession, run: Run, stored: "Stored", mosquitto: tuple[str, int]
+) -> None:
+    run.mqtt = f"{mosquitto[0]}:{mosquitto[1]}"
+    run.write_rules(_OBS + _ALERTS + _HOURLY_UPDATED)
+    stored.put("weather/JFK/obs", [*_observations("JFK", range(10)), b'{"station": "JFK"'])
+    stored.put("weather/EWR/obs", _observations("EWR", range(10, 70)), clientid="other")
+    stored.put("weather/EWR/status", [b"ok"])
+    with _subscribed(mosquitto, "alerts/#") as alerts:
+        first = run.once(spark)
+        _await(lambda: len(alerts) >= 62, lambda: True)
+        assert len(alerts) == 62
+        assert {topic for topic, _ in alerts} == {"alerts/JFK", "alerts/EWR"}
+        assert ("alerts/JFK", {"station": "JFK", "n": 9}) in alerts
+    assert run.numbers() == list(range(70))
+    assert (first["obs"].rows_read, first["obs"].rows_written, first["obs"].rows_failed) == (71, 70, 1)
+    assert (first["obs"].lag, first["obs"].state) == (0, "finished")
+    rows = run.table("hourly").to_pylist()
+    assert sorted((row["station"], row["hour"].hour, row["rows"]) for row in rows) == [
+        ("EWR", 0, 50),
+        ("EWR", 1, 10),
+        ("JFK", 0, 10),
+    ]
+    stored.put("weather/JFK/obs", _observations("JFK", [70]))
+    second = run.once(spark)
+    assert (second["obs"].rows_read, second["obs"].rows_written) == (1, 1)
+    assert run.numbers() == list(range(71))
+    assert run.table("hourly").num_rows == 4
+
+
+@pytest.mark.parametrize(("mode", "hours"), [("complete", {0, 1, 2}), ("append", {0, 1})])
+def test_a_window_is_written_as_its_mode_says(
+    spark: SparkSession, run: Run, stored: "Stored", mode: str, hours: set[int]
+) -> None:
+    watermark = 'watermark { column = at, delay = "1 minute" }'
+    run.write_rules(_OBS + _HOURLY.replace("MODE", f"mode = {mode}\n{watermark}").replace(", KEY", ""))
+    stored.put("weather/JFK/obs", _observations("JFK", range(130)))
+    figures = run.once(spark)
+    assert {row["hour"].hour for row in run.table("hourly").to_pylist()} == hours
+    assert figures["hourly"].rows_late == 0
+
+
+def test_the_console_shows_rows_as_json(
+    spark: SparkSession, run: Run, stored: "Stored", capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.write_rules(_ALERTS.replace('type = mqtt, topic = "alerts/${station}"', "type = console, rows = 2"))
+    stored.put("weather/JFK/obs", _observations("JFK", [8, 9, 10]))
+    run.once(spark)
+    assert capsys.readouterr().out.splitlines() == [
+        'alerts: {"station":"JFK","n":8}',
+        'alerts: {"station":"JFK","n":9}',
+        "alerts: ... and more rows of this batch",
+    ]
+
+
+def test_a_query_that_fails_is_started_again_and_catches_up(spark: SparkSession, run: Run, stored: "Stored") -> None:
+    run.write_rules(_OBS)
+    stored.put("weather/JFK/obs", _observations("JFK", range(5)))
+    driver = run.driver(spark, trigger_s=0.1)
+    (figures,) = driver.figures
+    thread = threading.Thread(target=driver.run)
+    thread.start()
+    try:
+        _await(lambda: figures.rows_written == 5, thread.is_alive)
+        stored.stop_reader()
+        _await(lambda: figures.state == "waiting to restart", thread.is_alive)
+        assert figures.last_error is not None
+        assert figures.last_error.startswith(f"the storage reader at {run.endpoint} does not answer")
+        stored.start_reader(run.endpoint)
+        stored.put("weather/JFK/obs", _observations("JFK", range(5, 9)))
+        _await(lambda: figures.rows_written == 9, thread.is_alive)
+    finally:
+        driver.stop()
+        thread.join(60)
+    assert figures.restarts >= 1
+    assert run.numbers() == list(range(9))
+
+
+def test_a_query_that_fails_at_every_start_is_given_up_in_a_single_run(
+    spark: SparkSession, run: Run, stored: "Stored", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("heliograph.pipeline.driver._FIRST_PAUSE_S", 0.01)
+    run.write_rules(_ALERTS)
+    stored.put("weather/JFK/obs", _observations("JFK", [8]))
+    driver = run.driver(spark)
+    assert not driver.run()
+    (figures,) = driver.figures
+    assert (figures.state, figures.restarts) == ("failed", 4)
+    assert figures.last_error is not None
+    assert figures.last_error.startswith("the MQTT broker at 127.0.0.1:9 cannot be reached")
+
+
+def test_a_mistake_that_spark_finds_stops_the_start(spark: SparkSession, run: Run) -> None:
+    run.write_rules(_OBS + _HOURLY_UPDATED.replace("count(*)", "sum(wind)"))
+    with pytest.raises(RuleFileError, match=r"rules.hocon:8: hourly: \[UNRESOLVED_COLUMN"):
+        run.driver(spark).run()
+    run.write_rules(_OBS.replace("at = timestamp", "at = time_stamp"))
+    with pytest.raises(RuleFileError, match=r"rules.hocon:2: obs: .*time_stamp"):
+        run.driver(spark).run()
+
+
+@pytest.mark.timeout(300)
+def test_a_driver_killed_again_and_again_loses_and_repeats_no_row(
+    spark: SparkSession, run: Run, stored: "Stored"
+) -> None:
+    run.write_rules(_OBS + _HOURLY_UPDATED)
+    bookkeeping = run.directory / "output" / ".heliograph" / "obs"
+    count = 0
+    for kill in range(2):
+        with (run.directory / "driver.log").open("ab") as log:
+            command = run.command("--trigger", "50ms", "--max-messages-per-trigger", "200")
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        done = len(list(bookkeeping.glob("batches/*.json")))
+        for _ in range(40):
+            stored.put("weather/JFK/obs", _observations("JFK", range(count, count + 50)))
+            count += 50
+
+        def is_running() -> bool:
+            return process.poll() is None  # noqa: B023
+
+        def has_batches() -> bool:
+            return len(list(bookkeeping.glob("batches/*.json"))) >= done + 1 + kill  # noqa: B023
+
+        # Killed while files are staged: in the middle of a batch, and in another batch each time.
+        _await(has_batches, is_running)
+        _await((bookkeeping / "staging").exists, is_running)
+        process.kill()
+        process.wait()
+    assert len(run.numbers()) < count
+    # What the killed driver left of Spark may live on for a moment; the lock says when it has ended.
+    with checkpoint_lock(run.directory / "checkpoint"):
+        run.once(spark)
+    assert run.numbers() == list(range(count))
+    assert sum(row["rows"] for row in run.table("hourly").to_pylist()) == count
+
+
+def test_the_command_runs_until_it_is_told_to_stop(run: Run, stored: "Stored") -> None:
+    run.write_rules(_OBS)
+    stored.put("weather/JFK/obs", _observations("JFK", range(5)))
+    log_file = run.directory / "driver.log"
+    with log_file.open("wb") as log:
+        process = subprocess.Popen(run.command("--trigger", "100ms", "--json"), stdout=subprocess.PIPE, stderr=log)
+    _await(lambda: run.status().get("obs", {}).get("rows_written") == 5, lambda: process.poll() is None)
+    second = subprocess.run(run.command(), capture_output=True, text=True, timeout=60, check=False)
+    assert second.returncode == 2
+    assert f"is in use by another pipeline driver (process {process.pid})" in second.stderr
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    (figures,) = json.loads(output)["queries"]
+    assert (figures["name"], figures["rows_written"], figures["lag"]) == ("obs", 5, 0)
+    assert "INFO obs: finished, batch 1 took" in log_file.read_text()
+
+
+def test_the_command_names_a_mistake_in_a_rule_file(run: Run) -> None:
+    run.write_rules('rules.r { sql = "SELECT FROM" }')
+    told = subprocess.run(run.command("--once"), capture_output=True, text=True, timeout=60, check=False)
+    assert told.returncode == 2
+    assert "rules.hocon:1: rules.r.sql: line 1, column" in told.stderr
+    assert "Traceback" not in told.stderr
+    assert told.stdout == ""

@@ -1,0 +1,73 @@
+"""The options of the data source and sink, as a user gives them."""
+
+import pytest
+
+from heliograph.pipeline.errors import OptionError
+from heliograph.pipeline.options import SinkOptions, SourceOptions, parse_endpoint
+
+
+def test_defaults_of_a_read() -> None:
+    options = SourceOptions.of({})
+    assert (options.endpoint, options.database, options.topics) == ("127.0.0.1:8815", "messages", ("#",))
+    assert (options.start, options.end) == ("earliest", "latest")
+
+
+@pytest.mark.parametrize(
+    ("text", "topics"),
+    [
+        ("weather/+/obs", ("weather/+/obs",)),
+        ("a/#, b/+", ("a/#", "b/+")),
+        ('["with,comma/#", "b"]', ("with,comma/#", "b")),
+    ],
+)
+def test_topics_are_a_list_of_filters(text: str, topics: tuple[str, ...]) -> None:
+    assert SourceOptions.of({"topics": text}).topics == topics
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("earliest", "earliest"),
+        ("1767225600000000", 1_767_225_600_000_000),
+        ("2026-01-01T00:00:00Z", 1_767_225_600_000_000),
+        ("2026-01-01", 1_767_225_600_000_000),
+        ("2026-01-01T01:00:00.000001+01:00", 1_767_225_600_000_001),
+        ("1969-12-31T23:59:59.999999Z", 0),
+    ],
+)
+def test_a_start_is_a_word_or_a_time(text: str, time: int | str) -> None:
+    assert SourceOptions.of({"start": text}).start == time
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"start": "yesterday"}, "option start is 'yesterday', but must be earliest, latest, a time such as"),
+        ({"topics": "a,,b"}, "option topics is 'a,,b', but must be names separated by commas"),
+        ({"topics": "[1]"}, "option topics is '[1]'"),
+        ({"endpoint": "localhost"}, "option endpoint is 'localhost', but must be host:port"),
+        ({"endpoint": "localhost:http"}, "option endpoint is 'localhost:http'"),
+        (
+            {"maxMessagesPerTrigger": "0"},
+            "option maxMessagesPerTrigger is '0', but must be a whole number greater than",
+        ),
+        ({"partitionMessages": "-5"}, "option partitionMessages is '-5'"),
+    ],
+)
+def test_a_wrong_option_of_a_read_is_named(options: dict[str, str], told: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        SourceOptions.of(options)
+    assert told in str(caught.value)
+
+
+def test_a_wrong_option_of_a_write_is_named() -> None:
+    with pytest.raises(OptionError, match="option qos is '3', but must be 0, 1 or 2"):
+        SinkOptions.of({"qos": "3"})
+
+
+def test_a_password_is_not_shown() -> None:
+    assert "secret" not in repr(SinkOptions.of({"username": "u", "password": "secret"}))
+
+
+def test_endpoints_may_be_ipv6() -> None:
+    assert parse_endpoint("endpoint", "[::1]:8815") == ("::1", 8815)

@@ -1,0 +1,93 @@
+"""Rule files: what they may say, and how their mistakes are told."""
+
+from pathlib import Path
+
+import pytest
+
+from heliograph.pipeline.definition import ConsoleSink, MqttSink, OutputMode, ParquetSink, Watermark
+from heliograph.pipeline.errors import RuleFileError
+from heliograph.pipeline.rulefile import load_pipeline
+
+_RULE = 'rules.r { sql = "SELECT payload.t AS t FROM \\"a/#\\"", '
+
+
+def _mistake(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "p.hocon"
+    file.write_text(text)
+    with pytest.raises(RuleFileError) as caught:
+        load_pipeline(file)
+    return str(caught.value).replace(str(file), "p.hocon")
+
+
+def test_the_rules_of_the_weather_example() -> None:
+    pipeline = load_pipeline(Path(__file__).parents[2] / "examples" / "weather" / "rules")
+    assert pipeline.query_names == ["weather_obs", "wind_alerts", "daily"]
+    assert pipeline.rules["weather_obs"].sink == ParquetSink("obs", ("station",))
+    assert pipeline.rules["weather_obs"].columns["observed_at"] == "timestamp"
+    assert pipeline.rules["wind_alerts"].sink == MqttSink("alerts/wind/${station}")
+    daily = pipeline.stream_sql["daily"]
+    assert (daily.source, daily.mode) == ("weather_obs", OutputMode.UPDATE)
+    assert daily.watermark == Watermark("observed_at", "31 days")
+
+
+def test_the_files_of_a_directory_are_one_pipeline(tmp_path: Path) -> None:
+    (tmp_path / "a.hocon").write_text('rules.a { sql = "SELECT topic FROM \\"a\\"" }')
+    (tmp_path / "b.conf").write_text(
+        'stream_sql.b { from = a, sql = "SELECT count(*) AS n FROM a", mode = complete, sink {type=console, rows=5}}'
+    )
+    (tmp_path / "notes.txt").write_text("not a rule file")
+    pipeline = load_pipeline(tmp_path)
+    assert pipeline.query_names == ["b"]
+    assert pipeline.stream_sql["b"].sink == ConsoleSink(5)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "p.hocon has nothing to run: give a rule a sink"),
+        ("rules = 5", "p.hocon:1: rules is a number, but must be an object"),
+        ("rulez {}", "p.hocon:1: rulez is not known: did you mean rules?"),
+        ("rules {\n  r { sink { type = console } } }", "p.hocon:2: rules.r has no sql: it must be a string"),
+        ("rules { r-1 { sql = x } }", "p.hocon:1: 'r-1' is not a name"),
+        (_RULE + "sink { type = kafka } }", "rules.r.sink.type is 'kafka', but must be parquet, console or mqtt"),
+        (_RULE + "sink { type = parquet } }", "rules.r.sink has no path"),
+        (_RULE + 'sink { type = parquet, path = "../x" } }', "must be a path below the output directory"),
+        (_RULE + "sink { type = parquet, path = x, partition_by = station } }", "must be a list of column names"),
+        (_RULE + "sink { type = mqtt, topic = x, qos = 3 } }", "rules.r.sink.qos must be a whole number from 0 to 2"),
+        (_RULE + "sink { type = mqtt, topic = x, retian = true } }", "did you mean retain?"),
+        (_RULE + "sink { type = mqtt, topic = x, server = here } }", "must be host:port"),
+        ('rules.r { sql = "SELECT FROM" , sink { type = console } }', "p.hocon:1: rules.r.sql: line 1, column 8"),
+        ("rules { r {", "p.hocon:1"),
+    ],
+)
+def test_a_mistake_in_a_rule_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+    assert told in _mistake(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        ("sql = x", "stream_sql.j has no sink"),
+        ("from = q, sql = x, sink { type = console }", "j reads from q, but the rules are: r"),
+        ("from = r, sql = x, mode = all, sink { type = console }", "must be append, update or complete"),
+        ("from = r, sql = x, mode = update, sink { type = parquet, path = x }", "has no key: mode update needs"),
+        (
+            "from = r, sql = x, mode = complete, sink { type = parquet, path = x, partition_by = [a] }",
+            "partition_by is for mode append",
+        ),
+        ("from = r, sql = x, watermark { column = a }, sink { type = console }", "stream_sql.j.watermark has no delay"),
+    ],
+)
+def test_a_mistake_in_a_spark_sql_job_is_told_with_its_place(tmp_path: Path, job: str, told: str) -> None:
+    assert told in _mistake(tmp_path, f"{_RULE}}}\nstream_sql.j {{ {job} }}")
+
+
+def test_two_queries_cannot_write_one_table(tmp_path: Path) -> None:
+    sink = "sink { type = parquet, path = x } }\n"
+    text = _RULE + sink + _RULE.replace("rules.r", "rules.s") + sink
+    assert "s and r write the same table" in _mistake(tmp_path, text)
+
+
+def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RuleFileError, match="nothere is neither a rule file nor a directory of rule files"):
+        load_pipeline(tmp_path / "nothere")

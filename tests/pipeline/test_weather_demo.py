@@ -1,0 +1,149 @@
+"""The weather example: the demo as a newcomer runs it, and its path with the broker killed while stations publish."""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.driver import PipelineDriver
+from heliograph.pipeline.queries import RunSettings
+from heliograph.pipeline.rulefile import load_pipeline
+
+_EXAMPLE = Path(__file__).parents[2] / "examples" / "weather"
+sys.path.insert(0, str(_EXAMPLE))
+
+# The modules of the example; it needs the extra `demo`.
+observations = pytest.importorskip("observations", exc_type=ImportError)
+stations = pytest.importorskip("stations", exc_type=ImportError)
+
+_RULES = """
+rules.obs {
+  sql = "SELECT payload.origin AS station, payload.time_hour AS at FROM \\"weather/+/obs\\""
+  sink { type = parquet, path = obs, columns { station = string, at = string } }
+}
+"""
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+
+@pytest.mark.timeout(240)
+def test_the_demo_ends_well_and_leaves_nothing_running(tmp_path: Path) -> None:
+    earlier = tmp_path / "out" / "tables" / "obs"
+    earlier.mkdir(parents=True)
+    (earlier / "old.parquet").write_text("of an earlier run")
+    (tmp_path / "out" / ".heliograph-demo").touch()
+    command: list[str | Path] = [sys.executable, _EXAMPLE / "demo.py", "--output", tmp_path / "out", "--days", "60"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert re.search(r"^published +4,2\d\d +4,2\d\d$", run.stdout, re.MULTILINE)
+    assert (tmp_path / "out" / "temperatures.png").stat().st_size > 10_000
+    assert not _processes_that_name(tmp_path)
+
+
+def test_the_demo_does_not_clear_a_directory_that_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("all my work")
+    run = subprocess.run(
+        [sys.executable, _EXAMPLE / "demo.py", "--output", tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "holds files that are not this demo's" in run.stderr
+    assert (tmp_path / "thesis.txt").exists()
+
+
+class Broker:
+    """A node that is killed and started again on the same ports and data."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._config = directory / "node.hocon"
+        self._log = (directory / "node.log").open("wb")
+        self._configure("127.0.0.1:0", "127.0.0.1:0")
+        self._process, (self.mqtt, self.endpoint) = self._start()
+        self._configure(self.mqtt, self.endpoint)
+        self.kills = 0
+
+    def kill_and_restart(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._process, addresses = self._start()
+        assert addresses == (self.mqtt, self.endpoint)
+        self.kills += 1
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.communicate(timeout=30)
+        self._log.close()
+
+    def _configure(self, mqtt: str, flight: str) -> None:
+        self._config.write_text(f'listeners.tcp.default.bind = "{mqtt}"\ndurable_storage.flight.bind = "{flight}"\n')
+
+    def _start(self) -> tuple["subprocess.Popen[str]", tuple[str, str]]:
+        program = Path(sys.executable).with_name("heliograph")
+        command: list[str | Path] = [program, "start", "--config", self._config, "--data-dir", self._directory / "data"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        found = re.search(r"tcp://([\d.]+:\d+).*grpc://([\d.]+:\d+)", ready)
+        assert found is not None, ready
+        return process, (found[1], found[2])
+
+
+@pytest.mark.timeout(240)
+def test_nothing_acknowledged_is_missing_after_the_broker_was_killed_twice(spark: SparkSession, tmp_path: Path) -> None:
+    messages = observations.to_messages(observations.read_weather())[:9_000]
+    broker = Broker(tmp_path)
+    source = {"endpoint": broker.endpoint}
+    settings = RunSettings(tmp_path / "checkpoint", tmp_path / "tables", "127.0.0.1:9", source, trigger_s=0.2)
+    settings.checkpoint.mkdir()
+    (tmp_path / "rules.hocon").write_text(_RULES)
+    driver = PipelineDriver(spark, load_pipeline(tmp_path / "rules.hocon"), settings)
+    running = threading.Thread(target=driver.run)
+    running.start()
+    try:
+
+        def on_acknowledged(count: int) -> None:
+            if count >= 3_000 * (broker.kills + 1) and broker.kills < 2:
+                broker.kill_and_restart()
+
+        host, _, port = broker.mqtt.partition(":")
+        published, acknowledged = stations.replay(messages, host, int(port), on_acknowledged)
+        assert (published, acknowledged, broker.kills) == (len(messages), len(messages), 2)
+        expected = {(message["origin"], message["time_hour"]) for message in map(_payload, messages)}
+        end = time.monotonic() + 120
+        while driver.figures[0].rows_written < len(messages) and time.monotonic() < end:
+            assert running.is_alive()
+            time.sleep(0.1)
+    finally:
+        driver.stop()
+        running.join(60)
+        broker.stop()
+    rows = ds.dataset(tmp_path / "tables" / "obs", format="parquet").to_table().to_pylist()
+    assert {(row["station"], row["at"]) for row in rows} == expected
+
+
+def _payload(message: Any) -> dict[str, Any]:
+    payload: dict[str, Any] = json.loads(message.payload)
+    return payload
+
+
+def _processes_that_name(path: Path) -> list[str]:
+    """Command lines of running processes that have the path in them."""
+    commands = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            commands.append(file.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [command for command in commands if str(path) in command]
