@@ -23,7 +23,7 @@ test: setup ## the test suite
 lint: setup ## ruff, mypy --strict, import layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy src tests benchmarks examples
+	@$(BIN)/mypy src tests benchmarks examples/weather
 	@$(BIN)/lint-imports
 
 format: setup ## let ruff format the code

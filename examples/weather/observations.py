@@ -34,12 +34,15 @@ class Expected:
         observations: Those with a temperature, with the columns of the table `obs`. The rule computes with the
             temperature, so by the rule language it fails on a message without one, and the message yields no row.
         alerts: Those with a gust of at least 40 miles an hour.
+        without_gust: Observations without a gust. By the rule language null is not less than a number, so the rule
+            lets them pass, and the sink of the alerts refuses them.
         daily: Minimum, mean and maximum temperature of each station and day.
     """
 
     published: int
     observations: pd.DataFrame
     alerts: pd.DataFrame
+    without_gust: int
     daily: pd.DataFrame
 
 
@@ -54,11 +57,11 @@ def read_weather() -> pd.DataFrame:
 
 
 def to_messages(weather: pd.DataFrame) -> list[Observation]:
-    """One message for each row; a measurement that the data does not have is left out of its payload."""
+    """One message for each row; a measurement that the data does not have is null in its payload."""
     messages = []
     for row in weather.to_dict("records"):
-        measured = {str(name): _json_value(value) for name, value in row.items() if not pd.isna(value)}
-        payload = json.dumps(measured, separators=(",", ":")).encode()
+        values = {str(name): _json_value(value) for name, value in row.items()}
+        payload = json.dumps(values, separators=(",", ":")).encode()
         messages.append(Observation(row["origin"], f"weather/{row['origin']}/obs", payload))
     return messages
 
@@ -77,12 +80,21 @@ def expect(weather: pd.DataFrame) -> Expected:
         }
     )
     alerts = observations.loc[observations["gust_mph"] >= GUST_ALERT_MPH, ["station", "gust_mph", "observed_at"]]
+    without_gust = int(observations["gust_mph"].isna().sum())
     observations = observations[observations["temp_f"].notna()]
     days = observations.assign(day=observations["observed_at"].dt.floor("D")).groupby(["station", "day"])["temp_f"]
     daily = days.agg(observations="size", temp_min_f="min", temp_mean_f="mean", temp_max_f="max").reset_index()
-    return Expected(len(weather), observations.reset_index(drop=True), alerts.reset_index(drop=True), daily)
+    return Expected(
+        published=len(weather),
+        observations=observations.reset_index(drop=True),
+        alerts=alerts.reset_index(drop=True),
+        without_gust=without_gust,
+        daily=daily,
+    )
 
 
 def _json_value(value: Any) -> Any:
+    if pd.isna(value):
+        return None
     # A column of whole numbers with gaps is read as floating point; the message says 270, not 270.0.
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -136,6 +136,24 @@ def _await(condition: Callable[[], bool], is_alive: Callable[[], bool], deadline
         time.sleep(0.02)
 
 
+def test_rows_without_a_required_column_are_refused_and_counted(
+    spark: SparkSession, run: Run, stored: "Stored"
+) -> None:
+    # Null is ordered after every number, so the rule lets the observation without a number pass.
+    run.write_rules(
+        """
+        rules.obs {
+          sql = "SELECT payload.n AS n FROM \\"weather/+/obs\\" WHERE payload.n >= 8"
+          sink { type = parquet, path = obs, required = [n], columns { n = bigint } }
+        }
+        """
+    )
+    stored.put("weather/JFK/obs", [b'{"n": 9}', b'{"n": null}', b'{"n": 7}', b'{"n": 8}'])
+    figures = run.once(spark)["obs"]
+    assert run.numbers() == [8, 9]
+    assert (figures.rows_read, figures.rows_failed, figures.rows_refused, figures.rows_written) == (4, 0, 1, 2)
+
+
 def test_one_run_brings_everything_stored_to_every_sink_and_the_next_only_what_is_new(
     spark: SparkSession, run: Run, stored: "Stored", mosquitto: tuple[str, int]
 ) -> None:

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ from pyspark.sql import SparkSession
 from heliograph.pipeline.driver import PipelineDriver
 from heliograph.pipeline.queries import RunSettings
 from heliograph.pipeline.rulefile import load_pipeline
+from support.process import NodeProcess
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "weather"
 sys.path.insert(0, str(_EXAMPLE))
@@ -64,49 +64,12 @@ def test_the_demo_does_not_clear_a_directory_that_is_not_its_own(tmp_path: Path)
     assert (tmp_path / "thesis.txt").exists()
 
 
-class Broker:
-    """A node that is killed and started again on the same ports and data."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._config = directory / "node.hocon"
-        self._log = (directory / "node.log").open("wb")
-        self._configure("127.0.0.1:0", "127.0.0.1:0")
-        self._process, (self.mqtt, self.endpoint) = self._start()
-        self._configure(self.mqtt, self.endpoint)
-        self.kills = 0
-
-    def kill_and_restart(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-        self._process, addresses = self._start()
-        assert addresses == (self.mqtt, self.endpoint)
-        self.kills += 1
-
-    def stop(self) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        self._process.communicate(timeout=30)
-        self._log.close()
-
-    def _configure(self, mqtt: str, flight: str) -> None:
-        self._config.write_text(f'listeners.tcp.default.bind = "{mqtt}"\ndurable_storage.flight.bind = "{flight}"\n')
-
-    def _start(self) -> tuple["subprocess.Popen[str]", tuple[str, str]]:
-        program = Path(sys.executable).with_name("heliograph")
-        command: list[str | Path] = [program, "start", "--config", self._config, "--data-dir", self._directory / "data"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
-        assert process.stdout is not None
-        ready = process.stdout.readline()
-        found = re.search(r"tcp://([\d.]+:\d+).*grpc://([\d.]+:\d+)", ready)
-        assert found is not None, ready
-        return process, (found[1], found[2])
-
-
 @pytest.mark.timeout(240)
 def test_nothing_acknowledged_is_missing_after_the_broker_was_killed_twice(spark: SparkSession, tmp_path: Path) -> None:
     messages = observations.to_messages(observations.read_weather())[:9_000]
-    broker = Broker(tmp_path)
-    source = {"endpoint": broker.endpoint}
+    node = NodeProcess(tmp_path).start()
+    kills = 0
+    source = {"endpoint": f"127.0.0.1:{node.flight_port}"}
     settings = RunSettings(tmp_path / "checkpoint", tmp_path / "tables", "127.0.0.1:9", source, trigger_s=0.2)
     settings.checkpoint.mkdir()
     (tmp_path / "rules.hocon").write_text(_RULES)
@@ -116,12 +79,14 @@ def test_nothing_acknowledged_is_missing_after_the_broker_was_killed_twice(spark
     try:
 
         def on_acknowledged(count: int) -> None:
-            if count >= 3_000 * (broker.kills + 1) and broker.kills < 2:
-                broker.kill_and_restart()
+            nonlocal kills
+            if count >= 3_000 * (kills + 1) and kills < 2:
+                kills += 1
+                node.kill()
+                node.start()
 
-        host, _, port = broker.mqtt.partition(":")
-        published, acknowledged = stations.replay(messages, host, int(port), on_acknowledged)
-        assert (published, acknowledged, broker.kills) == (len(messages), len(messages), 2)
+        published, acknowledged = stations.replay(messages, "127.0.0.1", node.port, on_acknowledged)
+        assert (published, acknowledged, kills) == (len(messages), len(messages), 2)
         expected = {(message["origin"], message["time_hour"]) for message in map(_payload, messages)}
         end = time.monotonic() + 120
         while driver.figures[0].rows_written < len(messages) and time.monotonic() < end:
@@ -130,7 +95,7 @@ def test_nothing_acknowledged_is_missing_after_the_broker_was_killed_twice(spark
     finally:
         driver.stop()
         running.join(60)
-        broker.stop()
+        node.stop()
     rows = ds.dataset(tmp_path / "tables" / "obs", format="parquet").to_table().to_pylist()
     assert {(row["station"], row["at"]) for row in rows} == expected
 

@@ -73,6 +73,7 @@ class RuleJob:
         sql: The rule, in the rule language.
         columns: Spark types of output columns; the others have the type that the rule implies.
         sink: Where its rows go; None for a rule that only jobs in Spark SQL read.
+        required: Columns without which a row does not go to the sink.
         origin: File and line, for messages.
     """
 
@@ -80,6 +81,7 @@ class RuleJob:
     sql: str
     columns: Mapping[str, str]
     sink: Sink | None
+    required: tuple[str, ...]
     origin: str
 
 

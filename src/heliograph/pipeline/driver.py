@@ -33,7 +33,14 @@ from heliograph.pipeline.errors import (
 )
 from heliograph.pipeline.options import SourceOptions
 from heliograph.pipeline.progress import FAILED, FINISHED, RUNNING, WAITING, QueryFigures
-from heliograph.pipeline.queries import OUTPUT_METRICS, RULE_METRICS, RunningQuery, RunSettings, start_query
+from heliograph.pipeline.queries import (
+    OUTPUT_METRICS,
+    REFUSED_METRICS,
+    RULE_METRICS,
+    RunningQuery,
+    RunSettings,
+    start_query,
+)
 from heliograph.rules import parse_rule
 
 logger = logging.getLogger(__name__)
@@ -204,7 +211,7 @@ class PipelineDriver:
                 continue
             query.last_batch = number
             query.failures = 0
-            query.figures.add(document, OUTPUT_METRICS, RULE_METRICS)
+            query.figures.add(document, OUTPUT_METRICS, RULE_METRICS, REFUSED_METRICS)
 
     def _report(self) -> None:
         for query in self._queries:

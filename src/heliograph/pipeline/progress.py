@@ -27,6 +27,7 @@ class QueryFigures:
         batches: Micro-batches that were completed.
         rows_read: Messages read.
         rows_failed: Messages on which the rule failed, so that they gave no row.
+        rows_refused: Rows that lacked a column which the sink requires.
         rows_written: Rows given to the sink.
         rows_late: Rows that came later than the watermark allows and were left out.
         batch_ms: Duration of the last micro-batch.
@@ -40,6 +41,7 @@ class QueryFigures:
     batches: int = 0
     rows_read: int = 0
     rows_failed: int = 0
+    rows_refused: int = 0
     rows_written: int = 0
     rows_late: int = 0
     batch_ms: int = 0
@@ -48,13 +50,14 @@ class QueryFigures:
     last_error: str | None = None
     positions: dict[str, str] = field(default_factory=dict, repr=False)
 
-    def add(self, progress: Mapping[str, Any], output: str, rule: str) -> None:
+    def add(self, progress: Mapping[str, Any], output: str, rule: str, refused: str) -> None:
         """Take in the progress of one micro-batch.
 
         Args:
             progress: Spark's JSON of it.
             output: Name of the metrics of the query's output.
             rule: Name of the metrics of the rule.
+            refused: Name of the metrics of rows that the sink did not get.
         """
         sources = progress.get("sources", ())
         for source in sources:
@@ -62,6 +65,7 @@ class QueryFigures:
         observed = progress.get("observedMetrics", {})
         self.rows_read += sum(source.get("numInputRows", 0) for source in sources)
         self.rows_failed += (observed.get(rule) or {}).get("failed", 0)
+        self.rows_refused += (observed.get(refused) or {}).get("rows", 0)
         self.rows_written += (observed.get(output) or {}).get("rows", 0)
         self.rows_late += sum(operator.get("numRowsDroppedByWatermark", 0) for operator in progress["stateOperators"])
         self.batch_ms = progress.get("batchDuration", 0)
@@ -75,6 +79,7 @@ class QueryFigures:
             "batches": self.batches,
             "rows_read": self.rows_read,
             "rows_failed": self.rows_failed,
+            "rows_refused": self.rows_refused,
             "rows_written": self.rows_written,
             "rows_late": self.rows_late,
             "batch_ms": self.batch_ms,
@@ -87,6 +92,7 @@ class QueryFigures:
         """The figures as one line."""
         late = f", {self.rows_late:,} too late" if self.rows_late else ""
         failed = f", {self.rows_failed:,} failed" if self.rows_failed else ""
+        failed += f", {self.rows_refused:,} refused" if self.rows_refused else ""
         lag = "unknown" if self.lag is None else f"{self.lag:,}"
         batch = f"batch {self.batches} took {self.batch_ms} ms" if self.batches else "no batch yet"
         return (
@@ -97,7 +103,7 @@ class QueryFigures:
 
 def summary_table(figures: Sequence[QueryFigures]) -> str:
     """The figures of all queries as a table for people."""
-    head = ("query", "state", "batches", "read", "failed", "written", "late", "lag", "restarts")
+    head = ("query", "state", "batches", "read", "failed", "refused", "written", "late", "lag", "restarts")
     lines = [head, *(_cells(query) for query in figures)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     rows = [
@@ -110,5 +116,12 @@ def summary_table(figures: Sequence[QueryFigures]) -> str:
 
 def _cells(query: QueryFigures) -> tuple[str, ...]:
     lag = "?" if query.lag is None else f"{query.lag:,}"
-    numbers = (query.batches, query.rows_read, query.rows_failed, query.rows_written, query.rows_late)
+    numbers = (
+        query.batches,
+        query.rows_read,
+        query.rows_failed,
+        query.rows_refused,
+        query.rows_written,
+        query.rows_late,
+    )
     return (query.name, query.state, *(f"{number:,}" for number in numbers), lag, f"{query.restarts:,}")

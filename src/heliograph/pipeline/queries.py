@@ -4,7 +4,7 @@ How long queries run and what happens when one fails is `heliograph.pipeline.dri
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +22,11 @@ from heliograph.pipeline.source import FORMAT
 from heliograph.rules import CompiledRule
 from heliograph.rules.spark import apply_rule, plan_rule
 
-#: Names of the metrics in a query's progress: the rows of its output, and what the rule did with the messages.
+#: Names of the metrics in a query's progress: the rows of its output, what the rule did with the messages, and the rows
+#: that the sink did not get because a required column was null.
 OUTPUT_METRICS: Final = "heliograph_output"
 RULE_METRICS: Final = "heliograph_rule"
+REFUSED_METRICS: Final = "heliograph_refused"
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def _rows(
         rule = pipeline.rules[name]
         if rule.sink is None:
             raise ValueError(f"the rule {name} has no sink, so it is no query of its own")
-        return _rule_rows(session, rule, settings), rule.sink, OutputMode.APPEND
+        return _complete(_rule_rows(session, rule, settings), rule.required), rule.sink, OutputMode.APPEND
     job = pipeline.stream_sql[name]
     return _stream_sql_rows(session, pipeline, job, settings), job.sink, job.mode
 
@@ -142,6 +144,16 @@ def _rule_rows(session: SparkSession, job: RuleJob, settings: RunSettings) -> Da
     options = {**settings.source, "topics": json.dumps(list(rule.topics)), "columns": ",".join(columns)}
     messages = session.readStream.format(FORMAT).options(**options).load()
     return apply_rule(messages, rule, job.columns, observe_as=RULE_METRICS)
+
+
+def _complete(rows: DataFrame, required: Sequence[str]) -> DataFrame:
+    """The rows that have every required column; the others are counted."""
+    if not required:
+        return rows
+    has_all = F.lit(True)
+    for column in required:
+        has_all = has_all & F.col(f"`{column}`").isNotNull()
+    return rows.observe(REFUSED_METRICS, F.count_if(~has_all).alias("rows")).where(has_all)
 
 
 def _stream_sql_rows(session: SparkSession, pipeline: Pipeline, job: StreamSqlJob, settings: RunSettings) -> DataFrame:

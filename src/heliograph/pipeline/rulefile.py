@@ -25,6 +25,7 @@ from heliograph.pipeline.definition import (
 from heliograph.pipeline.errors import OptionError, RuleFileError
 from heliograph.pipeline.options import parse_endpoint
 from heliograph.rules import CompiledRule, RuleSyntaxError
+from heliograph.rules.spark import plan_rule
 
 _Job = TypeVar("_Job", RuleJob, StreamSqlJob)
 
@@ -157,7 +158,15 @@ def _rule(name: str, section: _Section) -> RuleJob:
         raise section.mistake(f"{section.path}.sql: {error}", section.fields["sql"]) from error
     sink = section.section("sink")
     columns = {**section.texts("columns"), **(sink.texts("columns") if sink is not None else {})}
-    return RuleJob(name, sql, columns, _sink(sink, ("columns",)) if sink is not None else None, _origin(section))
+    if sink is None:
+        return RuleJob(name, sql, columns, None, (), _origin(section))
+    required = sink.names("required")
+    outputs = [output for output, _ in plan_rule(sql, columns).outputs]
+    for column in required:
+        if column not in outputs:
+            told = f"{sink.path}.required names {column!r}, but the columns are {', '.join(outputs)}"
+            raise sink.mistake(told, sink.fields["required"])
+    return RuleJob(name, sql, columns, _sink(sink, ("columns", "required")), required, _origin(section))
 
 
 def _stream_sql(name: str, section: _Section) -> StreamSqlJob:
