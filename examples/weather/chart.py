@@ -1,6 +1,7 @@
 """The picture of the demo: a year of temperatures at the three airports, with the wind alerts marked."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.dates as mdates
@@ -67,7 +68,7 @@ def _draw_station(panel: Axes, station: str, daily: pd.DataFrame, alerts: pd.Dat
     panel.text(0.008, 0.80, f"{_NAMES[station]} ({station})", transform=panel.transAxes, weight="bold", color=colour)
     panel.text(0.008, 0.70, f"{len(alerts)} wind alerts", transform=panel.transAxes, color=_ALERT, size=9)
     panel.set_ylabel("\u00b0F", rotation=0, labelpad=10)
-    celsius = panel.secondary_yaxis("right", functions=(lambda f: (f - 32) / 1.8, lambda c: c * 1.8 + 32))
+    celsius = panel.secondary_yaxis("right", functions=(_to_celsius, _to_fahrenheit))
     celsius.set_ylabel("\u00b0C", rotation=0, labelpad=10)
     for axis in (panel, celsius):
         axis.tick_params(colors=_FAINT, length=0)
@@ -75,3 +76,11 @@ def _draw_station(panel: Axes, station: str, daily: pd.DataFrame, alerts: pd.Dat
             side.set_visible(False)
     panel.grid(axis="both", color="#e6e9ed", linewidth=0.8)
     panel.set_axisbelow(True)
+
+
+def _to_celsius(fahrenheit: Any) -> Any:
+    return (fahrenheit - 32) / 1.8
+
+
+def _to_fahrenheit(celsius: Any) -> Any:
+    return celsius * 1.8 + 32
