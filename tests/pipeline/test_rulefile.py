@@ -58,6 +58,7 @@ def test_the_files_of_a_directory_are_one_pipeline(tmp_path: Path) -> None:
         (_RULE + "sink { type = mqtt, topic = x, server = here } }", "must be host:port"),
         ('rules.r { sql = "SELECT FROM" , sink { type = console } }', "p.hocon:1: rules.r.sql: line 1, column 8"),
         ("rules { r {", "p.hocon:1"),
+        (_RULE + "columns { t = time_stamp } }", "rules.r.columns: 'time_stamp' is no type of an output column"),
         (_RULE + "sink { type = console, required = [g] } }", "rules.r.sink.required names 'g', but the columns are t"),
     ],
 )

@@ -5,6 +5,8 @@ hold costs nothing here. Only a filter that appears changes routes: an exact one
 filter that disappears leaves an empty list behind in the routes that know it, which delivers to nobody.
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from heliograph.broker.durable import DurableSink
@@ -12,6 +14,9 @@ from heliograph.broker.subscription import Subscription
 from heliograph.broker.trie import FilterEntry, TopicTrie
 from heliograph.mqtt.errors import MalformedPacketError, TopicNameError
 from heliograph.mqtt.topic import has_wildcard, topic_name_fault
+
+# A route costs twice its topic's length, and the cache counts routes: longer topics are resolved at each publish.
+_CACHED_NAME_BYTES_MAX: Final = 1024
 
 
 class Route:
@@ -22,7 +27,7 @@ class Route:
         self.topic = topic
         self.entries = entries
         self.durable = durable
-        self.epoch = epoch  # the router's epoch that it holds for; -1 once it is withdrawn
+        self.epoch = epoch  # the router's epoch that it holds for; -1 if it is withdrawn or was never cached
 
 
 class Router:
@@ -49,6 +54,11 @@ class Router:
         """Say who stores messages; routes made before are forgotten."""
         self._sink = sink
         self.epoch += 1
+
+    @property
+    def visited(self) -> i64:
+        """How many nodes of the trie the routes resolved so far have cost."""
+        return self._trie.visited
 
     def route(self, name: bytes) -> Route:
         """The route of a topic name as it stood in a packet.
@@ -117,6 +127,8 @@ class Router:
         if fault is not None:
             raise TopicNameError(fault)
         durable = self._sink is not None and self._sink.wants(topic)
+        if len(name) > _CACHED_NAME_BYTES_MAX:
+            return Route(name, topic, self.match(topic), durable, -1)
         if len(self._cache) >= self._routes_max and name not in self._cache:
             # Starting anew is cheaper than an order of use kept on every publish, and as bounded. Channels that hold
             # a route must ask again: one that is not in the cache can no longer be withdrawn.

@@ -5,6 +5,8 @@ literal child and the `+` child of each level; its cost depends on how many filt
 many exist. Filters without wildcards are not here: the router keeps them in a dictionary.
 """
 
+from mypy_extensions import i64
+
 from heliograph.broker.subscription import Subscription
 
 
@@ -48,6 +50,7 @@ class TopicTrie:
 
     def __init__(self) -> None:
         self._root = TrieNode()
+        self.visited: i64 = 0  # nodes that matches have looked at so far
 
     def insert(self, entry: FilterEntry) -> None:
         """Add a filter that is not in the trie."""
@@ -88,26 +91,26 @@ class TopicTrie:
             if root.children is not None:
                 child = root.children.get(levels[0])
                 if child is not None:
-                    _collect(child, levels, 1, found)
+                    self._collect(child, levels, 1, found)
         else:
-            _collect(root, levels, 0, found)
+            self._collect(root, levels, 0, found)
         return found
 
-
-def _collect(node: TrieNode, levels: list[str], depth: int, found: list[FilterEntry]) -> None:
-    # Depth is bounded by the most levels a filter may have, so recursion is.
-    if node.hash_entry is not None:
-        found.append(node.hash_entry)
-    if depth == len(levels):
-        if node.entry is not None:
-            found.append(node.entry)
-        return
-    if node.children is not None:
-        child = node.children.get(levels[depth])
-        if child is not None:
-            _collect(child, levels, depth + 1, found)
-    if node.plus is not None:
-        _collect(node.plus, levels, depth + 1, found)
+    def _collect(self, node: TrieNode, levels: list[str], depth: int, found: list[FilterEntry]) -> None:
+        # Depth is bounded by the most levels a filter may have, so recursion is.
+        self.visited += 1
+        if node.hash_entry is not None:
+            found.append(node.hash_entry)
+        if depth == len(levels):
+            if node.entry is not None:
+                found.append(node.entry)
+            return
+        if node.children is not None:
+            child = node.children.get(levels[depth])
+            if child is not None:
+                self._collect(child, levels, depth + 1, found)
+        if node.plus is not None:
+            self._collect(node.plus, levels, depth + 1, found)
 
 
 def _child_for(node: TrieNode, level: str) -> TrieNode:

@@ -14,6 +14,7 @@ from heliograph.broker.guid import IdSource
 from heliograph.channel import connect as decide
 from heliograph.channel.context import ChannelContext, Waiter
 from heliograph.channel.publishing import Publishing
+from heliograph.channel.retained import RetainedDelivery
 from heliograph.channel.subscribe import subscribe, unsubscribe
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
@@ -40,8 +41,10 @@ _TURN: Final = 1  # this turn has delivered enough
 _STORAGE: Final = 2  # storage must commit first
 _CONGESTED: Final = 4  # the peer does not read what it is sent
 
-# After so many deliveries a channel lets others have a turn: about 500 µs, and as many packets in outboxes.
-_DELIVERIES_PER_TURN: Final = 16_384
+# A packet that is no message costs about as much as so many deliveries.
+_PACKET_WORK: Final = 4
+# A client with so little to say need not wait for its turn.
+_SHORT_BYTES: Final = 4096
 # How long a peer may take to read the last words of its connection before it is cut.
 _LINGER_US: Final = 10_000_000
 # A peer that sends without reading is not read from while this many bytes of answers wait for it.
@@ -70,6 +73,9 @@ class Channel(Waiter):
         self._partial_bytes: i64 = 0
         self._packet_bytes: i64 = 0  # how many bytes that packet has, if known
         self._paused: i64 = 0
+        self._waits_for_turn = False
+        self._unparsed = False  # `_partial` may hold whole packets
+        self._retained: RetainedDelivery | None = None  # what new subscriptions have yet to get
         self._silence_us_max: i64 = context.options.idle_timeout_us
         self._heard_at_us: i64 = self._begin_turn()
 
@@ -108,6 +114,7 @@ class Channel(Waiter):
         if not congested:
             if self._session is not None:
                 self._session.pump()
+            self._deliver_retained()
             self._resume(_CONGESTED)
 
     def connection_lost(self) -> None:
@@ -117,6 +124,8 @@ class Channel(Waiter):
         self._outbox.abandon()
         self._context.channels.remove(self._number)
         self._broker.counters.connections_closed += 1
+        self._partial = None
+        self._part_from_publishing()
 
     # --- told by the node
 
@@ -141,10 +150,23 @@ class Channel(Waiter):
             code = publishing.on_committed(ticket, code, self._state == _CONNECTED)
             if code != rc.SUCCESS:
                 self._end(code, "storage refused a message")
+            if self._state == _CLOSED:
+                self._part_from_publishing()
 
     def on_room(self) -> None:
         """Storage takes messages again."""
         self._resume(_STORAGE)
+
+    def on_turn(self) -> None:
+        """It has its turn: go on where the last one ended."""
+        self._waits_for_turn = False
+        self._begin_turn()
+        self._deliver_retained()
+        if self._unparsed and self._paused == _TURN and self._state != _CLOSED:
+            self._unparsed = False
+            self.receive(b"")
+            if not self._unparsed:
+                self._resume(_TURN)
 
     def take_over(self) -> None:
         """Another connection has the client id now [MQTT-3.1.4-3]."""
@@ -168,12 +190,14 @@ class Channel(Waiter):
         pos: i64 = 0
         end: i64 = len(data)
         size_max = self._context.options.max_packet_size
-        deliveries_max = self._broker.deliveries + _DELIVERIES_PER_TURN
+        broker = self._broker
+        work_max = self._context.turns.work_max
         try:
             while end - pos >= 2 and self._state != _CLOSED:
-                if self._broker.deliveries > deliveries_max:
+                if broker.work > work_max and (pos > 0 or end > _SHORT_BYTES):
                     self._yield_turn(data[pos:])
                     return
+                broker.work += _PACKET_WORK
                 length: i64 = data[pos + 1]
                 body: i64 = pos + 2
                 if length >= 0x80:
@@ -206,6 +230,8 @@ class Channel(Waiter):
         partial.append(data)
         self._partial_bytes += len(data)
         if self._partial_bytes < self._packet_bytes:
+            if len(partial) > 64 + (self._partial_bytes >> 8):
+                self._partial = [b"".join(partial)]  # a piece costs 48 bytes beside its content
             return None
         self._partial = None
         self._packet_bytes = 0
@@ -231,7 +257,8 @@ class Channel(Waiter):
             self._outbox.put(PINGRESP)  # [MQTT-3.12.4-1]
         elif isinstance(packet, p.Subscribe):
             self._outbox.put(encode_packet(self._on_subscribe(session, packet), self._version))
-            self._deliver_retained(session, packet)
+            self._find_retained(session, packet)
+            self._deliver_retained()
         elif isinstance(packet, p.Unsubscribe):
             codes = unsubscribe(self._broker, session, packet)
             suback = p.Suback(p.UNSUBACK, packet.packet_id, codes, Properties())
@@ -309,6 +336,8 @@ class Channel(Waiter):
             self._outbox.put(encode_ack(p.PUBCOMP, packet_id, code, self._version))  # [MQTT-4.3.3-11]
         else:
             session.on_pubcomp(packet_id)
+        if self._retained is not None:
+            self._deliver_retained()
 
     def _on_subscribe(self, session: Session, packet: p.Subscribe) -> p.Suback:
         codes = subscribe(self._broker, session, packet, self._context.options)
@@ -316,16 +345,26 @@ class Channel(Waiter):
             codes = [min(code, rc.UNSPECIFIED_ERROR) for code in codes]  # MQTT 3 knows one failure [MQTT-3.9.3-2]
         return p.Suback(p.SUBACK, packet.packet_id, codes, Properties())
 
-    def _deliver_retained(self, session: Session, packet: p.Subscribe) -> None:
-        retained = self._broker.retained
-        if retained is None:
+    def _find_retained(self, session: Session, packet: p.Subscribe) -> None:
+        if self._broker.retained is None:
             return
         for entry in packet.entries:
             subscription = session.subscriptions.get(entry.topic_filter)
             if subscription is not None and (entry.retain_handling == 0 or subscription.is_new):
                 subscription.is_new = False
                 if entry.retain_handling != 2:
-                    retained.deliver_to(subscription)
+                    if self._retained is None:
+                        self._retained = RetainedDelivery(self._context, session)
+                    self._retained.add(subscription)
+
+    def _deliver_retained(self) -> None:
+        retained = self._retained
+        if retained is None or self._waits_for_turn:
+            return
+        if retained.deliver():
+            self._wait_for_turn()
+        elif retained.is_done():
+            self._retained = None
 
     # --- the end
 
@@ -364,6 +403,7 @@ class Channel(Waiter):
         self._state = _CLOSED
         context = self._context
         context.channels.unregister(self._clientid, self)
+        self._retained = None
         session = self._session
         will = self._will
         if session is None:
@@ -382,17 +422,18 @@ class Channel(Waiter):
         self._partial = [rest]
         self._partial_bytes = len(rest)
         self._packet_bytes = 0
+        self._unparsed = True
         self._pause(_TURN)
-        self._context.defer(self._take_turn)
+        self._wait_for_turn()
 
-    def _take_turn(self) -> None:
-        self._resume(_TURN)
-        if self._state != _CLOSED:
-            self.receive(b"")
+    def _wait_for_turn(self) -> None:
+        if not self._waits_for_turn:
+            self._waits_for_turn = True
+            self._context.turns.wait(self)
 
     def _wait_for_room(self) -> None:
         sink = self._broker.sink
-        if sink is not None and sink.is_full() and self._state != _CLOSED:
+        if sink is not None and sink.is_full() and self._state != _CLOSED and not self._paused & _STORAGE:
             self._context.commits.wait_for_room(self)
             self._pause(_STORAGE)
 
@@ -404,8 +445,18 @@ class Channel(Waiter):
     def _resume(self, why: i64) -> None:
         if self._paused & why:
             self._paused &= ~why
-            if self._paused == 0 and self._state != _CLOSED:
+            if self._state == _CLOSED:
+                return
+            if self._paused == 0:
                 self._wire.resume_reading()
+            elif self._paused == _TURN and self._unparsed:
+                self._wait_for_turn()
+
+    def _part_from_publishing(self) -> None:
+        # The two refer to each other; parted, they and what they hold are freed at once and not by the collector.
+        publishing = self._publishing
+        if publishing is not None and not publishing.has_pending():
+            self._publishing = None
 
     def __repr__(self) -> str:
         state = ("idle", "connected", "closed")[self._state]

@@ -74,7 +74,7 @@ class Publishing:
                 return
         route = self._route
         if route is None or route.epoch != broker.router.epoch or route.name != publish.topic:
-            route = broker.router.route(publish.topic)
+            route = broker.route(publish.topic)
             self._route = route
         message = Message(
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
@@ -89,9 +89,9 @@ class Publishing:
                 return
             message = hooked
             if message.topic != route.topic:
-                route = broker.router.route(message.topic.encode("utf-8"))
-        if message.retain and broker.retained is not None:
-            broker.retained.retain(message)
+                route = broker.route(message.topic.encode("utf-8"))
+        if message.retain:
+            broker.retain(message)
         if route.durable:
             ticket = broker.store(route, message)
             self.stored = True
@@ -124,6 +124,10 @@ class Publishing:
                 for ack in batch.acks:
                     self._outbox.put(ack)
         return refused if self._version != p.V5 else rc.SUCCESS
+
+    def has_pending(self) -> bool:
+        """Whether acknowledgements wait for their commits."""
+        return self._acks is not None and bool(self._acks)
 
     def _check(self, publish: p.Publish) -> tuple[p.Publish, i64]:
         """What an ordinary PUBLISH at QoS 0 or 1 needs no look at."""

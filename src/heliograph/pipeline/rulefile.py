@@ -158,10 +158,13 @@ def _rule(name: str, section: _Section) -> RuleJob:
         raise section.mistake(f"{section.path}.sql: {error}", section.fields["sql"]) from error
     sink = section.section("sink")
     columns = {**section.texts("columns"), **(sink.texts("columns") if sink is not None else {})}
+    try:
+        outputs = [output for output, _ in plan_rule(sql, columns).outputs]
+    except ValueError as error:
+        raise section.mistake(f"{section.path}.columns: {error}") from error
     if sink is None:
         return RuleJob(name, sql, columns, None, (), _origin(section))
     required = sink.names("required")
-    outputs = [output for output, _ in plan_rule(sql, columns).outputs]
     for column in required:
         if column not in outputs:
             told = f"{sink.path}.required names {column!r}, but the columns are {', '.join(outputs)}"

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker, RetainedStore
-from heliograph.broker.subscription import Subscription
-from heliograph.session.session import Session
 
 
 class _Level:
@@ -58,19 +56,11 @@ class MemoryRetainer(RetainedStore):
         else:
             self._keep(message)
 
-    def deliver_to(self, subscription: Subscription) -> None:
-        """Hand a session the retained messages that match its subscription."""
-        session = subscription.subscriber
-        if not isinstance(session, Session):
-            return
-        for message in self.match(subscription.topic_filter):
-            session.deliver_retained(message, subscription)
-
     def match(self, topic_filter: str) -> list[Message]:
         """The retained messages whose topics a filter matches; those that expired are forgotten on the way."""
         found: list[Message] = []
         expired: list[str] = []
-        for message in _walk(self._root, topic_filter.split("/"), 0):
+        for message in _walk(self._root, topic_filter.split("/")):
             if self._expired(message):
                 expired.append(message.topic)
             else:
@@ -78,6 +68,11 @@ class MemoryRetainer(RetainedStore):
         for topic in expired:
             self._forget(topic)
         return found
+
+    def holds(self, message: Message) -> bool:
+        """Whether `message` is still the one of its topic."""
+        level = _find(self._root, message.topic.split("/"))
+        return level is not None and level.message is message
 
     def statistics(self) -> dict[str, int]:
         """How many messages are retained, and how many were not for lack of room or for their size."""
@@ -132,26 +127,31 @@ def _find(level: _Level, levels: list[str]) -> _Level | None:
     return node
 
 
-def _walk(level: _Level, levels: list[str], depth: int) -> Iterator[Message]:
-    if depth == len(levels):
-        if level.message is not None:
-            yield level.message
-        return
-    wanted = levels[depth]
-    if wanted == "#":
-        yield from _below(level, depth == 0)
-    elif wanted == "+":
-        for name, child in level.children.items():
-            if depth > 0 or not name.startswith("$"):  # [MQTT-4.7.2-1]
-                yield from _walk(child, levels, depth + 1)
-    else:
-        named = level.children.get(wanted)
-        if named is not None:
-            yield from _walk(named, levels, depth + 1)
+def _walk(root: _Level, levels: list[str]) -> Iterator[Message]:
+    # No recursion, here and below: a topic may have more levels than Python has frames to spare.
+    waiting = [(root, 0)]
+    while waiting:
+        level, depth = waiting.pop()
+        if depth == len(levels):
+            if level.message is not None:
+                yield level.message
+            continue
+        wanted = levels[depth]
+        if wanted == "#":
+            yield from _below(level, depth == 0)
+        elif wanted == "+":
+            waiting.extend(
+                (child, depth + 1)
+                for name, child in level.children.items()
+                if depth > 0 or not name.startswith("$")  # [MQTT-4.7.2-1]
+            )
+        else:
+            named = level.children.get(wanted)
+            if named is not None:
+                waiting.append((named, depth + 1))
 
 
 def _below(level: _Level, is_root: bool) -> Iterator[Message]:
-    # No recursion: a topic may have more levels than Python has frames to spare.
     waiting = [level]
     while waiting:
         node = waiting.pop()

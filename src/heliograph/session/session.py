@@ -19,6 +19,8 @@ from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
 
 PACKET_BYTES_MAX: Final = 268_435_460
+# Bytes that QoS 0 messages may put into an outbox within one turn.
+UNSENT_BYTES_MAX: Final = 16_777_216
 
 
 class Session(Subscriber):
@@ -69,6 +71,11 @@ class Session(Subscriber):
         self._outbox = None
         self._resend = []
 
+    def is_behind(self) -> bool:
+        """Whether the client must first take what it was sent: messages wait for it, or it is away."""
+        outbox = self._outbox
+        return outbox is None or outbox.congested or not self._nothing_waits()
+
     # --- towards the client
 
     def deliver(self, message: Message, subscription: Subscription) -> None:
@@ -80,6 +87,10 @@ class Session(Subscriber):
         if message.qos < qos and not self.options.upgrade_qos:
             qos = message.qos
         outbox = self._outbox
+        if qos == 0 and outbox is not None and outbox.waiting_bytes > UNSENT_BYTES_MAX:
+            # More than its publishers' turns allow: its own subscriptions overlap, and would fill memory in one turn.
+            self._drop(Delivery(message, 0, False, 0), "qos0_msg")
+            return
         if qos == 0 and subscription.plain and outbox is not None and not outbox.congested:
             chunk = message.wire(self._version)
             if len(chunk) <= self._packet_bytes_max:
