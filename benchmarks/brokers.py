@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-START_TIMEOUT_S: Final = 30.0
 _STOP_TIMEOUT_S: Final = 20.0
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 

@@ -86,7 +86,11 @@ class Node(Process):
         config.write_text(_NODE_CONFIG)
         arguments = ["start", "--config", str(config), "--data-dir", str(output / "data")]
         super().__init__("the node", arguments, output / "logs" / "node.log")
-        ready = self.await_line(r"ready.*tcp://([\d.]+):(\d+).*grpc[^:]*://([\d.]+:\d+)", 30)
+        try:
+            ready = self.await_line(r"ready.*tcp://([\d.]+):(\d+).*grpc[^:]*://([\d.]+:\d+)", 30)
+        except BaseException:
+            self.end()  # nobody else will: the `with` block has not begun
+            raise
         self.host, self.port, self.endpoint = ready[1], int(ready[2]), ready[3]
 
 

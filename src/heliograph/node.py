@@ -36,12 +36,16 @@ from heliograph.transport.listener import TcpListener
 _log = logging.getLogger(__name__)
 
 _TICK_S = 0.5
+_PROTOCOL_ERRORS_LOGGED_PER_S = 20
 _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 
 # A commit's worker thread must not wait 5 ms for the interpreter while the loop is busy.
 _SWITCH_INTERVAL_S = 0.0005
 # Nothing on a message's way is part of a cycle, and a collection of a full broker takes long: let it be rare.
 _GC_THRESHOLDS = (50_000, 20, 100)
+# The kernel counts in 64 bits: what a setting says beyond these is no different from for ever.
+_MICROSECONDS_MAX = 1 << 60
+_KEEPALIVE_PERCENT_MAX = 1 << 30
 
 
 class NodeError(Exception):
@@ -164,7 +168,7 @@ class Node:
             _now_us,
             loop.call_soon,
             lambda: f"auto-{secrets.token_hex(11).upper()}",
-            _report_protocol_error,
+            _ProtocolErrorLog(),
         )
 
     def _start_storage(self) -> None:
@@ -253,6 +257,10 @@ def _now_us() -> int:
     return time.time_ns() // 1000
 
 
+def _microseconds(seconds: float) -> int:
+    return min(int(seconds * 1_000_000), _MICROSECONDS_MAX)
+
+
 def _node_number(name: str) -> int:
     # Nodes have no numbers yet that a cluster gave them; the name is what tells them apart.
     return zlib.crc32(name.encode()) & 0x7FFF
@@ -282,17 +290,17 @@ def _retainer(config: Config, broker: Broker) -> MemoryRetainer:
 def _session_options(mqtt: MqttConfig) -> SessionOptions:
     return SessionOptions(
         max_inflight=mqtt.max_inflight,
-        max_mqueue_len=mqtt.max_mqueue_len or 0,
+        max_mqueue_len=min(mqtt.max_mqueue_len or 0, INFINITE),
         mqueue_store_qos0=mqtt.mqueue_store_qos0,
-        max_awaiting_rel=mqtt.max_awaiting_rel or 0,
-        await_rel_timeout_us=int(mqtt.await_rel_timeout * 1_000_000),
+        max_awaiting_rel=min(mqtt.max_awaiting_rel or 0, INFINITE),
+        await_rel_timeout_us=_microseconds(mqtt.await_rel_timeout),
         upgrade_qos=mqtt.upgrade_qos,
     )
 
 
 def _channel_options(mqtt: MqttConfig) -> ChannelOptions:
     return ChannelOptions(
-        idle_timeout_us=int((mqtt.idle_timeout or 0) * 1_000_000),
+        idle_timeout_us=_microseconds(mqtt.idle_timeout or 0),
         max_packet_size=mqtt.max_packet_size,
         max_clientid_len=mqtt.max_clientid_len,
         max_topic_levels=mqtt.max_topic_levels,
@@ -300,15 +308,29 @@ def _channel_options(mqtt: MqttConfig) -> ChannelOptions:
         max_topic_alias=mqtt.max_topic_alias,
         retain_available=mqtt.retain_available,
         wildcard_subscription=mqtt.wildcard_subscription,
-        max_subscriptions=INFINITE if mqtt.max_subscriptions is None else mqtt.max_subscriptions,
+        max_subscriptions=min(mqtt.max_subscriptions or INFINITE, INFINITE),
         session_expiry_interval_s=int(mqtt.session_expiry_interval),
         server_keepalive_s=-1 if mqtt.server_keepalive is None else mqtt.server_keepalive,
-        keepalive_multiplier_percent=round(mqtt.keepalive_multiplier * 100),
+        keepalive_multiplier_percent=min(round(mqtt.keepalive_multiplier * 100), _KEEPALIVE_PERCENT_MAX),
     )
 
 
-def _report_protocol_error(peername: str, clientid: str, detail: str) -> None:
-    _log.info("connection %s (client %r) ended: %s", peername, clientid, detail)
+class _ProtocolErrorLog:
+    """Logs why connections ended; of a flood of bad ones it logs so many a second and counts the others."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._count = 0
+
+    def __call__(self, peername: str, clientid: str, detail: str) -> None:
+        second = int(time.monotonic())
+        if second != self._second:
+            if self._count > _PROTOCOL_ERRORS_LOGGED_PER_S:
+                _log.info("%d more connections ended by errors", self._count - _PROTOCOL_ERRORS_LOGGED_PER_S)
+            self._second, self._count = second, 0
+        self._count += 1
+        if self._count <= _PROTOCOL_ERRORS_LOGGED_PER_S:
+            _log.info("connection %s (client %r) ended: %s", peername, clientid, detail)
 
 
 def _report_hook_failure(name: str, error: Exception) -> None:

@@ -209,3 +209,20 @@ def test_a_run_that_makes_no_sense_is_explained(
 ) -> None:
     assert run("pub", *options) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--duration", "x"], "--duration: x: a number above 0 is expected"),
+        (["-c", "1.5"], "-c/--clients: 1.5: a whole number from 1 is expected"),
+        (["--keepalive", "-1"], "--keepalive: -1: 0 to 65535 seconds are possible"),
+    ],
+)
+def test_a_value_that_is_no_number_is_explained(
+    capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("pub", *options)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err

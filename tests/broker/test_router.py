@@ -193,3 +193,18 @@ def test_repr_and_interface_of_a_subscriber() -> None:
     assert repr(one) == "Subscription('c' on 'a/+', qos=0)"
     deliver: Callable[[Message, Subscription], None] = one.subscriber.deliver
     assert callable(deliver)
+
+
+def test_long_topics_are_not_remembered_and_still_reach_everybody() -> None:
+    router = Router(128, 1000)
+    publisher = Publisher(router)
+    topic = "t/" + "x" * 60_000
+    assert publisher.reached(topic) == []
+    exact, wild = subscription(topic), subscription("t/+")
+    router.add(exact)
+    assert publisher.reached(topic) == [exact]
+    router.add(wild)
+    assert set(publisher.reached(topic)) == {exact, wild}
+    router.remove(exact)
+    assert publisher.reached(topic) == [wild]
+    assert router.statistics()["routes.cached"] == 0

@@ -50,7 +50,7 @@ def test_show_names_the_line_of_a_mistake(capsys: pytest.CaptureFixture[str], tm
     assert main(["conf", "show", str(path)]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith(f"heliograph: {path}:2: unresolved substitution: ${{c}}")
+    assert captured.err.startswith(f"heliograph: [config_syntax] {path}:2: unresolved substitution: ${{c}}")
 
 
 def test_check_accepts_a_good_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -65,11 +65,11 @@ def test_check_lists_every_mistake(node_conf: Path, capsys: pytest.CaptureFixtur
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 3
     assert lines[0].startswith(
-        "heliograph: mqtt.conf:2: mqtt.max_qos_allowed: found 7, expected an integer from 0 to 2"
+        "heliograph: [config_invalid] mqtt.conf:2: mqtt.max_qos_allowed: found 7, expected an integer from 0 to 2"
     )
 
 
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for action in ("show", "check"):
         assert main(["conf", action, str(tmp_path / "no.conf")]) == 1
-        assert capsys.readouterr().err == f"heliograph: {tmp_path}/no.conf: there is no such file\n"
+        assert capsys.readouterr().err == f"heliograph: [config_syntax] {tmp_path}/no.conf: there is no such file\n"

@@ -11,7 +11,6 @@ from heliograph.config.units import (
     format_size,
     parse_address,
     parse_duration,
-    parse_percent,
     parse_size,
 )
 
@@ -71,20 +70,6 @@ def test_what_is_no_size(text: str) -> None:
 @given(st.integers(0, 2**50))
 def test_sizes_survive_being_written(size: int) -> None:
     assert parse_size(format_size(size)) == size
-
-
-@pytest.mark.parametrize(
-    ("text", "ratio"),
-    [("80%", 0.8), ("0%", 0), ("150%", 1.5), ("33.33333%", 0.3333), ("0.5%", 0.005)],
-)
-def test_percentages(text: str, ratio: float) -> None:
-    assert parse_percent(text) == ratio
-
-
-@pytest.mark.parametrize("text", ["", "80", "%", "-1%", "8 %", ".5%"])
-def test_what_is_no_percentage(text: str) -> None:
-    with pytest.raises(ValueError, match="a percentage is a number and %"):
-        parse_percent(text)
 
 
 @pytest.mark.parametrize(

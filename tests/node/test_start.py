@@ -167,3 +167,35 @@ def test_a_damaged_database_refuses_and_the_broker_serves_on(tmp_path: Path) -> 
         assert client.recv(100) == bytes([0xD0, 0])
         client.close()
         assert "messages" in node.log.read_text()
+
+
+def test_settings_beyond_64_bits_mean_for_ever(tmp_path: Path) -> None:
+    beyond = "99999999999999999999"
+    names = ("max_mqueue_len", "max_subscriptions", "max_awaiting_rel", "keepalive_multiplier")
+    settings = "\n".join(f"mqtt.{name} = {beyond}" for name in names)
+    settings += f"\nmqtt.idle_timeout = {beyond}d\nmqtt.await_rel_timeout = {beyond}d"
+    with NodeProcess(tmp_path, settings) as node:
+        connected(node.port, "c1").close()
+        assert node.stop() == 0
+    assert "Traceback" not in node.log.read_text()
+
+
+def test_a_damaged_table_refuses_and_the_broker_still_stops(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, 'durable_storage.messages.topics = ["t/#"]') as node:
+        client = connected(node.port, "c1")
+        client.settimeout(20)
+        assert publish_until_refused(client, 6) == 0
+        client.close()
+        assert node.stop() == 0
+        (table,) = node.data_dir.rglob("*.sst")
+        content = bytearray(table.read_bytes())
+        content[100_000:-15_000:100] = bytes(byte ^ 255 for byte in content[100_000:-15_000:100])
+        table.write_bytes(content)
+        node.start()
+        client = connected(node.port, "c1")
+        client.settimeout(20)
+        assert publish_until_refused(client, 2) == rc.UNSPECIFIED_ERROR
+        client.close()
+        assert node.stop() == 0
+        assert "storage_damaged" in node.log.read_text()
+        assert "Traceback" not in node.log.read_text()

@@ -1,5 +1,6 @@
 """Rule files: what they may say, and how their mistakes are told."""
 
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,16 @@ def test_the_rules_of_the_weather_example() -> None:
     daily = pipeline.stream_sql["daily"]
     assert (daily.source, daily.mode) == ("weather_obs", OutputMode.UPDATE)
     assert daily.watermark == Watermark("observed_at", "31 days")
+
+
+def test_the_rule_file_of_the_documentation(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    begin, end = page.index("    rules {\n"), page.index("A **rule** is")
+    file = tmp_path / "rules.hocon"
+    file.write_text(textwrap.dedent(page[begin:end]))
+    pipeline = load_pipeline(file)
+    assert pipeline.query_names == ["weather_obs", "daily"]
+    assert pipeline.stream_sql["daily"].watermark == Watermark("observed_at", "2 days")
 
 
 def test_the_files_of_a_directory_are_one_pipeline(tmp_path: Path) -> None:

@@ -79,3 +79,24 @@ def test_a_topic_of_many_levels_is_found() -> None:
     assert [message.topic for message in retainer.match("#")] == [deep]
     retain(retainer, deep, b"")
     assert len(retainer) == 0
+
+
+def test_a_topic_may_have_more_levels_than_python_has_frames() -> None:
+    retainer = MemoryRetainer(Kernel().broker)
+    levels = ["a"] * 20_000
+    retain(retainer, "/".join(levels), b"deep")
+    for topic_filter in ("/".join(["+"] * 20_000), "/".join(levels), "#", "+/#"):
+        assert [message.payload for message in retainer.match(topic_filter)] == [b"deep"]
+    retain(retainer, "/".join(levels), b"")
+    assert len(retainer) == 0
+
+
+def test_a_message_is_held_until_another_takes_its_place() -> None:
+    retainer = MemoryRetainer(Kernel().broker)
+    retain(retainer, "a/b", b"one")
+    (first,) = retainer.match("a/b")
+    assert retainer.holds(first)
+    retain(retainer, "a/b", b"two")
+    assert not retainer.holds(first)
+    retain(retainer, "a/b", b"")
+    assert not retainer.holds(first)

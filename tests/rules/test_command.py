@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -16,6 +17,13 @@ TOPIC = "weather/EWR/obs"
 def test_prints_the_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rule", "test", "--sql", RULE, "--topic", TOPIC, "--payload", '{"temp": 21.5}']) == 0
     assert capsys.readouterr() == ('[{"t":21.5}]\n', "")
+
+
+def test_the_command_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (command,) = [line for line in readme.splitlines() if "heliograph rule test" in line]
+    assert main(shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out == '[{"t":21}]\n'
 
 
 def test_prints_an_empty_array_where_the_condition_is_false(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +62,7 @@ def test_evaluation_error_shows_its_place(capsys: pytest.CaptureFixture[str]) ->
     assert main(["rule", "test", "--sql", rule, "--topic", "t", "--payload", '{"t": null}']) == 1
     assert capsys.readouterr() == (
         "",
-        "heliograph rule: line 1, column 9: '-' needs two numbers, not null\n"
+        "heliograph rule: [rule_evaluation] line 1, column 9: '-' needs two numbers, not null\n"
         '    SELECT (payload.t - 32) / 1.8 AS c FROM "#"\n'
         "            ^^^^^^^^^^^^^^\n",
     )
@@ -80,7 +88,8 @@ def test_errors_of_a_rule_file_name_the_file(capsys: pytest.CaptureFixture[str],
     assert main(["rule", "test", "--file", str(rule), "--topic", "t"]) == 1
     error = capsys.readouterr().err
     assert error.startswith(
-        f"heliograph rule: {rule}: line 2, column 5: the rule ends too early; expected a name or a string\n"
+        f"heliograph rule: [rule_syntax] {rule}: line 2, column 5: the rule ends too early; "
+        "expected a name or a string\n"
     )
 
 
@@ -88,7 +97,7 @@ def test_errors_of_a_rule_file_name_the_file(capsys: pytest.CaptureFixture[str],
     ("arguments", "problem"),
     [
         (["--sql", "SELECT a FROM t", "--topic", "a/+"], "--topic: the topic name 'a/+' holds a wildcard"),
-        (["--file", "/nowhere/rule.sql", "--topic", "t"], "No such file or directory: '/nowhere/rule.sql'"),
+        (["--file", "/nowhere/rule.sql", "--topic", "t"], "/nowhere/rule.sql: No such file or directory"),
         (["--sql", "SELECT payload FROM t", "--topic", "t", "--payload", "\udcff"], "cannot be shown as JSON"),
     ],
 )

@@ -272,3 +272,18 @@ def test_a_full_disk_refuses_and_storing_resumes_when_there_is_room(small_disk: 
     assert kept == "kept"
     assert int(count) > 10
     assert (complete, last) == ("True", "True")
+
+
+async def test_a_batch_that_cannot_even_be_encoded_is_refused_and_storing_goes_on(
+    database: LocalDatabase, make_message: MakeMessage
+) -> None:
+    faults: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+    answers = Answers()
+    commit = GroupCommit(database, answers)
+    broken = commit.append(make_message(clientid="half a surrogate pair \ud800"))
+    error = await answers.of(broken)
+    assert error is not None
+    assert "surrogates" in str(error)
+    assert await answers.of(commit.append(make_message())) is None
+    await commit.close()

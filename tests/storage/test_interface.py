@@ -1,9 +1,25 @@
-"""Stream ids, positions and iterators as values."""
+"""Stream ids, positions and iterators as values, and the interface itself, filled by the local backend."""
+
+from pathlib import Path
 
 import pytest
 
 from heliograph.storage.errors import UnknownStreamError
-from heliograph.storage.interface import BEGINNING, ROW_MAX, SEQUENCE_MAX, Position, StreamId, StreamIterator
+from heliograph.storage.interface import (
+    BEGINNING,
+    END_OF_STREAM,
+    ROW_MAX,
+    SEQUENCE_MAX,
+    Backend,
+    Batch,
+    Database,
+    DatabaseOptions,
+    Position,
+    StreamId,
+    StreamIterator,
+)
+from heliograph.storage.local import LocalBackend
+from storage.messages import MakeMessage
 
 STREAM = StreamId("messages", 0, 1, 5)
 
@@ -48,3 +64,20 @@ def test_an_iterator_survives_as_bytes() -> None:
 def test_what_is_no_iterator_is_named(data: bytes) -> None:
     with pytest.raises(UnknownStreamError, match="is not a saved iterator"):
         StreamIterator.from_bytes(data)
+
+
+def test_the_local_backend_serves_whoever_knows_only_the_interface(data_dir: Path, make_message: MakeMessage) -> None:
+    backend: Backend = LocalBackend(data_dir)
+    database: Database = backend.open_database("messages", DatabaseOptions())
+    database.store_batch([make_message("weather/EWR/obs", b"1"), make_message("weather/EWR/obs", b"2")])
+    (stream,) = database.get_streams("weather/+/obs")
+    iterator = database.make_iterator(stream.id, "weather/+/obs")
+    first = database.next(iterator, 1)
+    assert isinstance(first, Batch)
+    database.add_generation()
+    rest = database.next(StreamIterator.from_bytes(first.iterator.to_bytes()), 10)
+    assert isinstance(rest, Batch)
+    assert [message.payload for message in (*first.messages, *rest.messages)] == [b"1", b"2"]
+    assert database.next(rest.iterator, 10) is END_OF_STREAM
+    database.close()
+    assert list(backend.databases()) == ["messages"]

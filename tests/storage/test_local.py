@@ -1,6 +1,7 @@
 """A database on disk, as its user meets it: storing, replaying, restarting, generations, faults."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,21 @@ def test_a_damaged_file_is_refused_and_named(database: LocalDatabase, make_messa
     table.write_bytes(table.read_bytes()[:100])
     with pytest.raises(StorageDamagedError, match="database 'messages'"):
         reopened(database)
+
+
+def test_writing_behind_a_damaged_part_of_a_file_is_refused(database: LocalDatabase, make_message: MakeMessage) -> None:
+    for _ in range(5):
+        database.store_batch([make_message(payload=os.urandom(50_000))])
+    database.close()
+    (table,) = database.path.glob("*.sst")
+    content = bytearray(table.read_bytes())
+    content[100_000:-15_000:100] = bytes(byte ^ 255 for byte in content[100_000:-15_000:100])
+    table.write_bytes(content)
+    again = reopened(database)
+    for _ in range(2):
+        with pytest.raises(StorageDamagedError, match="database 'messages'"):
+            again.store_batch([make_message()])
+    again.close()
 
 
 def test_a_database_of_a_later_version_is_refused(database: LocalDatabase) -> None:

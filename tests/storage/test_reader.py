@@ -262,10 +262,23 @@ async def test_is_started_again_when_it_dies(data_dir: Path, database: LocalData
 
 async def test_an_address_in_use_is_named(reader: ReaderProcess, data_dir: Path) -> None:
     second = ReaderProcess(data_dir, reader.bind)
-    with pytest.raises(ReaderStartError, match=rf"cannot listen on {reader.bind}") as caught:
+    with pytest.raises(ReaderStartError, match=rf"cannot listen on {reader.bind}: another program") as caught:
         await second.start()
     assert "durable_storage.flight.bind" in str(caught.value)
+    assert "database" not in str(caught.value)
     await second.stop()
+
+
+async def test_the_example_of_the_documentation(
+    reader: ReaderProcess, database: LocalDatabase, make_message: MakeMessage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database.store_batch([make_message("weather/EWR/obs", b"{}"), make_message("elsewhere", b"{}")])
+    page = (Path(__file__).parents[2] / "docs" / "storage.md").read_text(encoding="utf-8")
+    example = page.split("```python\n")[1].split("```")[0]
+    assert "grpc://127.0.0.1:8815" in example
+    exec(example.replace("127.0.0.1:8815", reader.bind), {})
+    assert "weather/EWR/obs" in (printed := capsys.readouterr().out)
+    assert "elsewhere" not in printed
 
 
 def start_by_hand(data_dir: Path, *options: str, **others: Any) -> "subprocess.Popen[str]":

@@ -17,9 +17,12 @@ FILTERS = st.builds(
 THRESHOLDS = st.lists(st.integers(1, 3), min_size=1, max_size=3)
 
 
-def reloaded(structure: TopicStructure, thresholds: list[int]) -> TopicStructure:
+NODES = st.sampled_from([1, 3, 6, 1000])
+
+
+def reloaded(structure: TopicStructure, thresholds: list[int], nodes_max: int = 1000) -> TopicStructure:
     """As a restart reads it from its records."""
-    copy = TopicStructure(thresholds)
+    copy = TopicStructure(thresholds, nodes_max)
     for node in structure.new_nodes:
         assert node.parent is not None
         copy.load_node(node.number, node.parent.number, node.level)
@@ -73,11 +76,13 @@ def test_a_filter_that_fixes_the_varying_levels_finds_one_hash() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(TOPICS, max_size=40), st.lists(TOPICS, max_size=10), THRESHOLDS)
-def test_is_the_same_after_a_restart(before: list[str], after: list[str], thresholds: list[int]) -> None:
-    structure = TopicStructure(thresholds)
+@given(st.lists(TOPICS, max_size=40), st.lists(TOPICS, max_size=10), THRESHOLDS, NODES)
+def test_is_the_same_after_a_restart(
+    before: list[str], after: list[str], thresholds: list[int], nodes_max: int
+) -> None:
+    structure = TopicStructure(thresholds, nodes_max)
     placed = [structure.place(topic) for topic in before]
-    copy = reloaded(structure, thresholds)
+    copy = reloaded(structure, thresholds, nodes_max)
     assert [copy.place(topic) for topic in before] == placed
     assert not copy.new_nodes
     assert not copy.new_streams
@@ -85,9 +90,9 @@ def test_is_the_same_after_a_restart(before: list[str], after: list[str], thresh
 
 
 @settings(deadline=None)
-@given(st.lists(TOPICS, min_size=1, max_size=30), FILTERS, THRESHOLDS)
-def test_no_filter_misses_a_topic(topics: list[str], text: str, thresholds: list[int]) -> None:
-    structure = TopicStructure(thresholds)
+@given(st.lists(TOPICS, min_size=1, max_size=30), FILTERS, THRESHOLDS, NODES)
+def test_no_filter_misses_a_topic(topics: list[str], text: str, thresholds: list[int], nodes_max: int) -> None:
+    structure = TopicStructure(thresholds, nodes_max)
     placements: dict[str, Placement] = {}
     for topic in topics:
         placement = structure.place(topic)
@@ -102,3 +107,26 @@ def test_no_filter_misses_a_topic(topics: list[str], text: str, thresholds: list
         else:
             assert match is None or not match.covered
         assert match is None or structure.match(topic_filter, placement.stream) == match
+
+
+def test_what_is_learned_is_bounded_whatever_the_topics_are() -> None:
+    structure = TopicStructure([100, 10], nodes_max=1000)
+    rest = "/".join("7" * 128)
+    streams = {
+        structure.place("/".join(str(n % 7 + level % (n % 9 + 1)) for level in range(128))).stream for n in range(500)
+    }
+    assert structure.node_count <= 1000 + 128 + 1
+    placement = structure.place(rest)
+    assert structure.topics_of(placement.stream) == "#"
+    assert placement.stream in streams
+    exact = structure.match(TopicFilter(rest), placement.stream)
+    assert exact is not None
+    assert exact.topic_hash == placement.topic_hash
+
+
+def test_names_that_are_too_long_are_not_learned() -> None:
+    structure = TopicStructure([100])
+    placement = structure.place("a/" + "x" * 60_000)
+    assert structure.topics_of(placement.stream) == "#"
+    assert structure.topics_of(structure.place("a/b").stream) == "a/b"
+    assert structure.node_count == 4

@@ -6,6 +6,24 @@ A callback gets the arguments of its hook point and the accumulator, and answers
     (OK, value)        go on with value   (STOP, value)      end the chain with value
 
 A callback that raises is counted, reported to `on_failure`, and skipped: the message's way does not end on it.
+
+Callbacks run in the event loop, in the middle of a packet or of a turn, and must neither block nor wait. Before the
+accumulator they get:
+
+    client.connect, .authenticate, .connected    client id, Connect, peer's address
+    client.disconnected                          client id, reason, peer's address
+    client.subscribe, .unsubscribe               client id, Subscribe or Unsubscribe
+    session.subscribed                           client id, topic filter, granted QoS
+    session.unsubscribed                         client id, topic filter
+    session.created, .resumed, .discarded, .takenover, .terminated    client id
+    message.publish                              nothing
+    message.delivered, .acked                    client id, Message
+    message.dropped                              Message, reason
+    delivery.dropped                             client id, Message, reason
+
+What they make of the accumulator counts at two points; the others are told what happens. At `message.publish` it is the
+Message: another one is published instead, and `(STOP, None)` drops it. At `client.authenticate` it is the reason code,
+`SUCCESS` to begin with; any other refuses the client.
 """
 
 from collections.abc import Callable
@@ -15,11 +33,9 @@ OK: Final = "ok"
 STOP: Final = "stop"
 
 CLIENT_CONNECT: Final = "client.connect"
-CLIENT_CONNACK: Final = "client.connack"
 CLIENT_CONNECTED: Final = "client.connected"
 CLIENT_DISCONNECTED: Final = "client.disconnected"
 CLIENT_AUTHENTICATE: Final = "client.authenticate"
-CLIENT_AUTHORIZE: Final = "client.authorize"
 CLIENT_SUBSCRIBE: Final = "client.subscribe"
 CLIENT_UNSUBSCRIBE: Final = "client.unsubscribe"
 SESSION_CREATED: Final = "session.created"
@@ -37,11 +53,9 @@ DELIVERY_DROPPED: Final = "delivery.dropped"
 
 NAMES: Final = (
     CLIENT_CONNECT,
-    CLIENT_CONNACK,
     CLIENT_CONNECTED,
     CLIENT_DISCONNECTED,
     CLIENT_AUTHENTICATE,
-    CLIENT_AUTHORIZE,
     CLIENT_SUBSCRIBE,
     CLIENT_UNSUBSCRIBE,
     SESSION_CREATED,

@@ -16,7 +16,7 @@ NOT_STORED: Final = 0
 
 # Work that is not a delivery, in deliveries.
 _BYTES_PER_WORK_LOG2: Final = 8
-_STORE_WORK: Final = 16
+_STORE_WORK: Final = 4
 _RETAIN_WORK: Final = 64
 _SUBSCRIBE_WORK: Final = 16
 
@@ -99,7 +99,7 @@ class Broker:
     def retain(self, message: Message) -> None:
         """Keep a message for subscriptions to come, if it says so and there is a retainer."""
         if message.retain and self.retained is not None:
-            self.work += _RETAIN_WORK
+            self.work += _RETAIN_WORK + len(message.publish.topic)  # deep topics take long to keep
             self.retained.retain(message)
 
     def dispatch(self, route: Route, message: Message) -> i64:

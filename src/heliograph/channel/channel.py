@@ -164,7 +164,11 @@ class Channel(Waiter):
         self._deliver_retained()
         if self._unparsed and self._paused == _TURN and self._state != _CLOSED:
             self._unparsed = False
-            self.receive(b"")
+            try:
+                self.receive(b"")
+            except BaseException:
+                self._wire.abort()  # as the transport does when `receive` fails under it
+                raise
             if not self._unparsed:
                 self._resume(_TURN)
 
@@ -197,7 +201,6 @@ class Channel(Waiter):
                 if broker.work > work_max and (pos > 0 or end > _SHORT_BYTES):
                     self._yield_turn(data[pos:])
                     return
-                broker.work += _PACKET_WORK
                 length: i64 = data[pos + 1]
                 body: i64 = pos + 2
                 if length >= 0x80:
@@ -214,6 +217,7 @@ class Channel(Waiter):
                 if stop > end:
                     self._packet_bytes = stop - pos
                     break
+                broker.work += _PACKET_WORK + ((stop - pos) >> 10)
                 self._dispatch(data, pos, body, stop)
                 pos = stop
         except ProtocolError as error:

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         result = execute(workload_of(args), None if args.quiet else show)
     except WorkloadError as error:
-        print(f"heliograph bench: {error}", file=sys.stderr)
+        print(f"heliograph bench: [{error.code}] {error}", file=sys.stderr)
         return 2
     print(json.dumps(result.as_dict(), ensure_ascii=False) if args.json else result.text(), flush=True)
     if args.json:
@@ -186,21 +186,22 @@ def _add_messages(parser: argparse.ArgumentParser, shape: str) -> None:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: a number from 1 is expected")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: a whole number from 1 is expected")
+    return int(text)
 
 
 def _keepalive(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= 65535:
+    if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text}: 0 to 65535 seconds are possible")
-    return number
+    return int(text)
 
 
 def _positive(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     if not (number > 0 and math.isfinite(number)):
         raise argparse.ArgumentTypeError(f"{text}: a number above 0 is expected")
     return number

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             _show(args.file, os.environ, origins=args.origins)
     except (HoconError, ConfigError) as error:
-        print(f"heliograph: {error}", file=sys.stderr)
+        print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -97,10 +97,10 @@ def run(args: argparse.Namespace) -> int:
         pipeline = load_pipeline(args.rules)
         with checkpoint_lock(args.checkpoint) as lock:
             return _drive(args, pipeline, settings, lock)
-    except SparkEndedError as error:
-        print(f"heliograph pipeline: {error}", file=sys.stderr)
-        return 1
-    except (PipelineError, OSError) as error:
+    except PipelineError as error:
+        print(f"heliograph pipeline: [{error.code}] {error}", file=sys.stderr)
+        return 1 if isinstance(error, SparkEndedError) else 2
+    except OSError as error:
         print(f"heliograph pipeline: {error}", file=sys.stderr)
         return 2
 

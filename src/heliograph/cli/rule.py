@@ -91,11 +91,13 @@ def run(args: argparse.Namespace) -> int:
         rows = _test(_rule_text(args.sql, args.file), args)
         print(_json_array(rows), flush=True)
     except RuleError as error:
-        return _fail(f"{args.file}: {error}" if args.file else str(error))
+        return _fail(f"[{error.code}] {args.file}: {error}" if args.file else f"[{error.code}] {error}")
     except EvaluationFault as fault:
         return _fail(f"the output cannot be shown as JSON: {fault}")
-    except (OSError, UsageError) as error:
+    except UsageError as error:
         return _fail(str(error))
+    except OSError as error:
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
     return 0
 
 

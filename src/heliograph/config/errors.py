@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from heliograph.hocon import Position
+from heliograph.hocon import HoconError, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +51,14 @@ class ConfigError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)
+
+
+class ConfigSyntaxError(ConfigError):
+    """A file or a variable that cannot be read as HOCON; there is one problem, since nothing behind it was read."""
+
+    code: ClassVar[str] = HoconError.code
+
+    @classmethod
+    def of(cls, error: HoconError) -> "ConfigSyntaxError":
+        """The same error as one of the configuration."""
+        return cls([Problem(error.file, error.line, "", error.message)])

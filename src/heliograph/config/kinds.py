@@ -18,7 +18,6 @@ from heliograph.config.units import (
     format_size,
     parse_address,
     parse_duration,
-    parse_percent,
     parse_size,
 )
 from heliograph.hocon.values import Content
@@ -205,22 +204,6 @@ class Size(Kind[int]):
     def show(self, value: int) -> str:
         """With a unit."""
         return format_size(value)
-
-
-class Percent(Kind[float]):
-    """A share; the program gets a ratio."""
-
-    expected = "a percentage, as in 80%"
-
-    def convert(self, value: Content) -> float:
-        """A text with a percent sign."""
-        if not isinstance(value, str):
-            raise RefusedError
-        return _detailed(parse_percent, value)
-
-    def show(self, value: float) -> str:
-        """With the percent sign."""
-        return f"{value * 100:g}%"
 
 
 class Bind(Kind[Address]):

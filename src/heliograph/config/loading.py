@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Mapping
 
-from heliograph.config.errors import ConfigError, Problem
+from heliograph.config.errors import ConfigError, ConfigSyntaxError
 from heliograph.config.reading import Reader, knows_path
 from heliograph.config.settings import Config
 from heliograph.hocon import HoconError, Node, Override, Position, apply_overrides, environment_overrides, parse_file
@@ -29,6 +29,7 @@ def load_config(
         overrides: Values by dotted path that win over everything, taken as they are: a text is not read as HOCON.
 
     Raises:
+        ConfigSyntaxError: The file or a variable is not HOCON, or the file cannot be read.
         ConfigError: With every problem that was found.
     """
     known = known_overrides(environ or {})
@@ -38,7 +39,7 @@ def load_config(
         for path, text in (overrides or {}).items():
             node = set_value(node, tuple(path.split(".")), Node(text, Position(COMMAND_LINE)))
     except HoconError as error:
-        raise ConfigError([Problem(error.file, error.line, "", error.message)]) from None
+        raise ConfigSyntaxError.of(error) from None
     reader = Reader(frozenset(variable.name for variable in known))
     config = reader.read(node)
     if reader.problems:

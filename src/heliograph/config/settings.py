@@ -28,7 +28,6 @@ from heliograph.config.units import Address
 
 _KB = 1024
 _MB = 1024 * 1024
-_MINUTE = 60.0
 _HOUR = 3600.0
 _DAY = 86400.0
 
@@ -171,7 +170,11 @@ class MessagesConfig:
         "Topic filters of the messages to store; `#` does not cover topics that start with `$`, and [] stores nothing.",
     )
     n_shards: int = setting(Integer(1, 1024), 1, "Shards of a new database.")
-    retention: float | None = setting(Unless(Duration(1.0), "infinity"), 7 * _DAY, "How long messages are kept.")
+    retention: float | None = setting(
+        Unless(Duration(1.0), "infinity"),
+        7 * _DAY,
+        "How long messages are kept at least; nothing removes older ones yet.",
+    )
     fsync: bool = setting(
         Boolean(), True, "Whether a commit is on the disk, not only with the system, before it is acknowledged."
     )

@@ -32,7 +32,6 @@ _DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+", _ANY_CASE)
 _SIZES: Final = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3}
 _SIZE: Final = re.compile(r"([0-9]+)(b|kb|mb|gb)", _ANY_CASE)
 
-_PERCENT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)%")
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 
@@ -86,18 +85,6 @@ def format_size(size: int) -> str:
         if count and not rest:
             return f"{count}{unit}"
     return f"{size}B"
-
-
-def parse_percent(text: str) -> float:
-    """The ratio that a percentage such as `80%` means, to four decimals.
-
-    Raises:
-        ValueError: It is no percentage.
-    """
-    match = _PERCENT.fullmatch(text) if len(text) <= _UNIT_TEXT_LENGTH else None
-    if match is None:
-        raise ValueError("a percentage is a number and %, as in 80%")
-    return round(float(match[1]) / 100, 4)
 
 
 @dataclass(frozen=True, slots=True)

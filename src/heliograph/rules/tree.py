@@ -252,6 +252,3 @@ class Select:
     def topics(self) -> tuple[str, ...]:
         """The topic filters of FROM."""
         return tuple(source.topic_filter for source in self.sources)
-
-
-Statement: TypeAlias = Select

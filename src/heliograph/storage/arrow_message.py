@@ -25,8 +25,6 @@ _VERSION_V5: Final = 4
 _RECORD_BATCH: Final = 3
 _PREFIX_BYTES: Final = 8
 _NODES_AT: Final = 80
-_BODY_LENGTH_AT: Final = _PREFIX_BYTES + 32
-_ROWS_AT: Final = _PREFIX_BYTES + 56
 
 # Root offset; Message's vtable and table; RecordBatch's vtable and table up to the counts of its two vectors.
 _HEAD: Final = "<IiI 6H4x iIhBx q 5H2x i q II 4x I"

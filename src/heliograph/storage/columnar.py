@@ -11,7 +11,7 @@ from heliograph.storage.block import encode_block, read_header
 from heliograph.storage.catalog import Generation
 from heliograph.storage.engine import Rdict, WriteBatch, last_record
 from heliograph.storage.interface import SEQUENCE_MAX, TIME_MAX, StorableMessage
-from heliograph.storage.topic_structure import Placement
+from heliograph.storage.topic_structure import LEARNED_LENGTH_MAX, Placement
 
 # A block is the least that is read, so it must not grow with the commit.
 _BLOCK_ROWS_MAX: Final = 4096
@@ -88,6 +88,8 @@ class ColumnarWriter:
     def _place(self, topic: str) -> Placement:
         """Look further than the newest placements: in the older half of the cache, then in the structure."""
         placement = self._older.get(topic) or self._structure.place(topic)
+        if len(topic) > LEARNED_LENGTH_MAX:  # the cache counts topics, so they must be short
+            return placement
         if len(self._recent) >= _PLACEMENTS_MAX // 2:
             self._older = self._recent
             self._recent = {}

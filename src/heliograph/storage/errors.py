@@ -9,7 +9,7 @@ class StorageError(Exception):
 
     Args:
         problem: What happened, in words, with the value or the system's own text.
-        database: The database that it happened to.
+        database: The database that it happened to; empty where it is not one's.
         path: Where on disk, if it has a place there.
         shard: In which shard, if in one.
         stream: In which stream (its id as text), if in one.
@@ -32,14 +32,15 @@ class StorageError(Exception):
         self.path = path
         self.shard = shard
         self.stream = stream
-        places = [f"database {database!r}"]
+        places = [f"database {database!r}"] if database else []
         if shard is not None:
             places.append(f"shard {shard}")
         if stream is not None:
             places.append(f"stream {stream!r}")
         if path is not None:
             places.append(f"in {path}")
-        super().__init__(f"{problem} ({', '.join(places)}). {self.advice}")
+        where = f" ({', '.join(places)})" if places else ""
+        super().__init__(f"{problem}{where}. {self.advice}")
 
 
 class StorageFullError(StorageError):

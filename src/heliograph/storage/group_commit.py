@@ -161,6 +161,10 @@ class GroupCommit:
             return
         except StorageError as error:
             batch.error = error
+        except Exception as fault:  # noqa: BLE001 - a batch that is not answered for would stop all storing for ever
+            self._loop.call_exception_handler({"message": "writing a batch failed", "exception": fault})
+            name, path = self._database.name, self._database.path
+            batch.error = StorageError(f"{type(fault).__name__}: {fault}", database=name, path=path)
         self._written.append(batch)
         if self._committing:
             self._loop.call_soon(self._write_one)

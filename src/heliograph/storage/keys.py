@@ -80,9 +80,3 @@ def shard_and_generation(key: bytes) -> tuple[int, int]:
     """Shard and number of a generation key."""
     _, shard, number = _GENERATION.unpack(key)
     return shard, number
-
-
-def successor(prefix: bytes) -> bytes:
-    """The first key behind all keys that begin with `prefix` (which does not end in 0xff only)."""
-    trimmed = prefix.rstrip(b"\xff")
-    return trimmed[:-1] + bytes([trimmed[-1] + 1])

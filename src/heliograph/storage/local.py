@@ -196,6 +196,9 @@ class LocalDatabase:
         except DamagedBlockError as error:
             self._discard(opened)
             raise StorageDamagedError(str(error), database=self._name, path=self.path) from error
+        except Exception as error:  # staging reads, and rocksdict has no narrower type
+            self._discard(opened)
+            raise translated(error, self._name, self.path) from error
         self._write(opened, batch)
         opened.last_time = now
         for shard in touched:

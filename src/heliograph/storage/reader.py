@@ -8,10 +8,12 @@ which it does when the process that holds the other end dies, however it dies.
 """
 
 import argparse
+import errno
 import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -303,8 +305,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _serve(data_dir: Path, bind: str, scratch: Path, stop: threading.Event) -> int:
     try:
         host, port = parse_bind(bind)
+        _check_bind(host, port)
         server = FlightServer(Reader(data_dir, scratch), (host, port))
-    except (ValueError, OSError, pa.ArrowException) as error:
+    except OSError as error:
+        why = "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror
+        _say(f"failed cannot listen on {bind}: {why}")
+        return 1
+    except (ValueError, pa.ArrowException) as error:
         _say(f"failed cannot listen on {bind}: {error}")
         return 1
     _say(f"ready {f'[{host}]' if ':' in host else host}:{server.port}")
@@ -316,6 +323,14 @@ def _serve(data_dir: Path, bind: str, scratch: Path, stop: threading.Event) -> i
     server.shutdown()
     watchdog.cancel()
     return 0
+
+
+def _check_bind(host: str, port: int) -> None:
+    """Bind the address for a moment: what gRPC says of one that it cannot have does not tell why."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
 
 
 def _remove_left_behind(path: Path) -> None:

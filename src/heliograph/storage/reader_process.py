@@ -98,7 +98,7 @@ class ReaderProcess:
         if word != "ready":
             await _end(process)
             problem = rest or f"it ended with code {process.returncode}"
-            raise ReaderStartError(f"the storage reader: {problem}", database="", path=self._data_dir)
+            raise ReaderStartError(f"the storage reader: {problem}", database="")
         self._bind = rest
         self._process = process
 

@@ -7,6 +7,10 @@ name that is there once stays, so a topic has one stream for the whole generatio
 depends only on the order in which topics first appeared, and every addition is written with the first block that needs
 it, so it is the same after a restart.
 
+What is learned is bounded: below a tenth name a level still multiplies, so 128 levels of ten names would never end.
+When there are `NODES_MAX` nodes, a topic that would need another goes to one last stream, `#`, and so does a topic that
+is too long for its names to be worth remembering. There it is found by the hash of all its levels.
+
 This module knows the trie; `keys` knows how its records are kept and `columnar` when they are written.
 """
 
@@ -19,6 +23,9 @@ from heliograph.storage.topic_filter import TopicFilter
 
 ROOT: Final = 0
 ANY: Final = "+"
+REST: Final = "#"  # the stream of all topics that the structure has no room for
+NODES_MAX: Final = 65_536  # 30 MB, read in 0.3 s at the start
+LEARNED_LENGTH_MAX: Final = 1024
 HASH_BYTES: Final = 8
 
 
@@ -65,9 +72,12 @@ class TopicStructure:
 
     Args:
         thresholds: How many names each level may have; the last counts for all deeper levels.
+        nodes_max: With so many nodes it stops learning; the path that is being learned then is finished.
     """
 
-    def __init__(self, thresholds: Sequence[int]) -> None:
+    def __init__(self, thresholds: Sequence[int], nodes_max: int = NODES_MAX) -> None:
+        self._nodes_max = nodes_max
+        self._rest: Node | None = None  # not among the root's children: it is no name
         self._thresholds = tuple(thresholds)
         self._root = Node(ROOT, "", 0, None, {})
         self._nodes = [self._root]
@@ -100,18 +110,21 @@ class TopicStructure:
 
     def place(self, topic: str) -> Placement:
         """Where a topic goes, learning it if it is new; what was learned is added to `new_nodes`, `new_streams`."""
+        if len(topic) > LEARNED_LENGTH_MAX:
+            return self._place_in_rest(topic)
         node = self._root
         varying: list[str] = []
+        may_learn = len(self._nodes) < self._nodes_max
         for level in topic.split("/"):
-            child = node.children.get(level) or self._child_for_new(node, level)
+            child = node.children.get(level) or node.children.get(ANY)
+            if child is None:
+                if not may_learn:
+                    return self._place_in_rest(topic)
+                child = self._learn(node, level)
             if child.level == ANY:
                 varying.append(level)
             node = child
-        if node.stream is None:
-            self._streams.append(node)
-            node.stream = len(self._streams)
-            self.new_streams.append(node)
-        return Placement(node.stream, hash_of(varying) if varying else b"")
+        return Placement(self._stream_of(node), hash_of(varying) if varying else b"")
 
     def written(self) -> None:
         """What was learned is on disk."""
@@ -134,17 +147,28 @@ class TopicStructure:
     def streams(self, topic_filter: TopicFilter) -> list[StreamMatch]:
         """The streams that a filter can find messages in, by number."""
         found: list[StreamMatch] = []
-        for node in self._reachable(topic_filter.levels):
+        rest = [] if self._rest is None else [self._rest]
+        for node in self._reachable(topic_filter.levels) + rest:
             if node.stream is not None:
                 match = _match(_levels(node), node.stream, topic_filter)
                 if match is not None:
                     found.append(match)
         return sorted(found, key=lambda match: match.stream)
 
-    def _child_for_new(self, node: Node, level: str) -> Node:
-        wildcard = node.children.get(ANY)
-        if wildcard is not None:
-            return wildcard
+    def _place_in_rest(self, topic: str) -> Placement:
+        if self._rest is None:
+            self.new_nodes.append(self._attach(self._root, REST))
+        assert self._rest is not None
+        return Placement(self._stream_of(self._rest), hash_of([topic]))
+
+    def _stream_of(self, node: Node) -> int:
+        if node.stream is None:
+            self._streams.append(node)
+            node.stream = len(self._streams)
+            self.new_streams.append(node)
+        return node.stream
+
+    def _learn(self, node: Node, level: str) -> Node:
         threshold = self._thresholds[min(node.depth, len(self._thresholds) - 1)]
         child = self._attach(node, level if len(node.children) < threshold else ANY)
         self.new_nodes.append(child)
@@ -152,7 +176,10 @@ class TopicStructure:
 
     def _attach(self, parent: Node, level: str) -> Node:
         child = Node(len(self._nodes), level, parent.depth + 1, parent, {})
-        parent.children[level] = child
+        if level == REST:
+            self._rest = child
+        else:
+            parent.children[level] = child
         self._nodes.append(child)
         return child
 
@@ -179,6 +206,9 @@ def hash_of(varying: Sequence[str]) -> bytes:
 
 
 def _match(structure: Sequence[str], stream: int, topic_filter: TopicFilter) -> StreamMatch | None:
+    if structure == [REST]:
+        fixed = ANY not in topic_filter.levels and REST not in topic_filter.levels
+        return StreamMatch(stream, REST, hash_of(topic_filter.levels) if fixed else None, False)
     open_end = topic_filter.levels[-1] == "#"
     levels = topic_filter.levels[:-1] if open_end else topic_filter.levels
     if len(structure) < len(levels) or (len(structure) > len(levels) and not open_end):

@@ -23,8 +23,6 @@ Row: TypeAlias = tuple[Any, ...]
 """Whether the rule passed (None where it failed), why it failed, and the values of the output columns."""
 
 STATUS_FIELDS: Final = ("passed", "error")
-WHOLE_ROW: Final = "row"
-"""The one output column of an exact evaluation: the whole row as JSON text that tells every value exactly."""
 
 _DEFAULTS: Final = dict(zip(STORED_NAMES, MessageColumns("", b"").message, strict=True))
 
