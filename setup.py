@@ -22,9 +22,10 @@ def compiled_sources() -> list[str]:
 
 
 def has_c_compiler() -> bool:
-    """Whether the compiler that this Python was configured with (or $CC) can be started."""
+    """Whether the compiler that this Python was configured with (or $CC) can be started, and Python's headers exist."""
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
-    return shutil.which(str(command).split()[0]) is not None
+    headers = Path(sysconfig.get_path("include"), "Python.h")
+    return shutil.which(str(command).split()[0]) is not None and headers.is_file()
 
 
 ext_modules = []

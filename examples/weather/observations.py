@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 
 GUST_ALERT_MPH = 40
-STATIONS = ("EWR", "JFK", "LGA")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import gc
+import json
 import logging
 import secrets
 import sys
@@ -107,6 +108,9 @@ class Node:
         self._lock = _lock(self._data_dir)
         self._context = self._make_context()
         self._start_storage()
+        flight = self._config.durable_storage.flight
+        if flight.enable:
+            self._reader = ReaderProcess(self._data_dir, str(flight.bind))
         if self._config.retainer.enable:
             self.broker.retained = _retainer(self._config, self.broker)
         if self._reader is not None:
@@ -154,7 +158,17 @@ class Node:
             numbers.update(self.broker.retained.statistics())
         if self._group is not None:
             numbers.update({f"storage.{name}": value for name, value in self._group.statistics().items()})
+        if self._reader is not None:
+            numbers.update({f"reader.{name}": value for name, value in self._reader.statistics().items()})
+        for listener in self._listeners:
+            for name, value in listener.statistics().items():
+                numbers[f"listeners.tcp.{listener.name}.{name}"] = value
         return numbers
+
+    def log_statistics(self) -> None:
+        """Write every counter that is not zero into the log, as one line of JSON."""
+        numbers = {name: value for name, value in sorted(self.statistics().items()) if value}
+        _log.info("statistics %s", json.dumps(numbers))
 
     def _make_context(self) -> ChannelContext:
         loop = asyncio.get_running_loop()
@@ -185,9 +199,6 @@ class Node:
             self._database, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
         )
         self.broker.set_sink(StorageSink(self._group, settings.topics))
-        flight = self._config.durable_storage.flight
-        if flight.enable:
-            self._reader = ReaderProcess(self._data_dir, str(flight.bind))
 
     async def _listen(self, name: str, context: ChannelContext) -> None:
         settings = self._config.listeners.tcp[name]

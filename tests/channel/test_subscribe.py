@@ -2,6 +2,7 @@
 
 import pytest
 
+from heliograph.broker import hooks
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
@@ -37,6 +38,20 @@ def test_what_the_operator_forbids() -> None:
     assert peer.subscribe("c", 1) == [1]  # held already
     old = kernel.connect("old", version=p.V3_1_1)
     assert old.subscribe("b/+") == [rc.UNSPECIFIED_ERROR]  # [MQTT-3.9.3-2]
+
+
+def test_a_callback_may_deny_filters() -> None:
+    kernel = Kernel()
+    peer = kernel.connect()
+    assert peer.subscribe("a") == [0]
+    for name in (hooks.CLIENT_SUBSCRIBE, hooks.CLIENT_UNSUBSCRIBE):
+        kernel.broker.hooks.point(name).add(lambda clientid, packet, denied: (hooks.OK, denied | {"a", "b"}))
+    assert peer.subscribe("b") == [rc.NOT_AUTHORIZED]
+    assert peer.subscribe("c") == [0]
+    peer.send(p.Unsubscribe(9, ["a", "c"], properties()))
+    assert peer.take(p.Suback).codes == [rc.NOT_AUTHORIZED, rc.SUCCESS]
+    peer.publish("a")
+    assert peer.take(p.Publish).topic == b"a"
 
 
 def test_levels_of_a_filter_are_bounded() -> None:

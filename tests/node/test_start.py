@@ -1,6 +1,8 @@
 """`heliograph start` as an operator sees it: the ready line, wrong settings, taken ports, the end."""
 
+import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -57,6 +59,28 @@ def test_the_ready_line_names_every_listener_and_sigterm_ends_with_zero(tmp_path
         )
         assert node.stop() == 0
     assert "Traceback" not in node.log.read_text()
+
+
+def test_the_counters_come_into_the_log_when_asked_for(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path) as node:
+        client = connected(node.port, "c1")
+        client.sendall(bytes([0x32, 7, 0, 1]) + b"o" + bytes([0, 9, 0]) + b"x")
+        assert client.recv(100) == bytes([0x40, 2, 0, 9])
+        os.kill(node.pid, signal.SIGUSR1)
+        client.sendall(bytes([0xC0, 0]))
+        assert client.recv(100) == bytes([0xD0, 0])
+        client.close()
+        assert node.stop() == 0
+    line = next(line for line in node.log.read_text().splitlines() if " statistics {" in line)
+    numbers = json.loads(line[line.index("{") :])
+    assert numbers["messages.received"] == 1
+    assert numbers["storage.messages"] == 1
+    assert numbers["listeners.tcp.default.current_connections"] == 1
+
+
+def test_nothing_stored_leaves_history_readable(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, "durable_storage.messages.topics = []") as node:
+        assert node.flight_port != 0
 
 
 def test_a_stopping_node_says_goodbye_to_mqtt5_clients(tmp_path: Path) -> None:

@@ -21,9 +21,10 @@ accumulator they get:
     message.dropped                              Message, reason
     delivery.dropped                             client id, Message, reason
 
-What they make of the accumulator counts at two points; the others are told what happens. At `message.publish` it is the
-Message: another one is published instead, and `(STOP, None)` drops it. At `client.authenticate` it is the reason code,
-`SUCCESS` to begin with; any other refuses the client.
+What they make of the accumulator counts at four points; the others are told what happens. At `message.publish` it is
+the Message: another one is published instead, and `(STOP, None)` drops it. At `client.authenticate` it is the reason
+code, `SUCCESS` to begin with; any other refuses the client. At `client.subscribe` and `client.unsubscribe` it is the
+set of topic filters that are denied, empty to begin with; each is answered with "not authorized".
 """
 
 from collections.abc import Callable

@@ -13,10 +13,10 @@ from heliograph.session.session import Session
 def subscribe(broker: Broker, session: Session, packet: p.Subscribe, options: ChannelOptions) -> list[int]:
     """Subscribe a session to the filters of a SUBSCRIBE: a reason code for each, in order [MQTT-3.8.4-6]."""
     subscription_id = packet.properties.subscription_ids[0] if packet.properties.subscription_ids else 0
-    broker.hooks.run(hooks.CLIENT_SUBSCRIBE, (session.clientid, packet))
+    denied = _denied(broker, hooks.CLIENT_SUBSCRIBE, session, packet)
     codes: list[int] = []
     for entry in packet.entries:
-        code = _refused(session, entry, options)
+        code = rc.NOT_AUTHORIZED if entry.topic_filter in denied else _refused(session, entry, options)
         if code == rc.SUCCESS:
             code = _subscribe_one(session, entry, subscription_id, options)
             broker.hooks.run(hooks.SESSION_SUBSCRIBED, (session.clientid, entry.topic_filter, code))
@@ -26,15 +26,25 @@ def subscribe(broker: Broker, session: Session, packet: p.Subscribe, options: Ch
 
 def unsubscribe(broker: Broker, session: Session, packet: p.Unsubscribe) -> list[int]:
     """Drop the filters of an UNSUBSCRIBE: a reason code for each, in order [MQTT-3.11.3-1]."""
-    broker.hooks.run(hooks.CLIENT_UNSUBSCRIBE, (session.clientid, packet))
+    denied = _denied(broker, hooks.CLIENT_UNSUBSCRIBE, session, packet)
     codes: list[int] = []
     for topic_filter in packet.topic_filters:
-        if session.unsubscribe(topic_filter) is None:
+        if topic_filter in denied:
+            codes.append(rc.NOT_AUTHORIZED)
+        elif session.unsubscribe(topic_filter) is None:
             codes.append(rc.NO_SUBSCRIPTION_EXISTED)
         else:
             codes.append(rc.SUCCESS)
             broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, (session.clientid, topic_filter))
     return codes
+
+
+def _denied(broker: Broker, name: str, session: Session, packet: p.Packet) -> frozenset[str]:
+    """The filters that a callback does not let the client have; the chain begins with none."""
+    _, denied = broker.hooks.run(name, (session.clientid, packet), frozenset())
+    if not isinstance(denied, (frozenset, set)):
+        return frozenset()
+    return frozenset([str(topic_filter) for topic_filter in denied])
 
 
 def _refused(session: Session, entry: p.SubscribeEntry, options: ChannelOptions) -> int:

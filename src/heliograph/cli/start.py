@@ -22,7 +22,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "start",
         help="run a node in the foreground",
-        description="Run a node in the foreground until SIGTERM or Ctrl-C.",
+        description="Run a node in the foreground until SIGTERM or Ctrl-C. SIGUSR1 writes its counters into the log.",
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="a HOCON file; without it every default holds")
     parser.add_argument("--data-dir", metavar="DIR", help="where data is kept (node.data_dir; default ./data)")
@@ -53,6 +53,7 @@ async def _serve(config: Config) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked_to_stop.set)
     node = Node(config)
+    loop.add_signal_handler(signal.SIGUSR1, node.log_statistics)
     try:
         await node.start()
         print(node.ready_line(), flush=True)

@@ -81,7 +81,7 @@ class Session(Subscriber):
     def deliver(self, message: Message, subscription: Subscription) -> None:
         """Send a message at once if the connection and the window allow it; let it wait otherwise."""
         if subscription.no_local and message.clientid == self.clientid:  # [MQTT-3.8.3-3]
-            self.broker.counters.delivery_dropped_no_local += 1
+            self._drop(message, "no_local")
             return
         qos = subscription.qos
         if message.qos < qos and not self.options.upgrade_qos:
@@ -89,7 +89,7 @@ class Session(Subscriber):
         outbox = self._outbox
         if qos == 0 and outbox is not None and outbox.waiting_bytes > UNSENT_BYTES_MAX:
             # More than its publishers' turns allow: its own subscriptions overlap, and would fill memory in one turn.
-            self._drop(Delivery(message, 0, False, 0), "qos0_msg")
+            self._drop(message, "qos0_msg")
             return
         if qos == 0 and subscription.plain and outbox is not None and not outbox.congested:
             chunk = message.wire(self._version)
@@ -97,7 +97,7 @@ class Session(Subscriber):
                 outbox.put(chunk)
                 self._delivered(message)
             else:
-                self.broker.counters.delivery_dropped_too_large += 1
+                self._drop(message, "too_large")
             return
         retain = message.retain and subscription.retain_as_published  # [MQTT-3.3.1-12] [MQTT-3.3.1-13]
         self._take(Delivery(message, qos, retain, subscription.subscription_id))
@@ -105,7 +105,7 @@ class Session(Subscriber):
     def deliver_retained(self, message: Message, subscription: Subscription) -> None:
         """Send a retained message for a subscription that was just made; its retain flag is set [MQTT-3.3.1-8]."""
         if subscription.no_local and message.clientid == self.clientid:  # [MQTT-3.8.3-3]
-            self.broker.counters.delivery_dropped_no_local += 1
+            self._drop(message, "no_local")
             return
         qos = min(message.qos, subscription.qos)
         self._take(Delivery(message, qos, True, subscription.subscription_id))
@@ -121,7 +121,7 @@ class Session(Subscriber):
             if delivery is None:
                 return
             if delivery.message.expired(self.broker.now_us):
-                self._drop(delivery, "expired")
+                self._drop(delivery.message, "expired")
             elif delivery.qos == 0:
                 self._send_encoded(outbox, delivery, 0, False)
             else:
@@ -229,7 +229,8 @@ class Session(Subscriber):
         elif outbox is not None and free and self._sent_count < self._window and self._nothing_waits():
             self._send_new(outbox, delivery)
         elif outbox is not None and delivery.qos == 0:
-            self._drop(delivery, "qos0_msg")  # a reader too slow for QoS 0 loses it; waiting would only delay the loss
+            # A reader too slow for QoS 0 loses it; waiting would only delay the loss.
+            self._drop(delivery.message, "qos0_msg")
         else:
             self._wait(delivery)
 
@@ -240,7 +241,7 @@ class Session(Subscriber):
             self._queue = queue
         dropped = queue.push(delivery)
         if dropped is not None:
-            self._drop(dropped, "qos0_msg" if dropped is delivery and delivery.qos == 0 else "queue_full")
+            self._drop(dropped.message, "qos0_msg" if dropped is delivery and delivery.qos == 0 else "queue_full")
 
     def _nothing_waits(self) -> bool:
         return not self._resend and (self._queue is None or self._queue.count == 0)
@@ -255,7 +256,7 @@ class Session(Subscriber):
         else:
             head, tail = message.head_and_tail(self._version, delivery.qos)
             if len(head) + 2 + len(tail) > self._packet_bytes_max:
-                self.broker.counters.delivery_dropped_too_large += 1
+                self._drop(message, "too_large")
                 return
             outbox.put_publish(head, UINT16[packet_id], tail)
             self._delivered(message)
@@ -267,7 +268,7 @@ class Session(Subscriber):
             self._version, delivery.qos, delivery.retain, dup, packet_id, delivery.subscription_id, self.broker.now_us
         )
         if len(packet) > self._packet_bytes_max:  # [MQTT-3.1.2-24]
-            self.broker.counters.delivery_dropped_too_large += 1
+            self._drop(delivery.message, "too_large")
             return False
         outbox.put(packet)
         self._delivered(delivery.message)
@@ -301,16 +302,20 @@ class Session(Subscriber):
         if self.broker.hooks.message_delivered.callbacks:
             self.broker.hooks.message_delivered.run((self.clientid, message))
 
-    def _drop(self, delivery: Delivery, reason: str) -> None:
+    def _drop(self, message: Message, reason: str) -> None:
         counters = self.broker.counters
-        if reason == "expired":
-            counters.delivery_dropped_expired += 1
-        elif reason == "qos0_msg":
+        if reason == "qos0_msg":
             counters.delivery_dropped_qos0 += 1
-        else:
+        elif reason == "queue_full":
             counters.delivery_dropped_queue_full += 1
+        elif reason == "no_local":
+            counters.delivery_dropped_no_local += 1
+        elif reason == "expired":
+            counters.delivery_dropped_expired += 1
+        else:
+            counters.delivery_dropped_too_large += 1
         if self.broker.hooks.delivery_dropped.callbacks:
-            self.broker.hooks.delivery_dropped.run((self.clientid, delivery.message, reason))
+            self.broker.hooks.delivery_dropped.run((self.clientid, message, reason))
 
     def _next_packet_id(self) -> int:
         packet_id = self._last_packet_id

@@ -18,8 +18,7 @@ from threading import Thread
 from typing import Final
 
 from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError
-from heliograph.storage.interface import StorableMessage
-from heliograph.storage.local import LocalDatabase
+from heliograph.storage.interface import GroupedDatabase, StorableMessage
 from heliograph.storage.wal import SyncRequest
 
 # One batch is encoded and written without a pause: 1 to 2 ms, up to 4 if every message has a topic of its own.
@@ -58,7 +57,7 @@ class GroupCommit:
 
     def __init__(
         self,
-        database: LocalDatabase,
+        database: GroupedDatabase,
         on_committed: OnCommitted,
         *,
         loop: asyncio.AbstractEventLoop | None = None,

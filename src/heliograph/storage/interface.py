@@ -14,9 +14,11 @@ time into generations, a generation holds streams, and a stream is the only unit
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from heliograph.storage.errors import UnknownStreamError
+from heliograph.storage.wal import SyncRequest
 
 TIME_MAX: Final = 2**64 - 1
 SEQUENCE_MAX: Final = 0xFFFF
@@ -306,6 +308,35 @@ class Database(Protocol):
 
     def close(self) -> None:
         """Leave everything on disk; the database cannot be used any more."""
+
+
+class GroupedDatabase(Database, Protocol):
+    """A database whose writes can be made durable together, as `GroupCommit` does from an event loop.
+
+    It may be out of order: a write then tries to mend it, and refuses what it cannot store.
+    """
+
+    @property
+    def path(self) -> Path:
+        """Where it is, for messages."""
+
+    def write(self, messages: Sequence[StorableMessage]) -> None:
+        """Write messages, all or none, so that they outlive this process. Called in the event loop; must not wait.
+
+        Raises:
+            StorageBusyError: Try the same again in a moment.
+            StorageError: They were not stored.
+        """
+
+    def sync_request(self) -> SyncRequest:
+        """What must be done before everything written so far outlives the machine; it is run in a worker thread."""
+
+    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
+        """Take the outcome of a request in.
+
+        Raises:
+            StorageError: What it was for may not outlive the machine.
+        """
 
 
 class Backend(Protocol):
