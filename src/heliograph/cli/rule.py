@@ -177,6 +177,7 @@ def _test_on_spark(text: str, message: "MessageColumns") -> "list[dict[str, Valu
         from heliograph.pipeline.spark import spark_session
     except ImportError as error:
         raise UsageError(f"--engine spark needs the extra 'pipeline' of heliograph ({error})") from None
+    from heliograph.rules.errors import RuleEvaluationError
     from heliograph.rules.spark import evaluate_on_spark
 
     with tempfile.TemporaryDirectory(prefix="heliograph-rule-") as directory:
@@ -185,9 +186,9 @@ def _test_on_spark(text: str, message: "MessageColumns") -> "list[dict[str, Valu
             with spark_session("local[1]", "heliograph rule test", log_file=log_file) as spark:
                 (outcome,) = evaluate_on_spark(spark, [(text, message)])
         except PipelineError as error:
-            raise UsageError(str(error)) from None
+            raise UsageError(f"[{error.code}] {error}") from None
     if outcome.rows is None:
-        raise UsageError(f"{outcome.error}")
+        raise UsageError(f"[{RuleEvaluationError.code}] {outcome.error}")  # the text was parsed before
     return outcome.rows
 
 
