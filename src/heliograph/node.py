@@ -106,6 +106,7 @@ class Node:
         """
         _tune_interpreter()
         self._lock = _lock(self._data_dir)
+        self._begin_turn()
         self._context = self._make_context()
         self._start_storage()
         flight = self._config.durable_storage.flight
@@ -179,7 +180,7 @@ class Node:
             SessionTable(broker, _session_options(self._config.mqtt)),
             _channel_options(self._config.mqtt),
             Flusher(loop.call_soon, broker.counters),
-            _now_us,
+            _uptime_us,
             loop.call_soon,
             lambda: f"auto-{secrets.token_hex(11).upper()}",
             _ProtocolErrorLog(),
@@ -228,13 +229,19 @@ class Node:
                 _log.error("storage refuses messages [%s]: %s", error.code, error)
         context.commits.done(ticket, code, not group.is_full)
 
+    def _begin_turn(self) -> int:
+        """Tell the broker the time on both clocks; between ticks the wall clock is taken to run like the other."""
+        uptime = _uptime_us()
+        self.broker.wall_offset_us = time.time_ns() // 1000 - uptime
+        self.broker.begin_turn(uptime)
+        return uptime
+
     async def _tick(self) -> None:
         context = self._context
         assert context is not None
         while True:
             await asyncio.sleep(_TICK_S)
-            now = max(_now_us(), self.broker.now_us)
-            self.broker.now_us = now
+            now = self._begin_turn()
             try:
                 context.channels.tick(now)
                 context.sessions.expire(now)
@@ -264,8 +271,8 @@ def _tune_interpreter() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def _now_us() -> int:
-    return time.time_ns() // 1000
+def _uptime_us() -> int:
+    return time.monotonic_ns() // 1000
 
 
 def _microseconds(seconds: float) -> int:

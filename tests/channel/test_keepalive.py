@@ -5,7 +5,7 @@ import pytest
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from support.kernel import Kernel
-from support.packets import publish
+from support.packets import properties, publish
 from support.wire import wire
 
 CONNECT = wire('10 # "MQTT" 05 02 0000 {} "c"')
@@ -99,3 +99,27 @@ def test_time_in_which_the_broker_does_not_read_does_not_count() -> None:
     assert not peer.closed()
     kernel.advance(2)
     assert peer.closed()
+
+
+HOUR_US = 3_600_000_000
+
+
+def test_a_wall_clock_that_is_set_ends_nobody_and_keeps_nobody() -> None:
+    kernel = Kernel()
+    watcher = kernel.connect("watcher")
+    watcher.subscribe("will/#")
+    will = p.Will("will/away", b"x", 0, False, properties(will_delay_interval=30))
+    kernel.connect("away", will=will, session_expiry_interval=60).drop()
+    silent = kernel.connect("silent", keepalive_s=10)
+    kernel.broker.wall_offset_us += 10 * HOUR_US
+    kernel.advance(14)
+    assert not silent.closed()
+    assert watcher.received() == []
+    assert kernel.sessions.find("away") is not None
+    kernel.broker.wall_offset_us -= 20 * HOUR_US
+    kernel.advance(2)
+    assert silent.closed()
+    kernel.advance(15)
+    assert watcher.take(p.Publish).topic == b"will/away"
+    kernel.advance(31)
+    assert kernel.sessions.find("away") is None

@@ -121,7 +121,7 @@ class Kernel:
         options = channel_options or ChannelOptions()
         router = Router(options.max_topic_levels, routes_max)
         self.broker = Broker(router, Hooks(lambda name, error: self.hook_failures.append((name, error))))
-        self.broker.now_us = self.now_us
+        self.broker.begin_turn(self.now_us)
         self.retainer = MemoryRetainer(self.broker)
         self.broker.retained = self.retainer
         self.sink = FakeSink(stored)
@@ -157,8 +157,8 @@ class Kernel:
 
     def advance(self, seconds: float) -> None:
         """Let time pass, as the node's ticker tells it."""
-        self.now_us = max(self.now_us, self.broker.now_us) + round(seconds * 1_000_000)
-        self.broker.now_us = self.now_us
+        self.now_us = max(self.now_us, self.broker.uptime_us) + round(seconds * 1_000_000)
+        self.broker.begin_turn(self.now_us)
         self.context.channels.tick(self.now_us)
         self.sessions.expire(self.now_us)
         self.run()

@@ -50,8 +50,18 @@ class Broker:
         self.counters = Counters()
         self.sink: DurableSink | None = None
         self.retained: RetainedStore | None = None
-        self.now_us: i64 = 0  # the time of this turn, in microseconds since the epoch; set by whoever begins it
+        self.now_us: i64 = 0  # the time of this turn on the wall clock, in microseconds since the epoch; never falls
+        self.uptime_us: i64 = 0  # the time of this turn on a clock that nobody sets; what times out runs on it
+        self.wall_offset_us: i64 = 0  # how far the wall clock is ahead of that clock; kept up to date by the node
         self.work: i64 = 0  # what was done so far, in deliveries (30 to 60 ns); channels yield their turn by it
+
+    def begin_turn(self, uptime_us: i64) -> None:
+        """Say what time it is, on the clock that nobody sets."""
+        self.uptime_us = uptime_us
+        now = uptime_us + self.wall_offset_us
+        if now < self.now_us:  # a wall clock that was set back would make message ids twice
+            now = self.now_us + 1
+        self.now_us = now
 
     def set_sink(self, sink: DurableSink | None) -> None:
         """Say who stores messages."""

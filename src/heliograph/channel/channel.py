@@ -129,15 +129,15 @@ class Channel(Waiter):
 
     # --- told by the node
 
-    def on_tick(self, now_us: i64) -> None:
+    def on_tick(self, uptime_us: i64) -> None:
         """End the conversation of a client that has been silent for too long, or the connection of one that ended."""
         if self._state == _CLOSED:
             # The transport closes once the peer has read everything; one that never does would stay for ever.
-            if now_us - self._heard_at_us > _LINGER_US:
+            if uptime_us - self._heard_at_us > _LINGER_US:
                 self._wire.abort()
         elif self._paused != 0:
-            self._heard_at_us = now_us  # it is we who do not listen
-        elif self._silence_us_max != 0 and now_us - self._heard_at_us > self._silence_us_max:
+            self._heard_at_us = uptime_us  # it is we who do not listen
+        elif self._silence_us_max != 0 and uptime_us - self._heard_at_us > self._silence_us_max:
             if self._state == _IDLE:
                 self._end(rc.SUCCESS, "idle_timeout")
             else:
@@ -184,11 +184,9 @@ class Channel(Waiter):
     # --- bytes to packets
 
     def _begin_turn(self) -> i64:
-        now: i64 = self._context.clock()
-        if now < self._broker.now_us:  # a clock that was set back would make message ids twice
-            now = self._broker.now_us + 1
-        self._broker.now_us = now
-        return now
+        uptime: i64 = self._context.clock()
+        self._broker.begin_turn(uptime)
+        return uptime
 
     def _parse(self, data: bytes) -> None:
         pos: i64 = 0
@@ -299,7 +297,7 @@ class Channel(Waiter):
             context, session, self._outbox, self, self._ids, connect.version, connect.username
         )
         self._state = _CONNECTED
-        self._heard_at_us = self._broker.now_us
+        self._heard_at_us = self._broker.uptime_us
         keepalive_s = decide.keepalive_s(connect, context.options)
         self._silence_us_max = keepalive_s * 10_000 * context.options.keepalive_multiplier_percent
         properties = decide.connack_properties(connect, clientid, context.options, session.options.max_awaiting_rel)
@@ -396,7 +394,7 @@ class Channel(Waiter):
         self._close()
 
     def _close(self) -> None:
-        self._heard_at_us = self._broker.now_us
+        self._heard_at_us = self._broker.uptime_us
         self._outbox.close_after_flush()
 
     def _leave(self, reason: str, with_will: bool) -> None:

@@ -34,7 +34,7 @@ class Waiter:
         """It has its turn now."""
         raise NotImplementedError
 
-    def on_tick(self, now_us: i64) -> None:
+    def on_tick(self, uptime_us: i64) -> None:
         """Time has passed."""
         raise NotImplementedError
 
@@ -154,10 +154,10 @@ class ChannelTable:
         if self._connected.get(clientid) is channel:
             del self._connected[clientid]
 
-    def tick(self, now_us: i64) -> None:
+    def tick(self, uptime_us: i64) -> None:
         """Let every channel look at the time."""
         for channel in list(self._all.values()):
-            channel.on_tick(now_us)
+            channel.on_tick(uptime_us)
 
     def shut_down(self, code: int) -> None:
         """End every conversation with a reason code."""
@@ -174,7 +174,7 @@ class ChannelContext:
 
     Args:
         node: The node's number, for message ids.
-        clock: The time in microseconds since the epoch; never goes back.
+        clock: Microseconds on a clock that nobody sets (`time.monotonic`).
         defer: Calls what it is given in a later turn of the event loop (`loop.call_soon`).
         new_clientid: A client id for a client that brings none.
         report: Told the peer, the client id and the reason when a conversation ends badly.

@@ -167,14 +167,14 @@ class Session(Subscriber):
         if options.max_awaiting_rel == 0 or len(self._awaiting_rel) < options.max_awaiting_rel:
             return True
         oldest = next(iter(self._awaiting_rel))
-        if self._awaiting_rel[oldest][0] + options.await_rel_timeout_us > self.broker.now_us:
+        if self._awaiting_rel[oldest][0] + options.await_rel_timeout_us > self.broker.uptime_us:
             return False
         del self._awaiting_rel[oldest]
         return True
 
     def await_rel(self, packet_id: int, ticket: int) -> None:
         """Remember a QoS 2 PUBLISH, stored under `ticket`, until its PUBREL."""
-        self._awaiting_rel[packet_id] = (self.broker.now_us, ticket)
+        self._awaiting_rel[packet_id] = (self.broker.uptime_us, ticket)
 
     def release(self, packet_id: int) -> bool:
         """PUBREL came, or the message was refused; whether the identifier was known."""

@@ -65,7 +65,7 @@ class SessionTable:
             will_delay_s: How long it waits; it never waits longer than the session lives [MQTT-3.1.3-9].
         """
         session.detach()
-        now = self._broker.now_us
+        now = self._broker.uptime_us
         expiry_s = session.expiry_interval_s
         if will is not None and (will_delay_s == 0 or expiry_s == 0):
             self._broker.publish(will)
@@ -82,9 +82,9 @@ class SessionTable:
         if expiry_s != EXPIRY_NEVER:
             self._push_timer(now + expiry_s * 1_000_000, _END, clientid)
 
-    def expire(self, now_us: i64) -> None:
+    def expire(self, uptime_us: i64) -> None:
         """End the sessions and publish the wills that are due."""
-        while self._timers and self._timers[0][0] <= now_us:
+        while self._timers and self._timers[0][0] <= uptime_us:
             _, absence, kind, clientid = heapq.heappop(self._timers)
             if self._absences.get(clientid) != absence:
                 continue
