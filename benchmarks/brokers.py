@@ -1,4 +1,7 @@
-"""The brokers under test: how each is configured and started, and what its process costs. No load, no figures."""
+"""The brokers under test: how each is configured and started, and what its process costs. No load, no figures.
+
+What all runs of a broker share stands in heliograph.conf and mosquitto.conf beside this file.
+"""
 
 import os
 import re
@@ -9,33 +12,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 _STOP_TIMEOUT_S: Final = 20.0
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+_HERE: Final = Path(__file__).parent
 
-# Windows and queues are larger than the figures need, on every broker, so that none drops what another delivers.
-_HELIOGRAPH: Final = """
-listeners.tcp.default {{ bind = "127.0.0.1:0", backlog = 4096 }}
-mqtt {{ max_inflight = 1000, max_mqueue_len = infinity, max_awaiting_rel = infinity }}
-durable_storage.messages.topics = {topics}
-durable_storage.flight.bind = "127.0.0.1:0"
-log.level = warning
-"""
-_MOSQUITTO: Final = """
-listener {port} 127.0.0.1
-allow_anonymous true
-persistence false
-log_dest stderr
-log_type information
-log_type error
-connection_messages false
-max_inflight_messages 1000
-max_queued_messages 0
-max_queued_bytes 0
-"""
+_STORING: Final = 'durable_storage.messages.topics = ["#"]\n'
+_SECURED: Final = '{{ bind = "127.0.0.1:0", ssl_options {{ certfile = "{cert}", keyfile = "{key}" }} }}\n'
+_LISTENERS: Final = {
+    "tcp": "",
+    "tls": f"listeners.ssl.default {_SECURED}",
+    "ws": 'listeners.ws.default.bind = "127.0.0.1:0"\n',
+    "wss": f"listeners.wss.default {_SECURED}",
+}
+_PLACES: Final = {"tcp": r"tcp://[^ ,]*", "tls": r"(?:ssl|tls)://[^ ,]*", "ws": r"ws://[^ ,]*", "wss": r"wss://[^ ,]*"}
 
 
 class BrokerError(Exception):
@@ -49,18 +42,30 @@ class Kind:
     Args:
         name: As the table calls it.
         storing: Whether it keeps every message on disk.
+        transport: What the load comes over: tcp, tls, ws or wss.
         environment: Variables to set for its process.
+        settings: Lines for its configuration file.
     """
 
     name: str
     storing: bool = False
-    environment: Mapping[str, str] | None = None
+    transport: str = "tcp"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    settings: str = ""
 
 
 HELIOGRAPH: Final = Kind("heliograph")
 STORING: Final = Kind("heliograph, storing", storing=True)
 PURE: Final = Kind("heliograph, pure Python", environment={"HELIOGRAPH_PURE": "1"})
+TLS: Final = Kind("heliograph, TLS", transport="tls")
+WEBSOCKET: Final = Kind("heliograph, WebSocket", transport="ws")
 MOSQUITTO: Final = Kind("mosquitto")
+NOBODY: Final = Kind("nobody")  # benchmarks/null_peer.py
+
+
+def another_tree(folder: Path) -> Kind:
+    """Heliograph from another checkout, as it was before a change."""
+    return Kind("before", environment={"PYTHONPATH": str((folder / "src").resolve())})
 
 
 def mosquitto_program() -> str | None:
@@ -87,13 +92,22 @@ class Broker:
 
     def __enter__(self) -> "Broker":
         self._folder.mkdir(parents=True, exist_ok=True)
-        start = self._start_mosquitto if self.kind is MOSQUITTO else self._start_heliograph
+        start = {MOSQUITTO.name: self._start_mosquitto, NOBODY.name: self._start_nobody}
         began = time.perf_counter()
-        start()
+        try:
+            start.get(self.kind.name, self._start_heliograph)()
+        except BaseException:
+            self._stop()
+            raise
         self.ready_seconds = time.perf_counter() - began
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if not hasattr(self, "_process"):
+            return
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(_STOP_TIMEOUT_S)
@@ -121,16 +135,26 @@ class Broker:
             raise BrokerError(f"{self.kind.name} has no resident memory: it has ended{self._log()}")
         return int(found[1]) * 1024
 
+    def ask_for_statistics(self) -> None:
+        """Have Heliograph write its counters into its log, which must let entries of level info through."""
+        self._process.send_signal(signal.SIGUSR1)
+
+    def log_text(self) -> str:
+        """What the broker has logged so far."""
+        return (self._folder / "log").read_text()
+
     def _start_heliograph(self) -> None:
+        listener = _LISTENERS[self.kind.transport].format(**_certificate(self._folder.parent))
         config = self._folder / "heliograph.conf"
-        config.write_text(_HELIOGRAPH.format(topics='["#"]' if self.kind.storing else "[]"))
+        storing = _STORING if self.kind.storing else ""
+        config.write_text((_HERE / "heliograph.conf").read_text() + listener + storing + self.kind.settings)
         command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(config)]
         line = self._launch(
             [*command, "--data-dir", str(self._folder / "data")], stdout=True, is_ready=lambda line: "is ready" in line
         )
-        found = re.search(r"mqtt tcp://[^ ,]*:(\d+)", line)
+        found = re.search(rf"mqtt {_PLACES[self.kind.transport]}:(\d+)", line)
         if found is None:
-            raise BrokerError(f"the ready line of {self.kind.name} names no MQTT listener: {line}")
+            raise BrokerError(f"the ready line of {self.kind.name} names no {self.kind.transport} listener: {line}")
         self.port = int(found[1])
 
     def _start_mosquitto(self) -> None:
@@ -141,8 +165,12 @@ class Broker:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         config = self._folder / "mosquitto.conf"
-        config.write_text(_MOSQUITTO.format(port=self.port))
+        config.write_text(f"{(_HERE / 'mosquitto.conf').read_text()}\nlistener {self.port} 127.0.0.1\n")
         self._launch([program, "-c", str(config)], stdout=False, is_ready=lambda line: "running" in line)
+
+    def _start_nobody(self) -> None:
+        line = self._launch([sys.executable, str(_HERE / "null_peer.py")], stdout=True, is_ready=str.isdecimal)
+        self.port = int(line)
 
     def _launch(self, command: list[str], stdout: bool, is_ready: Callable[[str], bool]) -> str:
         """Start the process, and wait for the line that says that it serves."""
@@ -151,18 +179,18 @@ class Broker:
                 pinned(command, self._core),
                 stdout=subprocess.PIPE if stdout else log,
                 stderr=log if stdout else subprocess.PIPE,
-                env={**os.environ, **(self.kind.environment or {})},
+                env={**os.environ, **self.kind.environment},
                 text=True,
             )
         stream = self._process.stdout if stdout else self._process.stderr
         assert stream is not None
         for line in stream:
-            if is_ready(line):
+            if is_ready(line.strip()):
                 return line
         raise BrokerError(f"{self.kind.name} did not start (exit code {self._process.wait()}){self._log()}")
 
     def _log(self) -> str:
-        text = (self._folder / "log").read_text().strip()
+        text = self.log_text().strip()
         return f":\n{text[-2000:]}" if text else ""
 
 
@@ -176,3 +204,20 @@ def cores() -> tuple[int | None, int | None]:
     """A core for the broker and another for the load; nothing where there is only one."""
     available = sorted(os.sched_getaffinity(0))
     return (available[0], available[1]) if len(available) > 1 else (None, None)
+
+
+def _certificate(folder: Path) -> dict[str, Path]:
+    """A self-signed certificate and its key, made once per folder."""
+    key, cert = folder.resolve() / "key.pem", folder.resolve() / "cert.pem"
+    if not cert.exists():
+        openssl = shutil.which("openssl")
+        if openssl is None:
+            return {"key": key, "cert": cert}  # the figures of TLS will say that it is missing
+        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        files = ["-keyout", str(key), "-out", str(cert)]
+        subprocess.run(
+            [openssl, "req", "-x509", *curve, "-days", "2", "-subj", "/CN=localhost", *files],
+            check=True,
+            capture_output=True,
+        )
+    return {"key": key, "cert": cert}

@@ -1,16 +1,27 @@
-"""The canonical figures: what is measured, on which brokers, and what it should be. How to measure the special ones."""
+"""The canonical figures: what is measured, on which brokers, and what it should be. How to measure the special ones.
 
-import re
-import signal
+What needs thousands of connections is in scale.py.
+"""
+
+import shutil
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchmarks.brokers import HELIOGRAPH, MOSQUITTO, PURE, STORING, Broker, BrokerError, Kind, pinned
+from benchmarks.brokers import (
+    HELIOGRAPH,
+    MOSQUITTO,
+    NOBODY,
+    PURE,
+    STORING,
+    TLS,
+    WEBSOCKET,
+    Broker,
+    BrokerError,
+    Kind,
+)
 from benchmarks.load import Generator, Load, LoadError, Measured
 
 _READY_TIMES: Final = 5
@@ -26,8 +37,9 @@ class Figure:
         target: What the figure, or its ratio to the peer, should at least (or `at_most`) be; None: it informs.
         load: What to load the brokers with, if that is how it is measured.
         ours: The ways to run our broker; the first is the one that has a target.
-        relative: Whether the target is a ratio to mosquitto.
+        peer: What the target is a ratio to; None: the target is a value.
         at_most: Whether less is better.
+        measure: The attribute of a run that counts.
         unit: Of the figure.
     """
 
@@ -35,9 +47,10 @@ class Figure:
     title: str
     target: float | None = None
     load: Load | None = None
-    ours: tuple[Kind, ...] = (HELIOGRAPH, STORING)
-    relative: bool = True
+    ours: tuple[Kind, ...] = (HELIOGRAPH,)
+    peer: Kind | None = MOSQUITTO
     at_most: bool = False
+    measure: str = "per_second"
     unit: str = "/s"
 
 
@@ -64,8 +77,12 @@ class Outcome:
     @property
     def ratio(self) -> float | None:
         """Our median by the peer's, where both were measured."""
-        ours, peer = self.median(self.figure.ours[0]), self.median(MOSQUITTO)
+        ours, peer = self.median(self.figure.ours[0]), self._peer_median
         return ours / peer if ours is not None and peer else None
+
+    @property
+    def _peer_median(self) -> float | None:
+        return None if self.figure.peer is None else self.median(self.figure.peer)
 
     def per_cpu_second(self, kind: Kind) -> float | None:
         """Median of the messages per second of the broker's CPU time."""
@@ -75,7 +92,9 @@ class Outcome:
     @property
     def ratio_per_cpu(self) -> float | None:
         """As `ratio`, per second of CPU time of each broker."""
-        ours, peer = self.per_cpu_second(self.figure.ours[0]), self.per_cpu_second(MOSQUITTO)
+        if self.figure.peer is None:
+            return None
+        ours, peer = self.per_cpu_second(self.figure.ours[0]), self.per_cpu_second(self.figure.peer)
         return ours / peer if ours is not None and peer else None
 
     @property
@@ -84,19 +103,33 @@ class Outcome:
         figure = self.figure
         if self.failure:
             return False
-        found = self.ratio if figure.relative else self.median(figure.ours[0])
+        found = self.ratio if figure.peer is not None else self.median(figure.ours[0])
         if figure.target is None or found is None:
             return None
         return found <= figure.target if figure.at_most else found >= figure.target
 
 
 FIGURES: Final = (
-    Figure("qos0", "one to one, QoS 0", 8, Load("pair", 1, 1)),
-    Figure("qos1", "one to one, QoS 1, window 256", 8, Load("pair", 1, 1, qos=1, window=256)),
-    Figure("qos2", "one to one, QoS 2, window 256", None, Load("pair", 1, 1, qos=2, window=256)),
-    Figure("fan-out", "fan-out, 1 to 50, QoS 0", 15, Load("fan-out", 1, 50)),
-    Figure("fan-in", "fan-in, 50 to 1, QoS 0", None, Load("fan-in", 50, 1)),
-    Figure("pairs", "500 pairs, QoS 1, window 1", 0.9, Load("pair", 500, 500, qos=1, window=1)),
+    Figure("qos0", "one to one, QoS 0", 10, Load("pair", 1, 1), ours=(HELIOGRAPH, STORING)),
+    Figure("qos1", "one to one, QoS 1, window 256", 10, Load("pair", 1, 1, qos=1, window=256), (HELIOGRAPH, STORING)),
+    Figure("qos2", "one to one, QoS 2, window 256", 10, Load("pair", 1, 1, qos=2, window=256), (HELIOGRAPH, STORING)),
+    Figure("pairs50", "50 pairs, QoS 0", 15, Load("pair", 50, 50)),
+    Figure("fan-in", "fan-in, 50 to 1, QoS 0", 10, Load("fan-in", 50, 1)),
+    Figure("fan-out", "fan-out, 1 to 50, QoS 0", 20, Load("fan-out", 1, 50), ours=(HELIOGRAPH, STORING)),
+    Figure("fan-out-1000", "fan-out, 1 to 1,000, QoS 0", 20, Load("fan-out", 1, 1000)),
+    Figure("pairs", "500 pairs, QoS 1, window 1", 1.0, Load("pair", 500, 500, qos=1, window=1)),
+    Figure("never-matching", "50 pairs, 100 filters more each", 15, Load("pair", 50, 50, never_matching=100)),
+    Figure(
+        "latency",
+        "p99 at 20,000 messages/s, QoS 0",
+        1.0,
+        Load("pair", 1, 1, rate=20_000),
+        at_most=True,
+        measure="p99_us",
+        unit=" µs",
+    ),
+    Figure("websocket", "WebSocket beside TCP, QoS 0", 0.5, Load("pair", 1, 1), ours=(WEBSOCKET,), peer=HELIOGRAPH),
+    Figure("tls", "TLS beside TCP, QoS 0", 0.4, Load("pair", 1, 1), ours=(TLS,), peer=HELIOGRAPH),
     Figure("pure", "one to one, QoS 0, pure Python", 2, Load("pair", 1, 1), ours=(PURE,)),
     Figure(
         "ingest",
@@ -104,10 +137,10 @@ FIGURES: Final = (
         150_000,
         Load("pub", 20, 0, qos=1, window=1000),
         ours=(STORING,),
-        relative=False,
+        peer=None,
     ),
-    Figure("idle", "memory per idle connection", 4096, relative=False, at_most=True, unit=" B"),
-    Figure("start", "start to ready", 1.0, ours=(STORING,), relative=False, at_most=True, unit=" s"),
+    Figure("tool", "the load tool against nobody", 1_000_000, Load("pair", 1, 1), ours=(NOBODY,), peer=None),
+    Figure("start", "start to ready", 1.0, ours=(STORING,), peer=None, at_most=True, unit=" s"),
 )
 
 
@@ -119,33 +152,38 @@ class Bench:
         folder: Where brokers keep their files.
         generator: What makes the load.
         runs: How often each broker is measured.
-        connections: How many idle ones.
         broker_core: The core that brokers run on.
         with_peer: Whether mosquitto is there to be measured too.
+        before: Another Heliograph to measure beside this one.
         say: Where progress goes.
     """
 
     folder: Path
     generator: Generator
     runs: int
-    connections: int
     broker_core: int | None
     with_peer: bool
+    before: Kind | None
     say: Callable[[str], None]
 
     def measure(self, figure: Figure) -> Outcome:
         """All runs of one figure; a failure ends the figure and is part of its outcome."""
         outcome = Outcome(figure)
-        special = {"start": self._start, "idle": self._idle}
+        measure = self._start if figure.load is None else self._load
         try:
-            special.get(figure.name, self._load)(outcome)
+            measure(outcome)
         except (BrokerError, LoadError) as error:
             outcome.failure = str(error)
             self.say(f"{figure.title}: FAILED: {error}")
         return outcome
 
     def _kinds(self, figure: Figure) -> Sequence[Kind]:
-        return (*figure.ours, *([MOSQUITTO] if self.with_peer and figure.relative else []))
+        kinds = [*figure.ours]
+        if figure.peer is not None and (self.with_peer or figure.peer is not MOSQUITTO):
+            kinds.append(figure.peer)
+        if self.before is not None and HELIOGRAPH in kinds:
+            kinds.append(self.before)
+        return kinds
 
     def _broker(self, kind: Kind, name: str) -> Broker:
         return Broker(kind, self.folder / f"{name}-{kind.name.replace(' ', '-').replace(',', '')}", self.broker_core)
@@ -153,11 +191,13 @@ class Bench:
     def _load(self, outcome: Outcome) -> None:
         figure = outcome.figure
         assert figure.load is not None
+        if any(kind.transport in ("tls", "wss") for kind in figure.ours) and shutil.which("openssl") is None:
+            raise BrokerError("openssl, which makes the certificate, is not installed")
         for number in range(self.runs):
             for kind in self._kinds(figure):
                 with self._broker(kind, f"{figure.name}-{number}") as broker:
                     run = self.generator.run(figure.load, broker)
-                outcome.add(kind, run.per_second, run)
+                outcome.add(kind, getattr(run, figure.measure), run)
                 self.say(f"{figure.title}: {kind.name} {run.per_second:,.0f}/s ({_details(run)})")
 
     def _start(self, outcome: Outcome) -> None:
@@ -167,33 +207,8 @@ class Bench:
                     outcome.add(kind, broker.ready_seconds)
                 self.say(f"{outcome.figure.title}: {kind.name} {broker.ready_seconds:.3f} s")
 
-    def _idle(self, outcome: Outcome) -> None:
-        for kind in (HELIOGRAPH, *([MOSQUITTO] if self.with_peer else [])):
-            with self._broker(kind, "idle") as broker:
-                self._hold(broker, 50)  # what the first connections allocate once is not the price of one
-                before = broker.memory_bytes()
-                grown = self._hold(broker, self.connections) - before
-            outcome.add(kind, grown / self.connections)
-            self.say(f"{outcome.figure.title}: {kind.name} {grown / self.connections:,.0f} B")
-
-    def _hold(self, broker: Broker, connections: int) -> int:
-        """Open idle connections; the broker's memory while they are there."""
-        options = ["--clients", connections, "--port", broker.port, "--keepalive", 0, "--mqtt", "3.1.1"]
-        command = [sys.executable, "-m", "heliograph.cli.main", "bench", "connect", *map(str, options)]
-        with subprocess.Popen(
-            pinned(command, self.generator.core), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as load:
-            assert load.stderr is not None
-            line = load.stderr.readline()  # the first progress line comes when all are connected
-            found = re.search(r"connections (\d+)", line)
-            memory = broker.memory_bytes()
-            load.send_signal(signal.SIGINT)
-            output, _ = load.communicate()
-        if found is None or int(found[1]) != connections:
-            raise LoadError(f"heliograph bench opened {found[1] if found else 0} of {connections}:\n{line}{output}")
-        return memory
-
 
 def _details(run: Measured) -> str:
     lost = f", {run.lost:,} lost" if run.lost else ""
-    return f"broker {run.broker_cpu:.0%} of a core, load {run.load_cpu:.0%}, p99 {run.p99_us / 1000:.1f} ms{lost}"
+    latency = f"p50 {run.p50_us:,} µs, p99 {run.p99_us:,} µs"
+    return f"broker {run.broker_cpu:.0%} of a core, load {run.load_cpu:.0%}, {latency}{lost}"

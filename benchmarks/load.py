@@ -24,7 +24,12 @@ class LoadError(Exception):
 
 @dataclass(frozen=True)
 class Load:
-    """Who talks to whom, and how."""
+    """Who talks to whom, and how.
+
+    Args:
+        rate: Messages per second and publisher; None: as fast as the broker takes them.
+        never_matching: More filters of each subscriber, that match nothing.
+    """
 
     shape: str
     publishers: int
@@ -32,6 +37,8 @@ class Load:
     qos: int = 0
     window: int = 64
     payload_bytes: int = 64
+    rate: float | None = None
+    never_matching: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Measured:
     Args:
         per_second: Messages received per second; where nobody receives, acknowledged ones.
         lost: Messages that did not arrive (QoS 0 only; at QoS 1 and 2 that is a failure).
+        p50_us: Median of the latency.
         p99_us: 99th percentile of the latency.
         broker_cpu: CPU time of the broker as share of a core.
         load_cpu: The same of the generator.
@@ -48,6 +56,7 @@ class Measured:
 
     per_second: float
     lost: int
+    p50_us: int
     p99_us: int
     broker_cpu: float
     load_cpu: float
@@ -79,30 +88,41 @@ class Generator:
         """
         before = broker.cpu_seconds()
         spent = _children_cpu_seconds()
-        result = self._mqload(load, broker.port) if self.mqload else self._bench(load, broker.port)
+        result = self._mqload(load, broker.port) if self._can_mqload(load, broker) else self._bench(load, broker)
         broker.check()
         seconds = result["seconds"]
         received = result["received"] if load.subscribers else result["acknowledged"]
         return Measured(
             per_second=received / seconds if seconds else 0.0,
             lost=result["lost"],
+            p50_us=(result["latency_us"] or {}).get("p50", 0),
             p99_us=(result["latency_us"] or {}).get("p99", 0),
             broker_cpu=(broker.cpu_seconds() - before) / seconds if seconds else 0.0,
             load_cpu=result.get("tool_cpu", (_children_cpu_seconds() - spent) / seconds if seconds else 0.0),
         )
 
-    def _bench(self, load: Load, port: int) -> dict[str, Any]:
+    def _can_mqload(self, load: Load, broker: Broker) -> bool:
+        return self.mqload is not None and broker.kind.transport == "tcp" and load.rate is None
+
+    def _bench(self, load: Load, broker: Broker) -> dict[str, Any]:
         clients = {
             "pub": ["--clients", load.publishers],
             "pair": ["--clients", load.publishers],
         }.get(load.shape, ["--publishers", load.publishers, "--subscribers", load.subscribers])
-        options = ["--port", port, "--qos", load.qos, "--window", load.window, "--size", load.payload_bytes]
+        options = ["--port", broker.port, "--qos", load.qos, "--window", load.window, "--size", load.payload_bytes]
         more = ["--mqtt", "3.1.1", "--duration", self.seconds, "--json", "--quiet"]
+        if load.shape != "pub":
+            more += ["--never-matching", load.never_matching]
+        if load.rate is not None:
+            more += ["--rate", load.rate, "--precise"]
+        if broker.kind.transport != "tcp":
+            more += ["--transport", broker.kind.transport, "--insecure"]
         words = [sys.executable, "-m", "heliograph.cli.main", "bench", load.shape, *clients, *options, *more]
         return self._call([str(word) for word in words])
 
     def _mqload(self, load: Load, port: int) -> dict[str, Any]:
-        shape = {"-t": _TOPOLOGIES.get(load.shape, "pair"), "-p": load.publishers, "-s": load.subscribers}
+        topology = "wild" if load.never_matching else _TOPOLOGIES.get(load.shape, "pair")
+        shape = {"-t": topology, "-p": load.publishers, "-s": load.subscribers}
         message = {"-q": load.qos, "-w": load.window, "-l": load.payload_bytes, "-n": _ENDLESS // load.publishers}
         options = {"-P": port, **shape, **message, "-T": self.seconds}
         result = self._call([str(self.mqload), *(str(word) for pair in options.items() for word in pair)])
@@ -112,14 +132,18 @@ class Generator:
         return {**result, "acknowledged": result["acked"], "lost": 0}
 
     def _call(self, command: list[str]) -> dict[str, Any]:
-        finished = subprocess.run(
-            pinned(command, self.core), capture_output=True, text=True, timeout=self.seconds + _SLACK_S, check=False
-        )
+        limit_s = self.seconds + _SLACK_S
+        try:
+            finished = subprocess.run(
+                pinned(command, self.core), capture_output=True, text=True, timeout=limit_s, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise LoadError(f"{self.name} was not done after {limit_s:g} s") from None
         try:
             result: dict[str, Any] = json.loads(finished.stdout)
         except json.JSONDecodeError:
             raise LoadError(f"{self.name} failed ({finished.returncode}): {finished.stderr.strip()}") from None
-        if finished.returncode and not self.mqload:
+        if finished.returncode and result.get("failures") is not None:
             lost = [f"{result['lost']} messages lost"] if result["lost"] else []
             raise LoadError(f"{self.name}: {', '.join([*result['failures'], *lost])}")
         return result

@@ -28,20 +28,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _options(argv)
     descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))  # brokers and load inherit it
-    connections = args.connections if descriptors < 0 else min(args.connections, descriptors - 200)
-    if connections < args.connections:
-        _say(f"a process may open {descriptors} files here, so only {connections} idle connections")
     peer = brokers.mosquitto_program() is not None and not args.no_peer
     broker_core, load_core = brokers.cores()
+    before = None if args.before is None else brokers.another_tree(args.before)
     began = time.monotonic()
     OUTPUT.mkdir(exist_ok=True)
     # Not in the system's folder for temporary files, which may be memory: fsync must mean a disk.
     with tempfile.TemporaryDirectory(dir=OUTPUT) as folder, load.built(args.mqload) as mqload:
         generator = load.Generator(args.seconds, load_core, mqload if args.generator == "mqload" else None)
-        bench = Bench(Path(folder), generator, args.runs, connections, broker_core, peer, _say)
+        bench = Bench(Path(folder), generator, args.runs, broker_core, peer, before, _say)
         outcomes = [bench.measure(figure) for figure in FIGURES if not args.only or figure.name in args.only]
     conditions = _conditions(args, generator.name, peer)
-    print(table.text(outcomes, conditions, peer))
+    rows, notes = table.rows(outcomes), [note for outcome in outcomes for note in table.notes(outcome)]
+    print(table.text(rows, conditions, notes))
+    if args.write is not None:
+        table.write_into(args.write, "run", rows, conditions, notes)
     _say(f"measured in {time.monotonic() - began:.0f} s")
     if args.json is not None:
         args.json.write_text(json.dumps(_as_dict(outcomes, conditions), indent=2) + "\n")
@@ -62,9 +63,12 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--mqload", type=Path, default=Path(mqload) if mqload else None, help="the program, or its .c file for cc"
     )
-    parser.add_argument("--connections", type=int, default=10_000, help="idle connections (default: %(default)s)")
+    parser.add_argument(
+        "--before", type=Path, metavar="DIR", help="measure the broker of another checkout too, compiled there"
+    )
     parser.add_argument("--no-peer", action="store_true", help="leave mosquitto out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs there too")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into docs/benchmarks.md")
     parser.add_argument("--check", action="store_true", help="exit 1 if a target is missed")
     args = parser.parse_args(argv)
     if args.generator == "mqload" and args.mqload is None:

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.broker.durable import DurableSink
-from heliograph.broker.message import Message
+from heliograph.broker.hooks import Hooks
+from heliograph.broker.message import Message, make_message
+from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Route, Router
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.mqtt import reason_codes as rc
@@ -208,3 +210,104 @@ def test_long_topics_are_not_remembered_and_still_reach_everybody() -> None:
     router.remove(exact)
     assert publisher.reached(topic) == [wild]
     assert router.statistics()["routes.cached"] == 0
+
+
+@pytest.mark.parametrize("others", [0, 1, 31, 32, 33, 63, 64, 65, 66, 130, 1000])
+def test_a_held_route_learns_of_filters_that_appear_among_any_number_of_others(others: int) -> None:
+    router = Router(128, 10)
+    publisher = Publisher(router)
+    before = subscription("a/#")
+    router.add(before)
+    assert publisher.reached("a/b") == [before]
+    first, last = subscription("a/+"), subscription("+/b")
+    router.add(first)
+    for number in range(others):
+        router.add(subscription(f"other/{number}/+"))
+    router.add(last)
+    assert set(publisher.reached("a/b")) == {before, first, last}
+
+
+def test_filters_that_do_not_match_leave_routes_as_they_are() -> None:
+    router = Router(128, 10)
+    publisher = Publisher(router)
+    router.add(subscription("a/+"))
+    publisher.reached("a/b")
+    misses = router.statistics()["routes.cache_misses"]
+    for number in range(500):
+        router.add(subscription(f"a/b{number}/+"))
+        publisher.reached("a/b")
+    assert router.statistics()["routes.cache_misses"] == misses
+
+
+def test_a_route_does_not_grow_with_filters_that_come_and_go() -> None:
+    router = Router(128, 10)
+    publisher = Publisher(router)
+    for _ in range(300):
+        guest = subscription("a/+")
+        router.add(guest)
+        assert publisher.reached("a/b") == [guest]
+        router.remove(guest)
+        assert publisher.reached("a/b") == []
+    assert len(router.route(b"a/b").entries) <= 1
+
+
+def test_routes_made_before_storage_are_forgotten_though_filters_appear() -> None:
+    router = Router(128, 10)
+    router.add(subscription("a/+"))
+    assert not router.route(b"a/b").durable
+    router.set_sink(StoreEverything())
+    router.add(subscription("a/#"))
+    route = router.route(b"a/b")
+    assert route.durable
+    assert len(route.entries) == 2
+
+
+def test_removing_what_was_not_added_is_refused_and_changes_nothing() -> None:
+    router = Router(128, 10)
+    kept = {topic_filter: subscription(topic_filter) for topic_filter in ("a", "a/+", "a/+/c")}
+    for one in kept.values():
+        router.add(one)
+    for topic_filter in (*kept, "b", "b/+", "a/b/c/+", "a/+/+", "#"):
+        with pytest.raises(KeyError):
+            router.remove(subscription(topic_filter))
+    assert router.statistics()["subscriptions.count"] == 3
+    assert Publisher(router).reached("a/b/c") == [kept["a/+/c"]]
+
+
+class Leaver(Subscriber):
+    """Takes others out of the routing table while it is handed a message, as a callback may."""
+
+    def __init__(self, clientid: str, router: Router, leaving: list[Subscription], got: list[str]) -> None:
+        super().__init__(clientid)
+        self._router = router
+        self._leaving = leaving
+        self._got = got
+
+    def deliver(self, message: Message, subscription: Subscription) -> None:
+        self._got.append(self.clientid)
+        while self._leaving:
+            self._router.remove(self._leaving.pop())
+
+
+@pytest.mark.parametrize("topic_filter", ["a/b", "a/+"])
+@given(leaver=st.integers(0, 5), gone=st.lists(st.integers(0, 5), unique=True))
+def test_whoever_stays_gets_a_message_though_others_leave_in_its_middle(
+    topic_filter: str, leaver: int, gone: list[int]
+) -> None:
+    router = Router(128, 10)
+    broker = Broker(router, Hooks())
+    leaving: list[Subscription] = []
+    got: list[str] = []
+    subscriptions = []
+    for number in range(6):
+        one = Leaver(str(number), router, leaving if number == leaver else [], got)
+        subscriptions.append(Subscription(one, topic_filter, 0, False, False, 0, 0))
+        broker.subscribe(subscriptions[-1])
+    leaving.extend(subscriptions[number] for number in gone)
+    message = make_message(1, 1, "a/b", b"", 0, False, b"", "p", None)
+    broker.dispatch(broker.route(b"a/b"), message)
+    assert len(got) == len(set(got))
+    assert set(got) >= {str(number) for number in range(6) if number not in gone}
+    got.clear()
+    broker.dispatch(broker.route(b"a/b"), message)
+    assert sorted(got) == sorted(str(number) for number in range(6) if number not in gone)

@@ -3,10 +3,12 @@
 import pytest
 
 from heliograph.broker import hooks
+from heliograph.broker.authentication import AuthAttempt
+from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from support.kernel import Kernel
+from support.kernel import START_US, Kernel
 from support.packets import properties
 from support.wire import wire
 
@@ -48,7 +50,6 @@ def test_connack_says_what_the_broker_can_do() -> None:
         "Topic-Alias-Maximum": 65_535,
         "Maximum-Packet-Size": 1_048_576,
         "Receive-Maximum": 100,
-        "Shared-Subscription-Available": 0,
     }
 
 
@@ -57,6 +58,7 @@ def test_connack_says_what_the_operator_forbids() -> None:
         max_qos_allowed=1,
         retain_available=False,
         wildcard_subscription=False,
+        shared_subscription=False,
         max_topic_alias=0,
         server_keepalive_s=30,
     )
@@ -96,7 +98,7 @@ def test_an_empty_id_in_mqtt_5_needs_no_clean_start() -> None:
 
 
 def test_an_empty_id_in_mqtt_3_needs_a_clean_session() -> None:
-    assert refusal(Kernel(), p.V3_1_1, clientid="", clean_start=False) == "CONNACK 0x85"  # [MQTT-3.1.3-8]
+    assert refusal(Kernel(), p.V3_1_1, clientid="", clean_start=False) == "CONNACK 0x85"  # 3.1.1 [MQTT-3.1.3-8]
 
 
 @pytest.mark.parametrize(("version", "said"), [(p.V3_1_1, "CONNACK 0x85"), (p.V5, "CONNACK 0x85")])
@@ -113,7 +115,7 @@ def test_a_client_id_that_is_too_long(version: int, said: str) -> None:
     assert peer.heard() == ["CONNACK 0x00"]
 
 
-def test_authentication_methods_are_not_there_yet() -> None:
+def test_an_authentication_method_that_nobody_knows() -> None:
     named = properties(authentication_method="SCRAM-SHA-256")
     assert refusal(Kernel(), p.V5, properties=named) == "CONNACK 0x8c"
 
@@ -142,8 +144,12 @@ def test_wills_that_are_refused(sent: p.Will, code: int) -> None:
         ('10 # "MQTT" 02 02 003c "c"', "20 02 00 01"),
         ('10 # "HTTP" 04 02 003c "c"', "20 02 00 01"),
         ('10 # "MQTT" 04 00 003c ""', "20 02 00 02"),  # identifier rejected
-        ('10 # "MQTT" 05 02 003c { 21 0000 } "c"', "20 03 00 82 00"),  # a client of MQTT 5 is answered in MQTT 5
-        ('10 # "MQTT" 05 02 003c { 15 "x" } "c"', "20 03 00 8c 00"),
+        # a client of MQTT 5 is answered in MQTT 5
+        ('10 # "MQTT" 05 02 003c { 21 0000 } "c"', "20 # 00 82 { 1f \"Receive-Maximum is 0\" }"),
+        (
+            '10 # "MQTT" 05 02 003c { 15 "x" } "c"',
+            "20 # 00 8c { 1f \"client 'c' is refused: bad_authentication_method\" }",
+        ),
         ('10 # "MQTT" 04 03 003c "c"', ""),  # no answer to what is malformed
         ('10 # "MQTT" 05 03 003c {} "c"', ""),
         ("10 #", ""),
@@ -159,7 +165,7 @@ def test_what_a_first_packet_is_answered_with(data: str, answer: str) -> None:
     kernel = Kernel()
     peer = kernel.peer()
     peer.send_bytes(wire(data))
-    assert bytes(peer.wire.written) == bytes.fromhex(answer)
+    assert bytes(peer.wire.written) == wire(answer)
     assert peer.closed()
     assert len(kernel.reports) == 1
     assert kernel.broker.counters.protocol_errors == 1
@@ -194,10 +200,14 @@ def test_packets_may_follow_connect_in_the_same_piece() -> None:
 @pytest.mark.parametrize(
     ("code", "version", "answer"),
     [
-        (rc.BAD_USERNAME_OR_PASSWORD, p.V5, "20 03 00 86 00"),
+        (
+            rc.BAD_USERNAME_OR_PASSWORD,
+            p.V5,
+            "20 # 00 86 { 1f \"client 'c' is refused: bad_username_or_password\" }",
+        ),
         (rc.BAD_USERNAME_OR_PASSWORD, p.V3_1_1, "20 02 00 04"),
         (rc.NOT_AUTHORIZED, p.V3_1_1, "20 02 00 05"),
-        (rc.BANNED, p.V5, "20 03 00 8a 00"),
+        (rc.BANNED, p.V5, "20 # 00 8a { 1f \"client 'c' is refused: banned\" }"),
         (rc.SERVER_BUSY, p.V3_1_1, "20 02 00 03"),
     ],
 )
@@ -206,7 +216,7 @@ def test_a_callback_refuses_a_client(code: int, version: int, answer: str) -> No
     kernel.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(lambda *args: (hooks.STOP, code))
     peer = kernel.peer(version)
     peer.connect("c", username="u", password=b"secret")
-    assert bytes(peer.wire.written) == bytes.fromhex(answer)
+    assert bytes(peer.wire.written) == wire(answer)
     assert peer.closed()
     assert kernel.reports == [f"client 'c' is refused: {rc.name_of(code)}"]
 
@@ -232,11 +242,14 @@ def test_an_answer_that_is_no_code_refuses() -> None:
 
 def test_a_callback_sees_who_connects() -> None:
     kernel = Kernel()
-    seen: list[tuple[str, str | None, bytes | None, str, object]] = []
-
-    def look(clientid: str, connect: p.Connect, peername: str, accumulator: object) -> None:
-        seen.append((clientid, connect.username, connect.password, peername, accumulator))
-
-    kernel.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(look)
-    kernel.peer().connect("c", username="u", password=b"p")
-    assert seen == [("c", "u", b"p", "192.0.2.1:50000", 0)]
+    seen: list[tuple[ClientInfo, AuthAttempt, object]] = []
+    kernel.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(lambda *args: seen.append(args))
+    kernel.peer(p.V3_1_1).connect("c", username="u", password=b"p", keepalive_s=7)
+    ((client, attempt, accumulator),) = seen
+    assert (client.clientid, client.username, client.version, client.keepalive_s) == ("c", "u", 4, 7)
+    assert (client.peername, client.peerhost, client.sockname) == ("192.0.2.1:50000", "192.0.2.1", "192.0.2.2:1883")
+    assert (client.listener, client.zone, client.mountpoint) == ("tcp:default", "default", "")
+    assert client.connected_at_us == START_US
+    assert (attempt.method, attempt.data, attempt.username, attempt.password) == (None, None, "u", b"p")
+    assert not attempt.renews
+    assert accumulator == rc.SUCCESS

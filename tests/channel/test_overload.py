@@ -5,6 +5,7 @@ from itertools import product
 
 from heliograph.channel.channel import Channel
 from heliograph.channel.context import WORK_PER_TURN
+from heliograph.channel.peer import Peer as Address
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
@@ -114,8 +115,8 @@ def test_a_connection_that_ends_within_a_packet_leaves_nothing_behind() -> None:
     gc.disable()  # what is left behind would wait for the collector, with the part of a packet in it
     try:
         before = sum(isinstance(found, Channel) for found in gc.get_objects())
-        channel = Channel(kernel.context, FakeWire())
-        channel.connection_made("192.0.2.1:1")
+        channel = Channel(kernel.context, FakeWire(), kernel.options)
+        channel.connection_made(Address("192.0.2.1:1"))
         channel.receive(connect + publish("t", b"x" * 1000).data[:-1])
         kernel.run()
         channel.connection_lost()

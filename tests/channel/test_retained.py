@@ -2,8 +2,14 @@
 
 import pytest
 
+from heliograph.broker.subscription import Subscription
 from heliograph.channel.options import ChannelOptions
+from heliograph.channel.retained import RetainedDelivery
 from heliograph.mqtt import packets as p
+from heliograph.mqtt.properties import Properties
+from heliograph.retainer.memory import MemoryRetainer
+from heliograph.retainer.options import RetainerOptions
+from heliograph.session.options import SessionOptions
 from support.kernel import Kernel
 from support.wire import wire
 
@@ -13,6 +19,19 @@ def kernel_with(*topics: str, qos: int = 0) -> Kernel:
     pub = kernel.connect("retainer")
     for topic in topics:
         pub.publish(topic, topic.encode(), qos, retain=True)
+    return kernel
+
+
+def kernel_with_options(
+    options: RetainerOptions, *topics: str, qos: int = 0, session_options: SessionOptions | None = None
+) -> Kernel:
+    kernel = Kernel(session_options=session_options)
+    kernel.retainer = MemoryRetainer(kernel.broker, options)
+    kernel.broker.retained = kernel.retainer
+    pub = kernel.connect("retainer")
+    for topic in topics:
+        pub.publish(topic, topic.encode(), qos, retain=True)
+    pub.drop()
     return kernel
 
 
@@ -150,3 +169,105 @@ def test_a_client_that_is_away_finds_what_its_subscription_got_then() -> None:
     again = kernel.peer()
     again.connect("sub", clean_start=False)
     assert again.heard() == ["CONNACK 0x00 present", "PUBLISH a 'newer' q1 #1"]
+
+
+def test_what_is_retained_after_the_subscription_comes_once() -> None:
+    options = RetainerOptions(batch_read_number=1)
+    kernel = kernel_with_options(options, "a", "b", "c", qos=1, session_options=SessionOptions(max_inflight=1))
+    peer = kernel.connect("sub")
+    peer.send_subscribe(p.SubscribeEntry("#", 1, False, False, 0))
+    pub = kernel.connect("pub")
+    pub.publish("c", b"newer", 1, retain=True)
+    pub.publish("d", b"new", 1, retain=True)
+    heard = []
+    while publishes := [packet for packet in peer.received() if isinstance(packet, p.Publish)]:
+        for publish in publishes:
+            heard.append((publish.payload, publish.retain))
+            peer.ack(p.PUBACK, publish.packet_id)
+    assert heard == [(b"a", True), (b"b", True), (b"newer", False), (b"new", False)]
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_clearing_may_be_kept_from_subscribers(qos: int) -> None:
+    kernel = kernel_with_options(RetainerOptions(stop_publish_clear_msg=True), "a")
+    sub = kernel.connect("sub")
+    sub.subscribe("a", retain_handling=2)
+    pub = kernel.connect("pub")
+    pub.publish("a", b"", qos, retain=True)
+    assert sub.heard() == []
+    assert pub.heard() == [[], ["PUBACK #1"], ["PUBREC #1"]][qos]
+    assert hears(kernel, "a") == []
+    pub.publish("a", b"")  # an ordinary message
+    assert sub.heard() == ["PUBLISH a '' q0"]
+
+
+def test_a_will_that_clears_may_be_kept_from_subscribers_too() -> None:
+    kernel = kernel_with_options(RetainerOptions(stop_publish_clear_msg=True), "a")
+    sub = kernel.connect("sub")
+    sub.subscribe("a", retain_handling=2)
+    kernel.connect("dies", will=p.Will("a", b"", 0, True, Properties())).drop()
+    assert sub.heard() == []
+    assert hears(kernel, "a") == []
+
+
+def test_nobody_gets_what_a_message_too_large_to_retain_has_replaced() -> None:
+    kernel = kernel_with_options(RetainerOptions(max_payload_size=2), "a", "b")
+    sub = kernel.connect("sub")
+    sub.subscribe("a", retain_handling=2)
+    kernel.connect("pub").publish("a", b"large", retain=True)
+    assert sub.heard() == ["PUBLISH a 'large' q0"]
+    assert hears(kernel, "#") == ["PUBLISH b 'b' q0 retain"]
+    assert kernel.retainer.statistics()["retained.dropped.payload_size"] == 1
+
+
+def test_a_client_gets_a_batch_in_each_turn() -> None:
+    kernel = kernel_with_options(RetainerOptions(batch_deliver_number=2), "a", "b", "c", "d", "e")
+    peer = kernel.connect("sub")
+    peer.feed(wire('82 # 0001 00 "#" 00'))
+    counts = []
+    for _ in range(10):
+        kernel.turn()
+        counts.append(len(peer.received()))
+    assert [count for count in counts if count] == [1 + 2, 2, 1]
+
+
+def test_a_client_gets_so_many_in_a_second() -> None:
+    kernel = kernel_with_options(RetainerOptions(delivery_rate=(4, 1_000_000)), *"abcdefghijk")
+    assert len(hears(kernel, "#")) == 4
+    peer = kernel.connect("other")
+    peer.send_subscribe(p.SubscribeEntry("#", 0, False, False, 0))
+    counts = [len(peer.received())]
+    for _ in range(5):
+        kernel.advance(0.5)
+        counts.append(len(peer.received()))
+    assert counts == [1 + 4, 2, 2, 2, 1, 0]
+
+
+def test_a_client_that_subscribes_again_has_had_its_share() -> None:
+    kernel = kernel_with_options(RetainerOptions(delivery_rate=(3, 1_000_000)), "a", "b")
+    peer = kernel.connect()
+    for count in (2, 1):
+        peer.send_subscribe(p.SubscribeEntry("#", 0, False, False, 0))
+        assert len(peer.received()) == 1 + count
+
+
+def test_subscribing_over_and_over_without_reading_costs_no_more_than_its_subscriptions() -> None:
+    kernel = kernel_with("a")
+    session, _ = kernel.sessions.open("sub", True, SessionOptions())  # nothing is attached: it takes nothing
+    retained = RetainedDelivery(kernel.context, session)
+    kept = Subscription(session, "a", 0, False, False, 0, 0)
+    session.subscribe("a", kept)
+    for number in range(1000):
+        retained.add(kept)
+        passing = Subscription(session, f"b/{number}", 0, False, False, 0, 0)
+        session.subscribe(passing.topic_filter, passing)
+        retained.add(passing)
+        session.unsubscribe(passing.topic_filter)
+    assert len(retained) < 50
+
+
+def test_a_retained_message_goes_to_no_shared_subscription() -> None:
+    kernel = kernel_with("a")
+    peer = kernel.connect("sub")
+    peer.send_subscribe(p.SubscribeEntry("$share/g/a", 1, False, False, 0))
+    assert peer.heard() == ["SUBACK #1 [0x01]"]

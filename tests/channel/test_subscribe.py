@@ -3,10 +3,12 @@
 import pytest
 
 from heliograph.broker import hooks
+from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.properties import Properties
 from support.kernel import Kernel
 from support.packets import properties
 from support.wire import wire
@@ -26,7 +28,7 @@ def test_a_reason_code_for_each_filter_in_order(version: int) -> None:
 
 
 def test_what_the_operator_forbids() -> None:
-    options = ChannelOptions(max_qos_allowed=1, wildcard_subscription=False, max_subscriptions=3)
+    options = ChannelOptions(max_qos_allowed=1, wildcard_subscription=False, shared_subscription=False, max_subscriptions=3)
     kernel = Kernel(options)
     peer = kernel.connect()
     assert peer.subscribe("a", 2) == [1]
@@ -37,21 +39,50 @@ def test_what_the_operator_forbids() -> None:
     assert peer.subscribe("d") == [rc.QUOTA_EXCEEDED]
     assert peer.subscribe("c", 1) == [1]  # held already
     old = kernel.connect("old", version=p.V3_1_1)
-    assert old.subscribe("b/+") == [rc.UNSPECIFIED_ERROR]  # [MQTT-3.9.3-2]
+    assert old.subscribe("b/+") == [rc.UNSPECIFIED_ERROR]  # 3.1.1 [MQTT-3.9.3-2]
 
 
 def test_a_callback_may_deny_filters() -> None:
     kernel = Kernel()
     peer = kernel.connect()
-    assert peer.subscribe("a") == [0]
-    for name in (hooks.CLIENT_SUBSCRIBE, hooks.CLIENT_UNSUBSCRIBE):
-        kernel.broker.hooks.point(name).add(lambda clientid, packet, denied: (hooks.OK, denied | {"a", "b"}))
-    assert peer.subscribe("b") == [rc.NOT_AUTHORIZED]
-    assert peer.subscribe("c") == [0]
-    peer.send(p.Unsubscribe(9, ["a", "c"], properties()))
-    assert peer.take(p.Suback).codes == [rc.NOT_AUTHORIZED, rc.SUCCESS]
-    peer.publish("a")
-    assert peer.take(p.Publish).topic == b"a"
+
+    def deny(client: ClientInfo, sent: Properties, entries: list[p.SubscribeEntry]) -> None:
+        for entry in entries:
+            if entry.topic_filter.startswith(client.clientid):
+                entry.code = rc.NOT_AUTHORIZED
+
+    kernel.broker.hooks.point(hooks.CLIENT_SUBSCRIBE).add(deny)
+    peer.send_subscribe(*[p.SubscribeEntry(name, 1, False, False, 0) for name in ("a", "c/1", "b")])
+    suback = peer.take(p.Suback)
+    assert suback.codes == [1, rc.NOT_AUTHORIZED, 1]
+    assert suback.properties.named() == {"Reason-String": "'c/1' is refused: not_authorized"}
+    peer.publish("c/1")
+    assert peer.heard() == []
+
+
+def test_a_callback_may_give_other_filters() -> None:
+    kernel = Kernel()
+    peer = kernel.connect()
+    renamed = p.SubscribeEntry("new/c", 0, False, False, 0)
+    kernel.broker.hooks.point(hooks.CLIENT_SUBSCRIBE).add(lambda client, sent, entries: (hooks.OK, [renamed]))
+    kernel.broker.hooks.point(hooks.CLIENT_UNSUBSCRIBE).add(lambda client, sent, filters: (hooks.OK, ["new/c"]))
+    assert peer.subscribe("old/c", 2) == [0]
+    peer.publish("old/c")
+    peer.publish("new/c")
+    assert peer.heard() == ["PUBLISH new/c '' q0"]
+    assert peer.unsubscribe("old/c") == [0]
+    peer.publish("new/c")
+    assert peer.heard() == []
+
+
+@pytest.mark.parametrize("outcome", [None, "all of them", [], [p.SubscribeEntry("x", 0, False, False, 0)] * 2, ["t"]])
+def test_a_callback_that_gives_something_else_changes_nothing(outcome: object) -> None:
+    kernel = Kernel()
+    peer = kernel.connect()
+    kernel.broker.hooks.point(hooks.CLIENT_SUBSCRIBE).add(lambda *args: (hooks.OK, outcome))
+    assert peer.subscribe("t", 1) == [1]
+    peer.publish("t")
+    assert peer.heard() == ["PUBLISH t '' q0"]
 
 
 def test_levels_of_a_filter_are_bounded() -> None:

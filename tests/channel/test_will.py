@@ -5,6 +5,7 @@ import pytest
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
+from retainer.retaining import read
 from support.kernel import Kernel, Peer
 from support.packets import properties
 
@@ -132,7 +133,7 @@ def test_a_will_carries_its_qos_its_flag_and_its_properties() -> None:
     assert (publish.qos, publish.retain, publish.payload) == (1, False, b"gone")
     decoded = props.properties_from_wire(publish.property_bytes, props.ALLOWED_PUBLISH)
     assert decoded == properties(**named)  # without the delay, which is nobody's business
-    assert [message.payload for message in kernel.retainer.match("w/c")] == [b"gone"]
+    assert read(kernel.retainer.match("w/c")) == [("w/c", b"gone")]
     ((_, message),) = kernel.sink.messages
     assert (message.clientid, message.username) == ("c", "u")
 

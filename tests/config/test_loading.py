@@ -46,7 +46,7 @@ def test_a_file_with_everything(write: Write) -> None:
               await_rel_timeout = 2500
               session_expiry_interval = 1h30m
             }
-            retainer { max_retained_messages = 0, msg_expiry_interval = 1d }
+            retainer { backend.max_retained_messages = 0, msg_expiry_interval = 1d }
             durable_storage {
               messages { topics = ["weather/+/obs", "$SYS/#"], retention = infinity, fsync = false
                          layout { wildcard_thresholds = [50], compression = lz4 } }
@@ -69,7 +69,7 @@ def test_a_file_with_everything(write: Write) -> None:
     assert config.mqtt.keepalive_multiplier == 2.0
     assert config.mqtt.await_rel_timeout == 2.5
     assert config.mqtt.session_expiry_interval == 5400.0
-    assert config.retainer.max_retained_messages is None
+    assert config.retainer.backend.max_retained_messages is None
     assert config.retainer.msg_expiry_interval == 86400.0
     assert config.durable_storage.messages.topics == ("weather/+/obs", "$SYS/#")
     assert config.durable_storage.messages.retention is None

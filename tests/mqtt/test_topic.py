@@ -1,7 +1,15 @@
 import pytest
 from hypothesis import given
 
-from heliograph.mqtt.topic import has_wildcard, topic_filter_fault, topic_matches, topic_name_fault
+from heliograph.mqtt.topic import (
+    bare_filter,
+    has_wildcard,
+    split_share,
+    subscription_fault,
+    topic_filter_fault,
+    topic_matches,
+    topic_name_fault,
+)
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
 
@@ -145,3 +153,99 @@ def test_invalid_topic_filters(topic_filter: str, fault: str) -> None:
     found = topic_filter_fault(topic_filter, LEVELS_MAX)
     assert found is not None
     assert fault in found
+
+
+# --- filters as a SUBSCRIBE carries them
+
+
+@pytest.mark.parametrize(
+    ("topic_filter", "group", "bare"),
+    [
+        ("a/+", "", "a/+"),
+        ("$share/g/a/+", "g", "a/+"),
+        ("$share/g//", "g", "/"),
+        ("$share/g//a", "g", "/a"),
+        ("$share/g/#", "g", "#"),
+        ("$share/g/$SYS/#", "g", "$SYS/#"),
+        ("$share/ä b/t", "ä b", "t"),
+        ("$share/$queue/t", "$queue", "t"),
+        ("$queue/t", "$queue", "t"),
+        ("$queue//", "$queue", "/"),
+        ("$exclusive/t", "", "t"),
+        # without their slash these are names like others
+        ("$share", "", "$share"),
+        ("$queue", "", "$queue"),
+        ("$exclusive", "", "$exclusive"),
+        ("$shared/g/t", "", "$shared/g/t"),
+        ("$SHARE/g/t", "", "$SHARE/g/t"),
+        ("a/$share/g/t", "", "a/$share/g/t"),
+    ],
+)
+def test_a_subscription_falls_into_group_and_filter(topic_filter: str, group: str, bare: str) -> None:
+    assert subscription_fault(topic_filter, LEVELS_MAX) is None
+    assert split_share(topic_filter)[0] == group
+    assert bare_filter(topic_filter) == bare
+    if not topic_filter.startswith("$exclusive/"):
+        assert split_share(topic_filter) == (group, bare)
+
+
+@pytest.mark.parametrize(
+    ("topic_filter", "fault"),
+    [
+        ("", "is empty"),
+        ("$share/", "no '/' and topic filter follow the group"),
+        ("$share/g", "no '/' and topic filter follow the group"),
+        ("$share/g/", "no topic filter follows the prefix"),
+        ("$share//t", "the group is empty"),
+        ("$share//", "the group is empty"),
+        ("$share/+/t", "the group '+' holds a wildcard"),
+        ("$share/#/t", "the group '#' holds a wildcard"),
+        ("$share/a+b/t", "the group 'a+b' holds a wildcard"),
+        ("$share/a\0b/t", "holds U+0000"),
+        ("$share/g/a/#/b", "'#' must stand alone and last"),
+        ("$share/g/a+", "'+' must stand alone in its level"),
+        ("$share/g/" + "/" * 128, "has 129 levels; at most 128 are allowed"),
+        ("$share/g/$share/h/t", "a second prefix follows the first"),
+        ("$share/g/$queue/t", "a second prefix follows the first"),
+        ("$queue/$queue/t", "a second prefix follows the first"),
+        ("$queue/$share/g/t", "a second prefix follows the first"),
+        ("$exclusive/$share/g/t", "a second prefix follows the first"),
+        ("$share/g/$exclusive/t", "a second prefix follows the first"),
+        ("$queue/", "no topic filter follows the prefix"),
+        ("$exclusive/", "no topic filter follows the prefix"),
+        ("$exclusive/a#", "'#' must stand alone and last"),
+    ],
+)
+def test_invalid_subscriptions(topic_filter: str, fault: str) -> None:
+    found = subscription_fault(topic_filter, LEVELS_MAX)
+    assert found is not None
+    assert fault in found
+
+
+def test_the_levels_of_a_prefix_are_not_counted() -> None:
+    assert subscription_fault("$share/g/" + "/" * 127, LEVELS_MAX) is None
+
+
+@given(topic_filter=topic_filters())
+def test_a_prefix_changes_nothing_about_the_filter_behind_it(topic_filter: str) -> None:
+    for prefix, group in (("$share/g/", "g"), ("$queue/", "$queue"), ("", "")):
+        if not topic_filter.startswith(("$share/", "$queue/", "$exclusive/")):
+            assert subscription_fault(prefix + topic_filter, LEVELS_MAX) is None
+            assert split_share(prefix + topic_filter) == (group, topic_filter)
+
+
+def test_a_fault_shows_only_the_beginning_of_a_long_topic() -> None:
+    for found in (
+        topic_name_fault("a" * 60_000 + "#", LEVELS_MAX),
+        topic_filter_fault("a" * 60_000 + "#", LEVELS_MAX),
+        subscription_fault("$share/" + "a" * 60_000 + "#/t", LEVELS_MAX),
+    ):
+        assert found is not None
+        assert len(found) < 300
+
+
+def test_sixty_thousand_levels_are_looked_at_once() -> None:
+    topic, topic_filter = "/" * 60_000, "+/" * 60_000 + "#"
+    assert topic_filter_fault(topic_filter, 65_536) is None
+    assert topic_matches(topic, topic_filter)
+    assert not topic_matches(topic + "a", "+/" * 60_000 + "b")

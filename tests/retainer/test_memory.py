@@ -1,102 +1,247 @@
-"""The store of retained messages against a dictionary, and its limits."""
+"""The store of retained messages: what it gives back, its limits, expiry, paging and deletion."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from heliograph.broker.message import make_message
+from heliograph.broker.message import Message, make_message
+from heliograph.mqtt import packets as p
+from heliograph.mqtt.encode import encode_publish
 from heliograph.retainer.memory import MemoryRetainer
+from heliograph.retainer.options import RetainerOptions
+from retainer.retaining import read, retain, topics
 from support.kernel import START_US, Kernel
-from support.naive import matches
-from support.strategies import topic_filters, topic_names
+from support.packets import decode_one
 
 
-def retain(retainer: MemoryRetainer, topic: str, payload: bytes, expiry: bytes = b"") -> None:
-    retainer.retain(make_message(START_US, 1, topic, payload, 0, True, expiry, "pub", None))
+def make_retainer(**options: int) -> MemoryRetainer:
+    return MemoryRetainer(Kernel().broker, RetainerOptions(**options))  # type: ignore[arg-type]
 
 
-steps = st.lists(st.tuples(topic_names(), st.sampled_from([b"", b"one", b"two"])), min_size=5, max_size=30)
+def advance(retainer: MemoryRetainer, to_s: float) -> None:
+    retainer.broker.begin_turn(START_US + round(to_s * 1_000_000))
 
 
-@given(steps=steps, topic_filter=topic_filters())
-def test_the_store_agrees_with_a_dictionary(steps: list[tuple[str, bytes]], topic_filter: str) -> None:
-    retainer = MemoryRetainer(Kernel().broker)
-    naive: dict[str, bytes] = {}
-    for topic, payload in steps:
-        retain(retainer, topic, payload)
-        if payload:
-            naive[topic] = payload
-        else:
-            naive.pop(topic, None)
-    found = {message.topic: message.payload for message in retainer.match(topic_filter)}
-    assert found == {topic: payload for topic, payload in naive.items() if matches(topic, topic_filter)}
-    assert len(retainer) == len(naive)
-    for topic in naive:
-        retain(retainer, topic, b"")
-    assert len(retainer) == 0
-    assert retainer._root.children == {}
+def one(retainer: MemoryRetainer, topic_filter: str) -> Message:
+    message = retainer.match(topic_filter).next()
+    assert message is not None
+    return message
 
 
-def test_no_more_topics_than_the_operator_wants() -> None:
-    retainer = MemoryRetainer(Kernel().broker, messages_max=2)
-    for topic in ("a", "b", "c"):
-        retain(retainer, topic, b"x")
-    retain(retainer, "a", b"newer")
-    assert sorted((message.topic, message.payload) for message in retainer.match("#")) == [("a", b"newer"), ("b", b"x")]
-    retain(retainer, "b", b"")
-    retain(retainer, "c", b"x")
-    assert sorted(message.topic for message in retainer.match("#")) == ["a", "c"]
-    assert retainer.statistics() == {
-        "retained.count": 2,
-        "retained.refused.full": 1,
-        "retained.refused.payload_size": 0,
-    }
+@pytest.mark.parametrize("username", [None, "", "ü"])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_message_comes_back_as_it_was(username: str | None, qos: int) -> None:
+    retainer = make_retainer()
+    properties = b"\x02\0\0\0\x0a&\0\1k\0\1v"
+    message = make_message(START_US, (7 << 48) + 3, "töpic/a", b"payload\0", qos, True, properties, "clïent", username)
+    retainer.retain(message)
+    back = one(retainer, "töpic/a")
+    assert (back.guid, back.topic, back.payload, back.property_bytes) == (
+        message.guid,
+        message.topic,
+        message.payload,
+        message.property_bytes,
+    )
+    assert (back.qos, back.retain, back.clientid, back.username) == (qos, True, "clïent", username)
+    assert back.expiry_s == 10
 
 
-def test_payloads_that_are_too_large_are_not_kept() -> None:
-    retainer = MemoryRetainer(Kernel().broker, payload_bytes_max=3)
-    retain(retainer, "a", b"abc")
-    retain(retainer, "b", b"abcd")
-    assert [message.topic for message in retainer.match("#")] == ["a"]
-    assert retainer.statistics()["retained.refused.payload_size"] == 1
+def test_a_message_of_an_mqtt_3_client_comes_back_as_it_was() -> None:
+    retainer = make_retainer()
+    publish = decode_one(encode_publish(p.V3_1_1, b"a", b"x", 1, True, False, 9, b""), p.V3_1_1)
+    assert isinstance(publish, p.Publish)
+    retainer.retain(Message(START_US, 1, "a", publish, "c", None, -1))
+    back = one(retainer, "a")
+    assert (back.payload, back.property_bytes, back.qos, back.expiry_s) == (b"x", b"", 1, -1)
 
 
-def test_the_operators_expiry_is_for_messages_without_one() -> None:
-    kernel = Kernel()
-    retainer = MemoryRetainer(kernel.broker, expiry_s=10)
-    retain(retainer, "default", b"x")
-    retain(retainer, "longer", b"x", b"\x02" + (20).to_bytes(4, "big"))
-    retain(retainer, "shorter", b"x", b"\x02" + (5).to_bytes(4, "big"))
-    for after_s, topics in [(4, ["default", "longer", "shorter"]), (5, ["default", "longer"]), (10, ["longer"])]:
-        kernel.broker.now_us = START_US + after_s * 1_000_000
-        assert sorted(message.topic for message in retainer.match("#")) == topics
+def test_an_expiry_that_the_broker_gave_is_kept_too() -> None:
+    retainer = make_retainer()
+    message = make_message(START_US, 1, "a", b"x", 0, True, b"", "c", None)
+    message.expiry_s = 10  # `mqtt.message_expiry_interval`; the packet has none
+    retainer.retain(message)
+    assert one(retainer, "a").expiry_s == 10
+    advance(retainer, 10)
+    assert topics(retainer) == []
+
+
+def test_a_message_takes_the_place_of_the_one_before() -> None:
+    retainer = make_retainer()
+    retain(retainer, "a", b"one")
+    retain(retainer, "a", b"two")
+    assert read(retainer.match("a")) == [("a", b"two")]
     assert len(retainer) == 1
 
 
-def test_a_topic_of_many_levels_is_found() -> None:
-    retainer = MemoryRetainer(Kernel().broker)
-    deep = "/".join("a" * 5_000)
-    retain(retainer, deep, b"x")
-    assert [message.topic for message in retainer.match("#")] == [deep]
-    retain(retainer, deep, b"")
+def test_an_empty_payload_forgets() -> None:
+    retainer = make_retainer()
+    retain(retainer, "a")
+    assert retain(retainer, "a", b"")
+    assert retain(retainer, "never/there", b"")
+    assert topics(retainer) == []
+    assert retainer.statistics()["retained.bytes"] == 0
+
+
+def test_clearing_may_be_kept_from_subscribers() -> None:
+    retainer = make_retainer(stop_publish_clear_msg=True)
+    assert retain(retainer, "a")
+    assert not retain(retainer, "a", b"")
+    assert topics(retainer) == []
+
+
+# --- limits
+
+
+def test_no_more_topics_than_the_operator_wants() -> None:
+    retainer = make_retainer(max_retained_messages=2)
+    for topic in ("a", "b", "c"):
+        retain(retainer, topic)
+    retain(retainer, "a", b"newer")
+    assert sorted(read(retainer.match("#"))) == [("a", b"newer"), ("b", b"x")]
+    retain(retainer, "b", b"")
+    retain(retainer, "c")
+    assert topics(retainer) == ["a", "c"]
+    assert retainer.statistics()["retained.dropped.full"] == 1
+    assert retainer.statistics()["retained.max"] == 2
+
+
+def test_what_has_expired_makes_room() -> None:
+    retainer = make_retainer(max_retained_messages=2)
+    retain(retainer, "old", expiry_s=10)
+    retain(retainer, "a")
+    advance(retainer, 20)
+    retain(retainer, "b")
+    assert topics(retainer) == ["a", "b"]
+
+
+def test_a_payload_that_is_too_large_is_not_kept_and_no_older_one_either() -> None:
+    retainer = make_retainer(max_payload_size=3)
+    retain(retainer, "a", b"abc")
+    retain(retainer, "b", b"abc")
+    assert retain(retainer, "b", b"abcd")  # subscribers get it
+    assert topics(retainer) == ["a"]
+    assert retainer.statistics()["retained.dropped.payload_size"] == 1
+
+
+def test_no_more_messages_a_second_than_the_operator_wants_and_none_that_is_out_of_date() -> None:
+    retainer = MemoryRetainer(Kernel().broker, RetainerOptions(max_publish_rate=(2, 1_000_000)))
+    for topic in ("a", "b", "a"):
+        assert retain(retainer, topic)
+    assert topics(retainer) == ["b"]
+    assert retainer.statistics()["retained.dropped.publish_rate"] == 1
+    retainer.broker.begin_turn(retainer.broker.uptime_us + 500_000)
+    retain(retainer, "c")
+    retain(retainer, "d")
+    assert topics(retainer) == ["b", "c"]
+
+
+# --- expiry
+
+
+def test_the_operators_expiry_is_for_messages_without_one() -> None:
+    retainer = make_retainer(msg_expiry_interval_us=10_000_000)
+    retain(retainer, "default")
+    retain(retainer, "longer", expiry_s=20)
+    retain(retainer, "shorter", expiry_s=5)
+    for after_s, left in [(4, ["default", "longer", "shorter"]), (5, ["default", "longer"]), (10, ["longer"])]:
+        advance(retainer, after_s)
+        assert topics(retainer) == left
+    assert len(retainer) == 1
+    assert retainer.statistics()["retained.expired"] == 2
+
+
+@pytest.mark.parametrize(("override_us", "left"), [(8_000_000, []), (0, ["none", "own"])])
+def test_the_operators_other_expiry_is_for_all_messages(override_us: int, left: list[str]) -> None:
+    retainer = make_retainer(msg_expiry_interval_us=5_000_000, msg_expiry_interval_override_us=override_us)
+    retain(retainer, "none")
+    retain(retainer, "own", expiry_s=1)
+    advance(retainer, 7.9)
+    assert topics(retainer) == ["none", "own"]
+    advance(retainer, 8)
+    assert topics(retainer) == left
+
+
+def test_sweeping_forgets_what_has_expired_some_at_a_time() -> None:
+    retainer = make_retainer()
+    for number in range(10):
+        retain(retainer, f"short/{number}", expiry_s=10)
+        retain(retainer, f"long/{number}", expiry_s=1000)
+        retain(retainer, f"for/ever/{number}")
+    assert retainer.sweep() == 0
+    advance(retainer, 12)
+    assert [retainer.sweep(4) for _ in range(4)] == [4, 4, 2, 0]
+    assert len(retainer) == 20
+    assert retainer.statistics()["retained.expired"] == 10
+
+
+def test_a_message_with_a_new_expiry_outlives_the_old_one() -> None:
+    retainer = make_retainer()
+    retain(retainer, "a", expiry_s=10)
+    retain(retainer, "a", expiry_s=100)
+    retain(retainer, "b", expiry_s=10)
+    retain(retainer, "b")
+    advance(retainer, 50)
+    assert retainer.sweep() == 0
+    assert topics(retainer) == ["a", "b"]
+
+
+# --- matches that are read while the store changes
+
+
+def test_matches_are_those_of_the_time_that_they_were_asked_for() -> None:
+    retainer = make_retainer(batch_read_number=1)
+    for topic in ("a", "b", "c", "d"):
+        retain(retainer, topic, b"old")
+    matches = retainer.match("#")
+    assert matches.next() is not None
+    retain(retainer, "b", b"new")
+    retain(retainer, "c", b"")
+    retain(retainer, "e")  # takes the place of c
+    assert read(matches) == [("d", b"old")]
+    assert sorted(read(retainer.match("#"))) == [("a", b"old"), ("b", b"new"), ("d", b"old"), ("e", b"x")]
+
+
+def test_what_was_kept_after_the_question_is_not_in_the_answer() -> None:
+    retainer = make_retainer()
+    matches, exact = retainer.match("#"), retainer.match("a")
+    retain(retainer, "a")
+    assert read(matches) == []
+    assert read(exact) == []
+
+
+def test_looking_at_matches_that_are_gone_ends() -> None:
+    retainer = make_retainer()
+    for number in range(1000):
+        retain(retainer, str(number), expiry_s=10)
+    matches = retainer.match("#")
+    advance(retainer, 10)
+    assert matches.next() is None
+    assert not matches.is_done()
+    assert 0 < len(retainer) < 1000
+    assert read(matches) == []
     assert len(retainer) == 0
 
 
-def test_a_topic_may_have_more_levels_than_python_has_frames() -> None:
-    retainer = MemoryRetainer(Kernel().broker)
-    levels = ["a"] * 20_000
-    retain(retainer, "/".join(levels), b"deep")
-    for topic_filter in ("/".join(["+"] * 20_000), "/".join(levels), "#", "+/#"):
-        assert [message.payload for message in retainer.match(topic_filter)] == [b"deep"]
-    retain(retainer, "/".join(levels), b"")
+# --- for management
+
+
+def test_pages() -> None:
+    retainer = make_retainer(batch_read_number=2)
+    for number in range(7):
+        retain(retainer, f"a/{number}")
+    retain(retainer, "b")
+    found, cursor = retainer.page("a/+", 3)
+    pages = [[message.topic for message in found]]
+    while cursor:
+        found, cursor = retainer.page("a/+", 3, cursor)
+        pages.append([message.topic for message in found])
+    assert pages == [["a/0", "a/1", "a/2"], ["a/3", "a/4", "a/5"], ["a/6"]]
+
+
+def test_deleting_by_filter_some_at_a_time() -> None:
+    retainer = make_retainer()
+    for number in range(7):
+        retain(retainer, f"a/{number}")
+    retain(retainer, "b")
+    assert [retainer.delete("a/#", 5), retainer.delete("a/#", 5), retainer.delete("a/#", 5)] == [5, 2, 0]
+    assert retainer.delete("b", 1) == 1
     assert len(retainer) == 0
-
-
-def test_a_message_is_held_until_another_takes_its_place() -> None:
-    retainer = MemoryRetainer(Kernel().broker)
-    retain(retainer, "a/b", b"one")
-    (first,) = retainer.match("a/b")
-    assert retainer.holds(first)
-    retain(retainer, "a/b", b"two")
-    assert not retainer.holds(first)
-    retain(retainer, "a/b", b"")
-    assert not retainer.holds(first)
+    assert retainer.statistics()["retained.bytes"] == 0

@@ -5,12 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.broker.message import NEVER, Message
+from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.session.mqueue import Delivery, MessageQueue
 from support.packets import publish
 
 
-def delivery(qos: int) -> Delivery:
-    return Delivery(Message(1, 1, "t", publish("t"), "pub", None, NEVER), qos, False, 0)
+SUBSCRIPTION = Subscription(Subscriber("sub"), "#", 2, False, False, 0, 0)
+
+
+def delivery(qos: int, topic: str = "t") -> Delivery:
+    return Delivery(Message(1, 1, topic, publish(topic), "pub", None, NEVER), qos, False, SUBSCRIPTION)
 
 
 class NaiveQueue:

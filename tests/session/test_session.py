@@ -347,6 +347,7 @@ def test_statistics_and_repr() -> None:
         "inflight_max": 1,
         "mqueue_len": 1,
         "mqueue_max": 7,
+        "mqueue_dropped": 0,
         "awaiting_rel_cnt": 1,
     }
     assert repr(session) == "Session('sub', attached, 1 inflight)"

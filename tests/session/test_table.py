@@ -108,9 +108,9 @@ def test_an_ended_session_leaves_no_subscription_behind() -> None:
 def test_a_client_that_comes_and_goes_leaves_no_timers_behind() -> None:
     kernel = Kernel()
     for _ in range(5_000):
-        session, _ = kernel.sessions.open("c", False)
+        session, _ = kernel.sessions.open("c", False, kernel.options.session)
         session.expiry_interval_s = 3600
-        kernel.sessions.leave(session, None, 0)
+        kernel.sessions.leave(session, None)
     assert len(kernel.sessions._timers) < 2_000
     assert kernel.sessions.statistics() == {"sessions.count": 1, "sessions.away": 1}
     kernel.advance(3601)

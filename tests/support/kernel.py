@@ -16,6 +16,7 @@ from heliograph.broker.router import Router
 from heliograph.channel.channel import Channel
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
+from heliograph.channel.peer import Peer as Address
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.topic import topic_matches
@@ -27,6 +28,7 @@ from support.packets import PropertyValue, decode_all, properties, publish, say
 
 START_US: Final = 1_700_000_000_000_000
 PEERNAME: Final = "192.0.2.1:50000"
+SOCKNAME: Final = "192.0.2.2:1883"
 
 PacketT = TypeVar("PacketT", bound=p.Packet)
 
@@ -117,8 +119,12 @@ class Kernel:
         self.reports: list[str] = []  # why conversations ended badly
         self.hook_failures: list[tuple[str, Exception]] = []
         self._callbacks: list[Callable[[], None]] = []
+        self._later: list[tuple[int, Callable[[], None]]] = []
         self._assigned_count = 0
         options = channel_options or ChannelOptions()
+        if session_options is not None:
+            options.session = session_options
+        self.options = options
         router = Router(options.max_topic_levels, routes_max)
         self.broker = Broker(router, Hooks(lambda name, error: self.hook_failures.append((name, error))))
         self.broker.begin_turn(self.now_us)
@@ -127,15 +133,15 @@ class Kernel:
         self.sink = FakeSink(stored)
         if stored:
             self.broker.set_sink(self.sink)
-        self.sessions = SessionTable(self.broker, session_options or SessionOptions())
+        self.sessions = SessionTable(self.broker)
         self.context = ChannelContext(
             1,
             self.broker,
             self.sessions,
-            options,
             Flusher(self.defer, self.broker.counters),
             lambda: self.now_us,
             self.defer,
+            self.call_later,
             self._new_clientid,
             lambda peername, clientid, detail: self.reports.append(detail),
         )
@@ -143,6 +149,10 @@ class Kernel:
     def defer(self, callback: Callable[[], None]) -> None:
         """Call `callback` in the next turn."""
         self._callbacks.append(callback)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Call `callback` when so much time has passed."""
+        self._later.append((self.now_us + round(seconds * 1_000_000), callback))
 
     def turn(self) -> None:
         """Run what waits for this turn; what it defers waits for the next."""
@@ -161,6 +171,10 @@ class Kernel:
         self.broker.begin_turn(self.now_us)
         self.context.channels.tick(self.now_us)
         self.sessions.expire(self.now_us)
+        due = [callback for at, callback in self._later if at <= self.now_us]
+        self._later = [(at, callback) for at, callback in self._later if at > self.now_us]
+        for callback in due:
+            callback()
         self.run()
 
     def commit(self, code: int = 0) -> None:
@@ -171,9 +185,11 @@ class Kernel:
         self.context.commits.done(sink.committed_ticket, code, not sink.full)
         self.run()
 
-    def peer(self, version: int = p.V5) -> "Peer":
-        """A client that has a connection and has sent nothing yet."""
-        return Peer(self, version)
+    def peer(
+        self, version: int = p.V5, address: Address | None = None, options: ChannelOptions | None = None
+    ) -> "Peer":
+        """A client that has a connection, perhaps at a listener with options of its own, and has sent nothing yet."""
+        return Peer(self, version, address or Address(PEERNAME, SOCKNAME), options or self.options)
 
     def connect(
         self,
@@ -208,18 +224,18 @@ class Kernel:
 class Peer:
     """A client and its connection to a `Kernel`."""
 
-    def __init__(self, kernel: Kernel, version: int) -> None:
+    def __init__(self, kernel: Kernel, version: int, address: Address, options: ChannelOptions) -> None:
         self.kernel = kernel
         self.version = version
         self.wire = FakeWire()
         self.wire.on_close = lambda: kernel.defer(self._lose)
         self.wire.on_resume = lambda: kernel.defer(self._deliver)
-        self.channel = Channel(kernel.context, self.wire)
+        self.channel = Channel(kernel.context, self.wire, options)
         self.lost = False
         self._read_at = 0
         self._unread = bytearray()  # sent while the broker did not read
         self._last_packet_id = 0
-        self.channel.connection_made(PEERNAME)
+        self.channel.connection_made(address)
 
     # --- sending
 

@@ -21,13 +21,19 @@ _HANDSHAKE: Final = (packets.CONNACK, packets.SUBACK, packets.DISCONNECT)
 
 @dataclass(frozen=True)
 class Login:
-    """How a client introduces itself."""
+    """How a client introduces itself.
+
+    Args:
+        session_expiry_s: How long its session is to outlive the connection; with any, a session that is there already
+            is resumed.
+    """
 
     clientid: str
     version: int = packets.V3_1_1
     keepalive_s: int = 60
     username: str | None = None
     password: str | None = None
+    session_expiry_s: int = 0
 
 
 class Client:
@@ -43,6 +49,7 @@ class Client:
         self.qos = qos
         self.limits = Limits()
         self.ready = False
+        self.resumed = False  # the broker had a session of this client
         self.farewell: str | None = None  # why the broker said that it will close
         self.last_us = 0  # when the last message or acknowledgement came in
         self.pong_us = 0
@@ -59,7 +66,9 @@ class Client:
     def connect(self) -> bytes:
         """The CONNECT that opens the conversation."""
         login = self._login
-        return packets.connect(login.clientid, login.version, login.keepalive_s, login.username, login.password)
+        return packets.connect(
+            login.clientid, login.version, login.keepalive_s, login.username, login.password, login.session_expiry_s
+        )
 
     def receive(self, data: bytes, now_us: int) -> bytes:
         """Handle what the broker sent; the bytes to answer with, b"" if none.
@@ -98,6 +107,7 @@ class Client:
             if self.limits.maximum_qos < self.qos:
                 raise packets.RefusedError(f"the broker allows QoS {self.limits.maximum_qos} at most")
             self._connected = True
+            self.resumed = body[0] == 1
             self._subscribe()
         elif header == packets.SUBACK and self._connected:
             self._granted += packets.read_suback(body, self.version, self.qos)

@@ -65,6 +65,7 @@ class Run:
         ]
         self._idle_links = [Link(client, self._fail) for client in idle]
         self._stop = asyncio.Event()
+        self._endpoint = workload.endpoint()
         self._started_us = 0
         self._fault: Exception | None = None
 
@@ -132,7 +133,7 @@ class Run:
             if workload.connect_rate:
                 await asyncio.sleep(max(began + number / workload.connect_rate - time.perf_counter(), 0))
             opened = now_us()
-            if await link.open(workload.host, workload.port, workload.connect_timeout_s):
+            if await link.open(self._endpoint, workload.connect_timeout_s):
                 self._result.connect_latencies.record(max(now_us() - opened, 0))
 
     async def _load(self) -> None:
@@ -158,7 +159,12 @@ class Run:
         result.finish(self._started_us, self._first_us(), self._last_us(), wall)
 
     async def _pace(self) -> None:
-        """Wake every publisher when its next message is due."""
+        """Wake every publisher when its next message is due.
+
+        Timers of the event loop count milliseconds: what is due within one leaves together, unless it is to be precise.
+        """
+        precise = self._workload.precise
+        least_us = 1.0 if precise else _TICK_S * 1e6
         due: list[tuple[float, int]] = [(link.next_due_us, number) for number, link in enumerate(self._pub_links)]
         heapq.heapify(due)
         while due:
@@ -170,8 +176,9 @@ class Run:
                 if link.finished:
                     heapq.heappop(due)
                 else:
-                    heapq.heapreplace(due, (max(link.next_due_us, now + _TICK_S * 1e6), number))
-            await asyncio.sleep(_TICK_S)
+                    heapq.heapreplace(due, (max(link.next_due_us, now + least_us), number))
+            is_soon = precise and due and due[0][0] < now + 2 * _TICK_S * 1e6
+            await asyncio.sleep(0 if is_soon else _TICK_S)
 
     async def _wait_for_the_end(self, began: float) -> None:
         """Look around every now and then until everything has arrived, nothing more comes, or time is up."""

@@ -1,13 +1,14 @@
 """One socket and its client: the asyncio protocols under a run. What the clients say is theirs to decide."""
 
 import asyncio
-import socket
+import ssl
 import time
 from collections.abc import Callable
 from typing import Final, cast
 
 from heliograph.bench import packets
 from heliograph.bench.clients import Client
+from heliograph.bench.endpoint import Endpoint, without_delay
 from heliograph.bench.packets import RefusedError
 from heliograph.bench.publisher import UNLIMITED, Publisher
 from heliograph.bench.subscriber import Subscriber
@@ -45,18 +46,19 @@ class Link(asyncio.Protocol):
         self._shaking_hands = True
         self._lost: asyncio.Future[None] | None = None
 
-    async def open(self, host: str, port: int, timeout_s: float) -> bool:
+    async def open(self, endpoint: Endpoint, timeout_s: float) -> bool:
         """Connect and go through the handshake; whether the client is ready."""
+        place = f"{endpoint.host}:{endpoint.port}"
         loop = asyncio.get_running_loop()
         self._ready = loop.create_future()
         try:
             async with asyncio.timeout(timeout_s):
-                await loop.create_connection(lambda: self, host, port)
+                await endpoint.connect(self)
                 return await self._ready
         except TimeoutError:
-            self._fail(f"no answer from {host}:{port} within {timeout_s:g} s")
+            self.fail(f"no answer from {place} within {timeout_s:g} s")
         except OSError as error:
-            self._fail(f"cannot connect to {host}:{port}: {error.strerror or error}")
+            self.fail(f"cannot connect to {place}: {_why(error)}")
         return False
 
     def close(self) -> None:
@@ -87,7 +89,7 @@ class Link(asyncio.Protocol):
         self._transport = wire
         self._lost = asyncio.get_running_loop().create_future()
         self.is_open = True
-        wire.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        without_delay(wire)
         wire.set_write_buffer_limits(high=2 * _BURST_BYTES)
         wire.write(self.client.connect())
 
@@ -99,7 +101,7 @@ class Link(asyncio.Protocol):
         try:
             answer = self.client.receive(data, now)
         except (RefusedError, ProtocolError) as error:
-            self._fail(str(error))
+            self.fail(str(error))
             return
         if answer:
             self._transport.write(answer)
@@ -113,11 +115,12 @@ class Link(asyncio.Protocol):
         if not self._closing:
             farewell = self.client.farewell
             said = f"the broker disconnected the client: {farewell}" if farewell else f"connection lost: {_why(exc)}"
-            self._fail(said)
+            self.fail(said)
         if self._lost is not None and not self._lost.done():
             self._lost.set_result(None)
 
-    def _fail(self, cause: str) -> None:
+    def fail(self, cause: str) -> None:
+        """Give the connection up, and say why."""
         if not self._failed:
             self._failed = True
             self._on_failure(self, cause)
@@ -297,4 +300,7 @@ class PublisherLink(Link):
 def _why(error: Exception | None) -> str:
     if error is None:
         return "closed by the broker"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        what = error.verify_message or "it cannot be verified"
+        return f"its certificate is not trusted ({what}); name its authority with --cafile, or use --insecure"
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -89,9 +89,16 @@ class RefusedError(Exception):
     """The broker turned the client away, in words for the person who started the run."""
 
 
-def connect(clientid: str, version: int, keepalive_s: int, username: str | None, password: str | None) -> bytes:
-    """A CONNECT with clean start and without a will."""
-    flags = _CLEAN_START
+def connect(
+    clientid: str,
+    version: int,
+    keepalive_s: int,
+    username: str | None,
+    password: str | None,
+    session_expiry_s: int = 0,
+) -> bytes:
+    """A CONNECT without a will; with clean start, unless the session is to outlive the connection."""
+    flags = 0 if session_expiry_s else _CLEAN_START
     fields = encode_string(clientid)
     if username is not None:
         flags |= _HAS_USERNAME
@@ -100,6 +107,8 @@ def connect(clientid: str, version: int, keepalive_s: int, username: str | None,
         flags |= _HAS_PASSWORD
         fields += encode_binary(password.encode())
     properties = b"\0" if version == V5 else b""
+    if version == V5 and session_expiry_s:
+        properties = bytes((5, props.SESSION_EXPIRY_INTERVAL)) + session_expiry_s.to_bytes(4, "big")
     return packet(CONNECT, b"\0\4MQTT" + bytes([version, flags]) + keepalive_s.to_bytes(2, "big") + properties + fields)
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from heliograph.bench.endpoint import Transport
 from heliograph.bench.latency import Latencies
 from heliograph.bench.workload import Shape, Workload
 
@@ -87,6 +88,7 @@ class Result:
             "payload_bytes": workload.payload_bytes,
             "window": workload.window,
             "mqtt": _VERSION_NAMES[workload.version],
+            "transport": str(workload.transport),
             "connected": self.connected,
             "connect_seconds": round(self.connect_seconds, 6),
             "connect_per_s": round(self.connected / self.connect_seconds, 1) if self.connect_seconds else 0.0,
@@ -133,7 +135,8 @@ class Result:
             lines.append(_row("received", f"{self.received:,}{lost}", f"{self.per_second(self.received):,.0f}/s"))
             lines.append(_row("latency", _latency_text(self.latencies)))
         if workload.shape is not Shape.CONNECT:
-            busy = " (it may be what limits the figures)" if self.tool_cpu >= TOOL_BUSY else ""
+            is_limit = self.tool_cpu >= TOOL_BUSY and not workload.precise
+            busy = " (it may be what limits the figures)" if is_limit else ""
             lines.append(_row("time", f"{self.seconds:.2f} s, this tool used {self.tool_cpu:.0%} of a core{busy}"))
         return lines
 
@@ -152,14 +155,18 @@ def _headline(workload: Workload) -> str:
         if number
     ]
     if workload.shape is Shape.CONNECT:
-        return f"{workload.shape}: {', '.join(clients)}, MQTT {_VERSION_NAMES[workload.version]}"
+        return f"{workload.shape}: {', '.join(clients)}, {_protocol(workload)}"
     window = f" (window {workload.window})" if workload.qos and workload.publishers else ""
     size = f", {workload.payload_bytes} bytes" if workload.publishers else ""
     pace = ""
     if workload.publishers:
         pace = f", {workload.rate:g} messages/s each" if workload.rate else ", as fast as the broker takes them"
-    version = _VERSION_NAMES[workload.version]
-    return f"{workload.shape}: {', '.join(clients)}, QoS {workload.qos}{window}{size}, MQTT {version}{pace}"
+    return f"{workload.shape}: {', '.join(clients)}, QoS {workload.qos}{window}{size}, {_protocol(workload)}{pace}"
+
+
+def _protocol(workload: Workload) -> str:
+    over = "" if workload.transport is Transport.TCP else f" over {workload.transport}"
+    return f"MQTT {_VERSION_NAMES[workload.version]}{over}"
 
 
 def _row(name: str, text: str, rate: str = "") -> str:

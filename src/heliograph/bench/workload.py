@@ -1,12 +1,17 @@
-"""What a run consists of: who publishes where, who subscribes to what, how much and how fast. No I/O."""
+"""What a run consists of: who publishes where, who subscribes to what, how much and how fast.
+
+No I/O but reading the certificates that an encrypted transport is to trust.
+"""
 
 import secrets
+import ssl
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Final
 
 from heliograph.bench import packets
 from heliograph.bench.clients import TIMESTAMP_BYTES, Client, Login
+from heliograph.bench.endpoint import Endpoint, Transport, client_tls
 from heliograph.bench.latency import Latencies
 from heliograph.bench.publisher import Publisher
 from heliograph.bench.subscriber import Subscriber
@@ -14,6 +19,7 @@ from heliograph.mqtt.topic import topic_filter_fault, topic_name_fault
 
 _LEVELS_MAX: Final = 65535
 _FLOW_BYTES: Final = 512 * 1024
+_FLOWS_BYTES: Final = 16 * 1024 * 1024
 VERSIONS: Final = {"3.1.1": packets.V3_1_1, "5": packets.V5}
 
 
@@ -61,8 +67,13 @@ class Workload:
         connect_rate: Connections per second. None: as fast as the broker takes them.
         never_matching: Additional filters per subscriber that match no message.
         outstanding: Messages of QoS 0 without a rate that may be on the way to one subscriber of the run. None:
-            as many as half a mebibyte holds. 0: no limit.
+            as many as half a mebibyte holds, and those of all subscribers 16 MiB. 0: no limit.
         drain_s: How long to wait without progress for messages that are still missing.
+        precise: Publish each message of a `rate` when it is due, by busy waiting, and not those of a millisecond
+            together.
+        cafile: A file of certificates to trust in place of the system's, where the transport is encrypted.
+        insecure: Trust any certificate.
+        ws_path: The WebSocket's path, where the transport is one.
     """
 
     shape: Shape
@@ -89,6 +100,11 @@ class Workload:
     never_matching: int = 0
     drain_s: float = 3.0
     outstanding: int | None = None
+    precise: bool = False
+    transport: Transport = Transport.TCP
+    cafile: str | None = None
+    insecure: bool = False
+    ws_path: str = "/mqtt"
 
     def __post_init__(self) -> None:
         if self.payload_bytes < TIMESTAMP_BYTES:
@@ -101,6 +117,24 @@ class Workload:
             raise WorkloadError(f"--topic {self.topic}: {fault}")
         if self.subscribers and (fault := topic_filter_fault(self._filter(1), _LEVELS_MAX)):
             raise WorkloadError(f"--topic {self.topic}: {fault}")
+        if self.precise and not self.rate:
+            raise WorkloadError("--precise is about when messages are due, so it needs --rate")
+        if not self.ws_path.startswith("/") or not self.ws_path.isascii() or not self.ws_path.isprintable():
+            raise WorkloadError(f"--ws-path {self.ws_path}: a path such as /mqtt is expected")
+
+    def endpoint(self) -> Endpoint:
+        """Where the clients connect to.
+
+        Raises:
+            WorkloadError: `cafile` holds no certificates.
+        """
+        tls: ssl.SSLContext | None = None
+        if self.transport.encrypted:
+            try:
+                tls = client_tls(self.cafile, self.insecure)
+            except OSError as error:
+                raise WorkloadError(f"--cafile {self.cafile}: {error.strerror or error}") from error
+        return Endpoint(self.host, self.port, tls, self.ws_path if self.transport.framed else None)
 
     def build(self, latencies: Latencies) -> tuple[list[Subscriber], list[Publisher], list[Client]]:
         """The clients of the run: subscribers (to be connected first), publishers and idle ones."""
@@ -119,7 +153,9 @@ class Workload:
         """How many messages may be on the way to one subscriber; 0 if acknowledgements or a rate are their limit."""
         if self.qos or self.rate or not self.publishers or not self.subscribers:
             return 0
-        return max(_FLOW_BYTES // packet_bytes, 1) if self.outstanding is None else self.outstanding
+        if self.outstanding is not None:
+            return self.outstanding
+        return max(min(_FLOW_BYTES, _FLOWS_BYTES // self.subscribers) // packet_bytes, 1)
 
     def expected(self, sent: int) -> int | None:
         """How many messages the subscribers get together when `sent` were published; None if only others know."""

@@ -8,23 +8,36 @@ A callback gets the arguments of its hook point and the accumulator, and answers
 A callback that raises is counted, reported to `on_failure`, and skipped: the message's way does not end on it.
 
 Callbacks run in the event loop, in the middle of a packet or of a turn, and must neither block nor wait. Before the
-accumulator they get:
+accumulator they get (ClientInfo is `broker.client`'s, Connect and the others are `mqtt.packets`'):
 
-    client.connect, .authenticate, .connected    client id, Connect, peer's address
-    client.disconnected                          client id, reason, peer's address
-    client.subscribe, .unsubscribe               client id, Subscribe or Unsubscribe
-    session.subscribed                           client id, topic filter, granted QoS
-    session.unsubscribed                         client id, topic filter
+    client.connect                      ClientInfo, Connect
+    client.authenticate                 ClientInfo, AuthAttempt
+    client.connack                      ClientInfo, reason code
+    client.connected                    ClientInfo, Connect
+    client.disconnected                 ClientInfo, reason
+    client.authorize                    ClientInfo, "publish" or "subscribe", topic or topic filter
+    client.check_authz_complete         ClientInfo, "publish" or "subscribe", topic or topic filter, "allow" or "deny"
+    client.subscribe                    ClientInfo, Properties
+    client.unsubscribe                  ClientInfo, Properties
     session.created, .resumed, .discarded, .takenover, .terminated    client id
-    message.publish                              nothing
-    message.delivered, .acked                    client id, Message
-    message.dropped                              Message, reason
-    delivery.dropped                             client id, Message, reason
+    session.subscribed                  client id, topic filter, granted QoS
+    session.unsubscribed                client id, topic filter
+    message.publish                     nothing
+    message.delivered, .acked           client id, Message
+    message.dropped                     Message, reason
+    delivery.dropped                    client id, Message, reason
+    delivery.completed                  client id, Message
 
-What they make of the accumulator counts at four points; the others are told what happens. At `message.publish` it is
-the Message: another one is published instead, and `(STOP, None)` drops it. At `client.authenticate` it is the reason
-code, `SUCCESS` to begin with; any other refuses the client. At `client.subscribe` and `client.unsubscribe` it is the
-set of topic filters that are denied, empty to begin with; each is answered with "not authorized".
+What they make of the accumulator counts at these points; the others are told what happens, and answer None.
+
+    client.connect         the reason code, `SUCCESS` to begin with; any other refuses the client
+    client.authenticate    the `AuthStep` (or reason code, or `Deferred`) of `broker.authentication`
+    client.connack         the Properties of the CONNACK; MQTT 5 only
+    client.authorize       "allow" or "deny", "allow" to begin with; decisions are remembered by the connection
+    client.subscribe       the list of SubscribeEntry, of which a callback may make another of the same length, with
+                           other filters; an entry with a `code` is refused with it
+    client.unsubscribe     the list of topic filters, likewise
+    message.publish        the Message: another one is published instead, and `(STOP, None)` drops it
 """
 
 from collections.abc import Callable
@@ -34,9 +47,12 @@ OK: Final = "ok"
 STOP: Final = "stop"
 
 CLIENT_CONNECT: Final = "client.connect"
+CLIENT_AUTHENTICATE: Final = "client.authenticate"
+CLIENT_CONNACK: Final = "client.connack"
 CLIENT_CONNECTED: Final = "client.connected"
 CLIENT_DISCONNECTED: Final = "client.disconnected"
-CLIENT_AUTHENTICATE: Final = "client.authenticate"
+CLIENT_AUTHORIZE: Final = "client.authorize"
+CLIENT_CHECK_AUTHZ_COMPLETE: Final = "client.check_authz_complete"
 CLIENT_SUBSCRIBE: Final = "client.subscribe"
 CLIENT_UNSUBSCRIBE: Final = "client.unsubscribe"
 SESSION_CREATED: Final = "session.created"
@@ -51,12 +67,16 @@ MESSAGE_DELIVERED: Final = "message.delivered"
 MESSAGE_ACKED: Final = "message.acked"
 MESSAGE_DROPPED: Final = "message.dropped"
 DELIVERY_DROPPED: Final = "delivery.dropped"
+DELIVERY_COMPLETED: Final = "delivery.completed"
 
 NAMES: Final = (
     CLIENT_CONNECT,
+    CLIENT_AUTHENTICATE,
+    CLIENT_CONNACK,
     CLIENT_CONNECTED,
     CLIENT_DISCONNECTED,
-    CLIENT_AUTHENTICATE,
+    CLIENT_AUTHORIZE,
+    CLIENT_CHECK_AUTHZ_COMPLETE,
     CLIENT_SUBSCRIBE,
     CLIENT_UNSUBSCRIBE,
     SESSION_CREATED,
@@ -71,6 +91,7 @@ NAMES: Final = (
     MESSAGE_ACKED,
     MESSAGE_DROPPED,
     DELIVERY_DROPPED,
+    DELIVERY_COMPLETED,
 )
 
 Callback = Callable[..., object]
@@ -84,15 +105,26 @@ class HookPoint:
         self.callbacks: list[Callback] = []
         self.failures_count = 0
         self._priorities: list[int] = []
+        self._wants: list[Callable[[str], bool] | None] = []
         self._on_failure = on_failure
+        self.on_change: Callable[[], None] | None = None  # called when callbacks come or go
 
-    def add(self, callback: Callback, priority: int = 0) -> None:
-        """Put a callback into the chain: higher priorities run first, equal ones in the order they came."""
+    def add(self, callback: Callback, priority: int = 0, wants: Callable[[str], bool] | None = None) -> None:
+        """Put a callback into the chain: higher priorities run first, equal ones in the order they came.
+
+        Args:
+            wants: At `message.publish`, which topics the callback is for; None for all. It is asked when a topic is
+                routed for the first time, so that messages of other topics pay nothing. A chain that runs because one
+                callback wants the topic runs whole: each must look for itself too.
+        """
         at = 0
         while at < len(self._priorities) and self._priorities[at] >= priority:
             at += 1
         self._priorities.insert(at, priority)
         self.callbacks.insert(at, callback)
+        self._wants.insert(at, wants)
+        if self.on_change is not None:
+            self.on_change()
 
     def remove(self, callback: Callback) -> None:
         """Take a callback out; one that is not there is ignored."""
@@ -100,6 +132,13 @@ class HookPoint:
             at = self.callbacks.index(callback)
             del self.callbacks[at]
             del self._priorities[at]
+            del self._wants[at]
+            if self.on_change is not None:
+                self.on_change()
+
+    def is_wanted(self, topic: str) -> bool:
+        """Whether a callback of the chain is for messages of that topic."""
+        return any(wants is None or wants(topic) for wants in self._wants)
 
     def run(self, args: tuple[object, ...], accumulator: object = None) -> tuple[str, object]:
         """Run the chain: `(OK, accumulator)` when it came to its end, `(STOP, accumulator)` when one stopped it."""
@@ -136,6 +175,8 @@ class Hooks:
         self.message_acked = self._points[MESSAGE_ACKED]
         self.message_dropped = self._points[MESSAGE_DROPPED]
         self.delivery_dropped = self._points[DELIVERY_DROPPED]
+        self.delivery_completed = self._points[DELIVERY_COMPLETED]
+        self.client_authorize = self._points[CLIENT_AUTHORIZE]
 
     def point(self, name: str) -> HookPoint:
         """The hook point of that name.

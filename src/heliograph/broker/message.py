@@ -10,7 +10,7 @@ from mypy_extensions import i64
 
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
-from heliograph.mqtt.encode import encode_publish, publish_head, publish_properties
+from heliograph.mqtt.encode import UINT16, encode_publish, publish_head, publish_properties
 from heliograph.mqtt.properties import Properties, encode_varint, properties_from_wire
 
 NEVER: Final = -1  # no message expiry interval
@@ -112,20 +112,33 @@ class Message:
         return self._head, self._tail
 
     def encode(
-        self, version: i64, qos: i64, retain: bool, dup: bool, packet_id: int, subscription_id: i64, now_us: i64
+        self,
+        version: i64,
+        qos: i64,
+        retain: bool,
+        dup: bool,
+        packet_id: int,
+        subscription_id: i64,
+        now_us: i64,
+        topic: bytes,
+        alias: i64,
     ) -> bytes:
         """The packet for one receiver whose copy differs from the shared encoding.
 
         Args:
             subscription_id: The identifier of the subscription that it is sent for, 0 for none [MQTT-3.3.4-3].
             now_us: The message expiry interval is counted down to this time [MQTT-3.3.2-6].
+            topic: The topic name as this receiver knows it; empty where an alias stands for it.
+            alias: The topic alias that it is sent with, 0 for none.
         """
         property_bytes = self.publish.property_bytes if version == p.V5 else b""
         if self.expiry_s != NEVER and version == p.V5:
             property_bytes = self._counted_down(now_us)
         if subscription_id != 0 and version == p.V5:
             property_bytes += bytes([props.SUBSCRIPTION_IDENTIFIER]) + encode_varint(subscription_id)
-        return encode_publish(version, self.publish.topic, self.payload, qos, retain, dup, packet_id, property_bytes)
+        if alias != 0:
+            property_bytes += bytes([props.TOPIC_ALIAS]) + UINT16[alias]
+        return encode_publish(version, topic, self.payload, qos, retain, dup, packet_id, property_bytes)
 
     def _encode_wire(self, version: i64) -> bytes:
         publish = self.publish

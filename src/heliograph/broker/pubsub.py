@@ -2,13 +2,15 @@
 
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from heliograph.broker.counters import Counters
 from heliograph.broker.durable import DurableSink
 from heliograph.broker.hooks import STOP, Hooks
 from heliograph.broker.message import Message
+from heliograph.broker.retained import RetainedStore
 from heliograph.broker.router import Route, Router
+from heliograph.broker.shared import SharedGroups, SharedOptions
 from heliograph.broker.subscription import Subscription
 from heliograph.mqtt.errors import ProtocolError
 
@@ -18,38 +20,34 @@ NOT_STORED: Final = 0
 _BYTES_PER_WORK_LOG2: Final = 8
 _STORE_WORK: Final = 4
 _RETAIN_WORK: Final = 64
+_RETAIN_BYTES_PER_WORK_LOG2: Final = 6
 _SUBSCRIBE_WORK: Final = 16
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class RetainedStore:
-    """The seam to the retainer: it takes every message that carries the retain flag."""
-
-    def retain(self, message: Message) -> None:
-        """Keep `message` for its topic, or forget the topic's message if its payload is empty. Must not block."""
-        raise NotImplementedError(type(self).__name__)
-
-    def match(self, topic_filter: str) -> list[Message]:
-        """The retained messages whose topics a filter matches, as they are now."""
-        raise NotImplementedError(type(self).__name__)
-
-    def holds(self, message: Message) -> bool:
-        """Whether `message` is still the one of its topic."""
-        raise NotImplementedError(type(self).__name__)
+_FILTER_BYTES_PER_WORK_LOG2: Final = 2  # a filter of many levels takes long to find its place
 
 
 class Broker:
     """The kernel of one node: routing table, hooks, counters, and the seams to storage and retainer.
 
     Owned by the node, which joins the rooms; lives as long as it.
+
+    Args:
+        shared_options: How shared groups choose their members.
+        seed: What chance begins with, where a strategy leaves the choice to it.
     """
 
-    def __init__(self, router: Router, hooks: Hooks) -> None:
+    def __init__(
+        self, router: Router, hooks: Hooks, shared_options: SharedOptions | None = None, seed: i64 = 1
+    ) -> None:
         self.router = router
         self.hooks = hooks
+        router.set_publish_hook(hooks.message_publish)
+        self.shared = SharedGroups(router, shared_options or SharedOptions(), seed)
         self.counters = Counters()
         self.sink: DurableSink | None = None
         self.retained: RetainedStore | None = None
+        # Whether retained messages are held back whose publishers lost the right to publish them.
+        self.checks_retained_source = True
+        self.exclusive: dict[str, str] = {}  # exclusive filters, and the client ids of those who hold them
         self.now_us: i64 = 0  # the time of this turn on the wall clock, in microseconds since the epoch; never falls
         self.uptime_us: i64 = 0  # the time of this turn on a clock that nobody sets; what times out runs on it
         self.wall_offset_us: i64 = 0  # how far the wall clock is ahead of that clock; kept up to date by the node
@@ -58,6 +56,7 @@ class Broker:
     def begin_turn(self, uptime_us: i64) -> None:
         """Say what time it is, on the clock that nobody sets."""
         self.uptime_us = uptime_us
+        self.router.dispatching = 0  # one that failed did not come to its end
         now = uptime_us + self.wall_offset_us
         if now < self.now_us:  # a wall clock that was set back would make message ids twice
             now = self.now_us + 1
@@ -106,21 +105,38 @@ class Broker:
         self.work += _STORE_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
         return sink.append(message)
 
-    def retain(self, message: Message) -> None:
-        """Keep a message for subscriptions to come, if it says so and there is a retainer."""
-        if message.retain and self.retained is not None:
-            self.work += _RETAIN_WORK + len(message.publish.topic)  # deep topics take long to keep
-            self.retained.retain(message)
+    def retain(self, message: Message) -> bool:
+        """Keep a message for subscriptions to come, if it says so and there is a retainer.
+
+        Returns:
+            Whether the message goes on to storage and subscribers.
+        """
+        retained = self.retained
+        if not message.retain or retained is None:
+            return True
+        self.work += _RETAIN_WORK + (len(message.publish.data) >> _RETAIN_BYTES_PER_WORK_LOG2)
+        return retained.retain(message)
 
     def dispatch(self, route: Route, message: Message) -> i64:
         """Hand a message to every local subscription of its route; how many there were."""
+        router = self.router
+        refusals = self.shared.refusals
         count: i64 = 0
+        router.dispatching += 1  # a callback may unsubscribe somebody meanwhile
         for entry in route.entries:
-            for subscription in entry.subscriptions:
-                subscription.subscriber.deliver(message, subscription)
+            only = entry.only
+            if only is not None:
+                only.subscriber.deliver(message, only)
                 count += 1
+                continue
+            many = entry.many
+            if many is not None:
+                for subscription in many:
+                    subscription.subscriber.deliver(message, subscription)
+                    count += 1
+        router.dispatching -= 1
         # Bytes count too: what a turn puts into outboxes is in memory until its end.
-        self.work += count * (1 + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2))
+        self.work += count * (1 + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)) + self.shared.refusals - refusals
         return count
 
     def publish(self, message: Message) -> i64:
@@ -132,20 +148,39 @@ class Broker:
         Raises:
             ProtocolError: Its topic is no valid topic name.
         """
-        outcome = self.hooked(message) if self.hooks.message_publish.callbacks else message
+        route = self.route(message.topic.encode("utf-8"))
+        outcome: Message | None = message
+        if route.hooked:
+            outcome = self.hooked(message)
         if outcome is None:
             return NOT_STORED
-        route = self.route(outcome.topic.encode("utf-8"))
-        self.retain(outcome)
+        if outcome.topic != route.topic:
+            route = self.route(outcome.topic.encode("utf-8"))
+        if not self.retain(outcome):
+            return NOT_STORED
         ticket = self.store(route, outcome)
         self.dispatch(route, outcome)
         return ticket
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Route messages to a subscription from now on."""
-        self.work += _SUBSCRIBE_WORK
-        self.router.add(subscription)
+        """Route messages to a subscription from now on, alone or as a member of its shared group."""
+        self.work += _SUBSCRIBE_WORK + (len(subscription.topic_filter) >> _FILTER_BYTES_PER_WORK_LOG2)
+        if subscription.group:
+            self.shared.join(subscription)
+        else:
+            self.router.add(subscription)
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Stop routing messages to a subscription."""
-        self.router.remove(subscription)
+        if subscription.group:
+            self.shared.leave(subscription)
+        else:
+            self.router.remove(subscription)
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of filters, subscriptions, shared groups and of what the route cache does."""
+        numbers = self.router.statistics()
+        numbers.update(self.shared.statistics())
+        # The router counts a group as one subscription; for people it is as many as it has members.
+        numbers["subscriptions.count"] += self.shared.members_count - len(self.shared)
+        return numbers

@@ -1,13 +1,15 @@
-"""A subscription: which subscriber wants which filter, and how."""
+"""A subscription: which subscriber wants which filter, and how; and all of them that one filter has."""
 
-from mypy_extensions import i64, mypyc_attr
+from collections.abc import Sequence
+
+from mypy_extensions import i32, i64, mypyc_attr
 
 from heliograph.broker.message import Message
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Subscriber:
-    """Whoever takes messages from the broker: a session, or a broker-internal consumer.
+    """Whoever takes messages from the broker: a session, a shared group, or a broker-internal consumer.
 
     Subclasses take each message at once and without waiting; what they cannot pass on they queue or drop.
     """
@@ -19,13 +21,28 @@ class Subscriber:
         """Take `message`, which matched `subscription`. Called in the publisher's turn; must not raise or block."""
         raise NotImplementedError(type(self).__name__)
 
+    def offer(self, message: Message, subscription: "Subscription", last: bool) -> bool:
+        """Take a message of a shared group, or answer False so that another member is asked.
+
+        Called in the publisher's turn, once for each message while members take them; must not raise or block.
+
+        Args:
+            subscription: This subscriber's membership.
+            last: Every member was asked and none could take it: a subscriber that is away may queue it now.
+        """
+        raise NotImplementedError(type(self).__name__)
+
 
 class Subscription:
     """One filter of one subscriber with its options; owned by the subscriber, listed by the router.
 
+    A node may hold millions, so what is small stands together at the end.
+
     Args:
+        topic_filter: What messages match; without the name of a group.
         qos: The granted maximum QoS.
         subscription_id: The MQTT 5 subscription identifier, 0 for none.
+        group: The shared group that it is a member of, empty for none.
     """
 
     def __init__(
@@ -37,15 +54,17 @@ class Subscription:
         retain_as_published: bool,
         retain_handling: i64,
         subscription_id: i64,
+        group: str = "",
     ) -> None:
         self.subscriber = subscriber
         self.topic_filter = topic_filter
-        self.slot: i64 = -1  # where it stands in its filter's list, so that leaving costs the same for any number
+        self.group = group
         self.qos = qos
-        self.no_local = no_local
-        self.retain_as_published = retain_as_published
         self.retain_handling = retain_handling
         self.subscription_id = subscription_id
+        self.slot: i32 = -1  # where it stands in its list, so that leaving costs the same for any number
+        self.no_local = no_local
+        self.retain_as_published = retain_as_published
         self.is_new = True  # until its retained messages were looked at
         # Nothing about it changes the packet, so that its receivers share one encoding.
         self.plain: bool = not retain_as_published and subscription_id == 0
@@ -63,3 +82,65 @@ class Subscription:
 
     def __repr__(self) -> str:
         return f"Subscription({self.subscriber.clientid!r} on {self.topic_filter!r}, qos={int(self.qos)})"
+
+
+class FilterEntry:
+    """All subscriptions of one filter; owned by the router, referred to by routes while it has a subscriber.
+
+    Most filters have one subscriber, and a list of one costs as much as its subscription. So the only one stands in
+    `only` until a second joins; from then on all stand in `many`.
+    """
+
+    def __init__(self, topic_filter: str, tail_at: i64 = 0) -> None:
+        self.topic_filter = topic_filter
+        self.only: Subscription | None = None
+        self.many: list[Subscription] | None = None
+        self.tail_at: i32 = i32(tail_at)  # the trie's: where the levels begin that no node stands for
+
+    def add(self, subscription: Subscription) -> None:
+        """List a subscription."""
+        many = self.many
+        if many is None:
+            only = self.only
+            if only is None:
+                subscription.slot = 0
+                self.only = subscription
+                return
+            many = [only]
+            self.many = many
+            self.only = None
+        subscription.slot = i32(len(many))
+        many.append(subscription)
+
+    def remove(self, subscription: Subscription, is_iterated: bool) -> None:
+        """Take a subscription out; the last one moves into its place.
+
+        Args:
+            is_iterated: Somebody walks through the list right now, and must not miss the one that moves.
+        """
+        many = self.many
+        if many is None:
+            self.only = None
+        else:
+            if is_iterated:
+                many = many.copy()
+                self.many = many
+            last = many.pop()
+            if last is not subscription:
+                many[subscription.slot] = last
+                last.slot = subscription.slot
+        subscription.slot = -1
+
+    def is_empty(self) -> bool:
+        """Whether nobody subscribes to the filter any more, or yet."""
+        return self.only is None and not self.many
+
+    @property
+    def subscriptions(self) -> Sequence[Subscription]:
+        """All of them; not for the hot path, which asks for `only` and `many`."""
+        if self.only is not None:
+            return [self.only]
+        return [] if self.many is None else self.many
+
+    def __repr__(self) -> str:
+        return f"FilterEntry({self.topic_filter!r}, {len(self.subscriptions)} subscriptions)"

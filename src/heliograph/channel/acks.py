@@ -24,6 +24,7 @@ class PendingAcks:
 
     def __init__(self) -> None:
         self._batches: list[AckBatch] = []
+        self.count: i64 = 0
 
     def __bool__(self) -> bool:
         return len(self._batches) > 0
@@ -34,6 +35,7 @@ class PendingAcks:
         Returns:
             Whether nobody waited for that commit yet, so that it must be asked for.
         """
+        self.count += 1
         batches = self._batches
         last = batches[-1] if batches else None
         if last is not None and (last.ticket == ticket or ticket == 0) and last.stored == (ticket != 0):
@@ -55,6 +57,8 @@ class PendingAcks:
         while count < len(batches) and batches[count].ticket <= ticket:
             count += 1
         released = batches[:count]
+        for batch in released:
+            self.count -= len(batch.acks)
         self._batches = batches[count:]
         return released
 

@@ -1,8 +1,7 @@
-"""The conversation of one client, from its first byte to its last.
+"""The conversation of one client, from its first packet to its last: what each packet means and what is answered.
 
-`receive` is the hot path: it parses every complete packet of what the socket had, in one synchronous loop, and answers
-into the outbox, which is written at the end of the turn. What must wait (a commit, a full storage buffer, a turn that
-has done enough) pauses reading, and nothing overtakes it.
+How bytes become packets is the reader's; a PUBLISH goes on in `publishing`, a SUBSCRIBE in `subscribing`, and who the
+client is is decided in `connect` and `handshake`. Answers go into the outbox, which is written at the end of the turn.
 """
 
 from typing import Final
@@ -10,102 +9,66 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
+from heliograph.broker.authentication import AuthStep, Deferred
+from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
+from heliograph.channel import answers
 from heliograph.channel import connect as decide
-from heliograph.channel.context import ChannelContext, Waiter
+from heliograph.channel.authorization import Authorizer
+from heliograph.channel.context import ChannelContext
+from heliograph.channel.handshake import Handshake
+from heliograph.channel.options import ChannelOptions
+from heliograph.channel.peer import Peer
 from heliograph.channel.publishing import Publishing
-from heliograph.channel.retained import RetainedDelivery
-from heliograph.channel.subscribe import subscribe, unsubscribe
+from heliograph.channel.reader import AUTHENTICATING, CLOSED, CONGESTED, CONNECTED, IDLE, Reader
+from heliograph.channel.receipts import take_receipt
+from heliograph.channel.subscribing import Subscribing
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
-from heliograph.mqtt.decode import connect_version, decode_packet, decode_publish, remaining_length
-from heliograph.mqtt.encode import (
-    PINGRESP,
-    encode_ack,
-    encode_connack,
-    encode_disconnect,
-    encode_packet,
-)
-from heliograph.mqtt.errors import MalformedPacketError, PacketTooLargeError, ProtocolError
+from heliograph.mqtt.decode import connect_version, decode_packet, decode_publish
+from heliograph.mqtt.encode import PINGRESP
+from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
-from heliograph.session.outbox import Outbox, Wire
+from heliograph.session.outbox import Wire
 from heliograph.session.session import Session
 
-_IDLE: Final = 0  # waits for CONNECT
-_CONNECTED: Final = 1
-_CLOSED: Final = 2
-
-# Why reading is paused; bits.
-_TURN: Final = 1  # this turn has delivered enough
-_STORAGE: Final = 2  # storage must commit first
-_CONGESTED: Final = 4  # the peer does not read what it is sent
-
-# A packet that is no message costs about as much as so many deliveries.
-_PACKET_WORK: Final = 4
-# A client with so little to say need not wait for its turn.
-_SHORT_BYTES: Final = 4096
 # How long a peer may take to read the last words of its connection before it is cut.
 _LINGER_US: Final = 10_000_000
-# A peer that sends without reading is not read from while this many bytes of answers wait for it.
-_UNREAD_ANSWERS_MAX: Final = 65_536
 
 
-class Channel(Waiter):
-    """One client's conversation; a view of one connection, owned by the transport's connection."""
+class Channel(Reader):
+    """One client's conversation; a view of one connection, owned by the transport's connection.
 
-    def __init__(self, context: ChannelContext, wire: Wire) -> None:
-        self._context = context
-        self._broker = context.broker
-        self._wire = wire
+    Args:
+        options: What holds at the listener that accepted the connection.
+    """
+
+    def __init__(self, context: ChannelContext, wire: Wire, options: ChannelOptions) -> None:
+        super().__init__(context, wire, options)
         self._number = context.next_number()
         self._ids = IdSource(context.node, self._number)
-        self._outbox = Outbox(context.flusher, wire)
-        self._peername = ""
-        self._state: i64 = _IDLE
-        self._version: i64 = p.V3_1_1
-        self._clientid = ""
-        self._username: str | None = None
+        self._peer: Peer | None = None
+        self._connect: p.Connect | None = None  # until its CONNACK
+        self._client: ClientInfo | None = None
+        self._handshake: Handshake | None = None  # while AUTH packets may come
+        self._awaited: Deferred | None = None  # the authenticator's answer
         self._session: Session | None = None
         self._will: p.Will | None = None
+        self._authorizer: Authorizer | None = None
         self._publishing: Publishing | None = None
-        self._partial: list[bytes] | None = None  # the beginning of a packet, in the pieces it came in
-        self._partial_bytes: i64 = 0
-        self._packet_bytes: i64 = 0  # how many bytes that packet has, if known
-        self._paused: i64 = 0
-        self._waits_for_turn = False
-        self._unparsed = False  # `_partial` may hold whole packets
-        self._retained: RetainedDelivery | None = None  # what new subscriptions have yet to get
-        self._silence_us_max: i64 = context.options.idle_timeout_us
-        self._heard_at_us: i64 = self._begin_turn()
+        self._subscribing: Subscribing | None = None  # made by the first SUBSCRIBE
+        self._packet_bytes_max: i64 = 0  # what the client takes, 0 for anything
+        self._tells_problems = True
+        self._silence_us_max: i64 = options.idle_timeout_us
 
     # --- told by the transport
 
-    def connection_made(self, peername: str) -> None:
-        """The connection stands; `peername` is the peer's address, for the log."""
-        self._peername = peername
+    def connection_made(self, peer: Peer) -> None:
+        """The connection stands, and this is its other end."""
+        self._peer = peer
         self._context.channels.add(self._number, self)
         self._broker.counters.connections_accepted += 1
-
-    def receive(self, data: bytes) -> None:
-        """Take bytes as they came from the socket."""
-        now = self._begin_turn()
-        self._broker.counters.bytes_received += len(data)
-        if self._partial is not None:
-            joined = self._join_partial(data)
-            if joined is None:
-                return
-            data = joined
-        if self._state == _CONNECTED:
-            # Packets count, not bytes: one that drips in for ever, CONNECT above all, keeps nobody alive.
-            self._heard_at_us = now
-        self._parse(data)
-        publishing = self._publishing
-        if publishing is not None and publishing.stored:
-            publishing.stored = False
-            self._wait_for_room()
-        if self._outbox.congested and self._outbox.waiting_bytes > _UNREAD_ANSWERS_MAX:
-            self._pause(_CONGESTED)
 
     def on_congested(self, congested: bool) -> None:
         """The transport's buffer passed its high mark, or is below its low mark again."""
@@ -114,8 +77,8 @@ class Channel(Waiter):
         if not congested:
             if self._session is not None:
                 self._session.pump()
-            self._deliver_retained()
-            self._resume(_CONGESTED)
+            self.deliver_retained()
+            self._resume(CONGESTED)
 
     def connection_lost(self) -> None:
         """The connection is gone."""
@@ -124,272 +87,346 @@ class Channel(Waiter):
         self._outbox.abandon()
         self._context.channels.remove(self._number)
         self._broker.counters.connections_closed += 1
-        self._partial = None
+        self._inbox = None
         self._part_from_publishing()
 
     # --- told by the node
 
     def on_tick(self, uptime_us: i64) -> None:
         """End the conversation of a client that has been silent for too long, or the connection of one that ended."""
-        if self._state == _CLOSED:
+        if self._state == CLOSED:
             # The transport closes once the peer has read everything; one that never does would stay for ever.
             if uptime_us - self._heard_at_us > _LINGER_US:
                 self._wire.abort()
-        elif self._paused != 0:
+            return
+        if self._outbox.congested and self._is_over_ceiling():
+            self._broker.counters.connections_cut += 1
+            self._report("more waits for it than force_shutdown allows, and it does not read")
+            self._end(rc.QUOTA_EXCEEDED, "force_shutdown")
+            self._wire.abort()
+            return
+        session = self._session
+        if session is not None and session.options.retry_interval_us > 0:
+            session.retry(uptime_us)
+        self.deliver_retained()  # of which there may be so many a second
+        if self._paused != 0:
             self._heard_at_us = uptime_us  # it is we who do not listen
         elif self._silence_us_max != 0 and uptime_us - self._heard_at_us > self._silence_us_max:
-            if self._state == _IDLE:
-                self._end(rc.SUCCESS, "idle_timeout")
+            if self._state == CONNECTED:
+                self._end(rc.KEEP_ALIVE_TIMEOUT, "keepalive_timeout")  # [MQTT-3.1.2-22] 3.1.1 [MQTT-3.1.2-24]
             else:
-                self._end(rc.KEEP_ALIVE_TIMEOUT, "keepalive_timeout")  # [MQTT-3.1.2-22]
+                self._broker.counters.connections_idle += 1
+                self._end(rc.SUCCESS, "idle_timeout")  # [MQTT-3.1.4-1]
 
     def on_committed(self, ticket: i64, code: int) -> None:
         """A commit that acknowledgements waited for is done."""
         publishing = self._publishing
         if publishing is not None:
-            code = publishing.on_committed(ticket, code, self._state == _CONNECTED)
+            code = publishing.on_committed(ticket, code, self._state == CONNECTED)
             if code != rc.SUCCESS:
                 self._end(code, "storage refused a message")
-            if self._state == _CLOSED:
+            if self._state == CLOSED:
                 self._part_from_publishing()
 
-    def on_room(self) -> None:
-        """Storage takes messages again."""
-        self._resume(_STORAGE)
-
-    def on_turn(self) -> None:
-        """It has its turn: go on where the last one ended."""
-        self._waits_for_turn = False
-        self._begin_turn()
-        self._deliver_retained()
-        if self._unparsed and self._paused == _TURN and self._state != _CLOSED:
-            self._unparsed = False
-            try:
-                self.receive(b"")
-            except BaseException:
-                self._wire.abort()  # as the transport does when `receive` fails under it
-                raise
-            if not self._unparsed:
-                self._resume(_TURN)
-
-    def take_over(self) -> None:
-        """Another connection has the client id now [MQTT-3.1.4-3]."""
-        self._broker.hooks.run(hooks.SESSION_TAKENOVER, (self._clientid,))
+    def take_over(self, discard: bool) -> None:
+        """Another connection has the client id now [MQTT-3.1.4-3]; `discard`: and begins a session of its own."""
+        if not discard:
+            self._broker.hooks.run(hooks.SESSION_TAKENOVER, (self._clientid,))
         self._end(rc.SESSION_TAKEN_OVER, "takenover")
 
     def shut_down(self, code: int) -> None:
         """The broker ends the conversation."""
+        self._begin_turn()
         self._end(code, "kicked")
 
-    # --- bytes to packets
+    def subscribe(self, entries: list[p.SubscribeEntry]) -> list[int]:
+        """Subscribe on the client's behalf: a reason code for each filter; none if the client is not connected."""
+        subscribing = self._subscriber()
+        if subscribing is None:
+            return []
+        codes = subscribing.subscribe(entries, Properties())
+        self.deliver_retained()
+        return codes
 
-    def _begin_turn(self) -> i64:
-        uptime: i64 = self._context.clock()
-        self._broker.begin_turn(uptime)
-        return uptime
+    def unsubscribe(self, topic_filters: list[str]) -> list[int]:
+        """Unsubscribe on the client's behalf: a reason code for each filter; none if the client is not connected."""
+        subscribing = self._subscriber()
+        return [] if subscribing is None else subscribing.unsubscribe(topic_filters, Properties())
 
-    def _parse(self, data: bytes) -> None:
-        pos: i64 = 0
-        end: i64 = len(data)
-        size_max = self._context.options.max_packet_size
-        broker = self._broker
-        work_max = self._context.turns.work_max
-        try:
-            while end - pos >= 2 and self._state != _CLOSED:
-                if broker.work > work_max and (pos > 0 or end > _SHORT_BYTES):
-                    self._yield_turn(data[pos:])
-                    return
-                length: i64 = data[pos + 1]
-                body: i64 = pos + 2
-                if length >= 0x80:
-                    length, body = remaining_length(data, pos + 1, end)
-                    if length < 0:
-                        break
-                    if data[body - 1] == 0 and self._version == p.V5:  # [MQTT-1.5.5-1]
-                        raise MalformedPacketError("the remaining length is longer than it needs to be")
-                stop: i64 = body + length
-                if stop - pos > size_max:
-                    raise PacketTooLargeError(f"packet of {int(stop - pos)} bytes; at most {int(size_max)} are allowed")
-                if self._state == _IDLE and data[pos] != p.CONNECT << 4:  # [MQTT-3.1.0-1]
-                    raise MalformedPacketError(f"the first byte is 0x{data[pos]:02x}, not that of a CONNECT")
-                if stop > end:
-                    self._packet_bytes = stop - pos
-                    break
-                broker.work += _PACKET_WORK + ((stop - pos) >> 10)
-                self._dispatch(data, pos, body, stop)
-                pos = stop
-        except ProtocolError as error:
-            self._on_protocol_error(error)
-        if pos < end and self._state != _CLOSED:
-            self._partial = [data[pos:]]
-            self._partial_bytes = end - pos
+    # --- told by the reader
 
-    def _join_partial(self, data: bytes) -> bytes | None:
-        # Pieces are joined once, when the packet is complete: joining at each read would cost the square of its size.
-        partial = self._partial
-        if partial is None:
-            return data
-        partial.append(data)
-        self._partial_bytes += len(data)
-        if self._partial_bytes < self._packet_bytes:
-            if len(partial) > 64 + (self._partial_bytes >> 8):
-                self._partial = [b"".join(partial)]  # a piece costs 48 bytes beside its content
-            return None
-        self._partial = None
-        self._packet_bytes = 0
-        return b"".join(partial)
-
-    def _dispatch(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
+    def dispatch(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
+        """Act on one packet; the most frequent ones first."""
         kind: i64 = data[pos] >> 4
         session, publishing = self._session, self._publishing
         if session is None or publishing is None:
-            self._version = connect_version(data, body, stop)
-            packet = decode_packet(data, pos, body, stop, self._version)
-            if isinstance(packet, p.Connect):
-                self._on_connect(packet)
+            self._dispatch_early(data, pos, body, stop)
             return
-        self._broker.counters.packets_received += 1
         if kind == p.PUBLISH:
             publishing.on_publish(decode_publish(data, pos, body, stop, self._version))
             return
+        if (
+            p.PUBACK <= kind <= p.PUBCOMP
+            and stop == body + 2
+            and data[pos] == (0x62 if kind == p.PUBREL else kind << 4)
+        ):
+            # The common form of an acknowledgement: no reason code, no properties.
+            packet_id: i64 = (data[body] << 8) | data[body + 1]
+            if packet_id != 0:
+                self._on_receipt(session, kind, packet_id, rc.SUCCESS)
+                return
         packet = decode_packet(data, pos, body, stop, self._version)
+        counters = self._broker.counters
         if isinstance(packet, p.Ack):
-            self._on_ack(session, packet)
+            self._on_receipt(session, kind, packet.packet_id, packet.code)
         elif kind == p.PINGREQ:
-            self._outbox.put(PINGRESP)  # [MQTT-3.12.4-1]
+            counters.pingreq_received += 1
+            counters.pingresp_sent += 1
+            self._outbox.put(PINGRESP)  # [MQTT-3.12.4-1] 3.1.1 [MQTT-3.12.4-1]
         elif isinstance(packet, p.Subscribe):
-            self._outbox.put(encode_packet(self._on_subscribe(session, packet), self._version))
-            self._find_retained(session, packet)
-            self._deliver_retained()
+            self._on_subscribe(packet)
         elif isinstance(packet, p.Unsubscribe):
-            codes = unsubscribe(self._broker, session, packet)
-            suback = p.Suback(p.UNSUBACK, packet.packet_id, codes, Properties())
-            self._outbox.put(encode_packet(suback, self._version))
+            self._on_unsubscribe(packet)
         elif isinstance(packet, p.Disconnect) and kind == p.DISCONNECT:
             self._on_disconnect(session, packet)
+        elif isinstance(packet, p.Disconnect):
+            self._on_auth(packet)
         elif kind == p.CONNECT:
-            raise ProtocolError("a second CONNECT")  # [MQTT-3.1.0-2]
+            raise ProtocolError("a second CONNECT")  # [MQTT-3.1.0-2] 3.1.1 [MQTT-3.1.0-2]
         else:
             raise ProtocolError(f"{p.NAMES[kind]} is not for the broker")
 
-    # --- CONNECT and DISCONNECT
+    def has_stored(self) -> bool:
+        """Whether something went to storage since the last call."""
+        publishing = self._publishing
+        if publishing is None or not publishing.stored:
+            return False
+        publishing.stored = False
+        return True
+
+    def deliver_retained(self) -> None:
+        """Go on with delivering retained messages, as far as client and turn allow."""
+        subscribing = self._subscribing
+        if subscribing is not None and not self._waits_for_turn and subscribing.deliver_retained():
+            self._wait_for_turn()
+
+    def on_protocol_error(self, error: ProtocolError) -> None:
+        """The peer broke the protocol: end its conversation with the reason code that says how."""
+        self._broker.counters.protocol_errors += 1
+        self._report(error.detail)
+        if self._state == CONNECTED:
+            self._end(error.reason_code, "protocol_error", error.detail)
+            return
+        if self._is_connect_refusal(error):
+            properties = Properties()
+            answers.add_reason(properties, error.detail)
+            self._send_connack(False, error.reason_code, properties)  # [MQTT-3.1.4-2] [MQTT-3.2.2-6]
+        self._state = CLOSED
+        self._close()
+
+    def _dispatch_early(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
+        """A packet before the CONNACK: CONNECT, or what belongs to its authentication."""
+        if self._state == IDLE:
+            self._version = connect_version(data, body, stop)
+        packet = decode_packet(data, pos, body, stop, self._version)
+        if isinstance(packet, p.Connect) and self._state == IDLE:
+            self._on_connect(packet)
+        elif isinstance(packet, p.Disconnect) and packet.kind == p.DISCONNECT:
+            self._broker.counters.disconnect_received += 1
+            self._end(rc.SUCCESS, "normal")
+        elif isinstance(packet, p.Disconnect):
+            self._on_auth(packet)
+        else:  # [MQTT-3.1.2-30]
+            raise ProtocolError(f"{p.NAMES[packet.kind]} while an authentication is running")
+
+    # --- CONNECT, AUTH and DISCONNECT
 
     def _on_connect(self, connect: p.Connect) -> None:
-        context = self._context
+        options, broker, peer = self._options, self._broker, self._peer
+        broker.counters.connect_received += 1
         self._version = connect.version
-        decide.check_connect(connect, context.options)
-        clientid = connect.clientid or context.new_clientid()
-        code = self._authenticate(clientid, connect)
-        if code != rc.SUCCESS:
-            raise ProtocolError(f"client {clientid!r} is refused: {rc.name_of(code)}", code)
-        self._clientid = clientid
-        self._username = connect.username
-        self._will = connect.will
+        self._packet_bytes_max = connect.properties.number(props.MAXIMUM_PACKET_SIZE, 0)
+        self._tells_problems = connect.properties.number(props.REQUEST_PROBLEM_INFORMATION, 1) == 1
+        decide.check_connect(connect, options)
+        client = decide.client_info(connect, peer or Peer(""), options, self._context.new_clientid, broker.now_us)
+        self._client = client
+        self._connect = connect
+        self._state = AUTHENTICATING
+        handshake = Handshake(broker, client, connect)
+        self._handshake = handshake
+        self._take_step(handshake.begin(options.enable_authn, options.deny_anonymous))
+
+    def _on_auth(self, packet: p.Disconnect) -> None:
+        self._broker.counters.auth_received += 1
+        handshake = self._handshake
+        if handshake is None:  # [MQTT-4.12.0-7]
+            raise ProtocolError("AUTH from a client whose CONNECT named no authentication method")
+        self._take_step(handshake.renew(packet) if self._state == CONNECTED else handshake.proceed(packet))
+
+    def _take_step(self, step: AuthStep | Deferred) -> None:
+        if isinstance(step, AuthStep):
+            self._on_step(step)
+        else:
+            self._hold_for_authentication()
+            self._awaited = step
+            step.then(self._on_answer)
+
+    def _on_answer(self, step: AuthStep) -> None:
+        """An authenticator that had to wait has its answer."""
+        self._begin_turn()
+        self._awaited = None
+        try:
+            self._on_step(step)
+        except ProtocolError as error:
+            self.on_protocol_error(error)
+        self._go_on_from_authentication()
+
+    def _on_step(self, step: AuthStep) -> None:
+        handshake = self._handshake
+        if handshake is None:
+            return
+        if step.code == rc.CONTINUE_AUTHENTICATION and handshake.method is not None:
+            self._send_auth(handshake.method, step)  # [MQTT-4.12.0-2]
+            return
+        if step.code != rc.SUCCESS:
+            self._broker.counters.authentications_failed += 1
+            code = rc.NOT_AUTHORIZED if step.code == rc.CONTINUE_AUTHENTICATION else step.code
+            raise ProtocolError(f"client {self._clientid!r} is refused: {rc.name_of(code)}", code)  # [MQTT-4.12.0-4]
+        handshake.is_running = False
+        if self._state == CONNECTED and handshake.method is not None:
+            self._send_auth(handshake.method, step)
+        elif self._connect is not None and self._client is not None:
+            self._accept(self._client, self._connect, step)
+            if handshake.method is None:
+                self._handshake = None
+
+    def _send_auth(self, method: str, step: AuthStep) -> None:
+        self._broker.counters.auth_sent += 1
+        self._outbox.put(answers.auth(method, step))
+
+    def _accept(self, client: ClientInfo, connect: p.Connect, step: AuthStep) -> None:
+        """Open the client's session and tell it that it is connected."""
+        context, options, broker = self._context, self._options, self._broker
+        self._connect = None
+        clientid = client.clientid
         other = context.channels.find(clientid)
         if other is not None:
-            other.take_over()
-        session, present = context.sessions.open(clientid, connect.clean_start)
-        session.expiry_interval_s = decide.session_expiry_s(connect, context.options)
-        session.attach(self._outbox, connect.version, decide.receive_maximum(connect), decide.packet_bytes_max(connect))
+            other.take_over(connect.clean_start)
+        self._will = connect.will
+        authorizer = Authorizer(broker, client, options)
+        session, present = context.sessions.open(clientid, connect.clean_start, options.session)
+        session.expiry_interval_s = decide.session_expiry_s(connect, options)
+        session.attach(
+            self._outbox,
+            connect.version,
+            decide.receive_maximum(connect),
+            decide.packet_bytes_max(connect),
+            decide.alias_max(connect, options),
+            len(client.mountpoint.encode("utf-8")),
+            authorizer,
+        )
         context.channels.register(clientid, self)
         self._session = session
-        self._publishing = Publishing(
-            context, session, self._outbox, self, self._ids, connect.version, connect.username
-        )
-        self._state = _CONNECTED
-        self._heard_at_us = self._broker.uptime_us
-        keepalive_s = decide.keepalive_s(connect, context.options)
-        self._silence_us_max = keepalive_s * 10_000 * context.options.keepalive_multiplier_percent
-        properties = decide.connack_properties(connect, clientid, context.options, session.options.max_awaiting_rel)
-        self._outbox.put(encode_connack(p.Connack(present, rc.SUCCESS, properties), connect.version))
-        self._broker.hooks.run(hooks.CLIENT_CONNECTED, (clientid, connect, self._peername))
+        self._authorizer = authorizer
+        self._publishing = Publishing(context, options, session, self._outbox, self, self._ids, client, authorizer)
+        self._state = CONNECTED
+        self._heard_at_us = broker.uptime_us
+        self._silence_us_max = client.keepalive_s * 10_000 * options.keepalive_multiplier_percent
+        properties = decide.connack_properties(connect, client, options)
+        if self._handshake is not None and self._handshake.method is not None:  # [MQTT-4.12.0-6]
+            answers.add_authentication(properties, self._handshake.method, step)
+        self._send_connack(present, rc.SUCCESS, properties)
+        broker.hooks.run(hooks.CLIENT_CONNECTED, (client, connect))
         session.resume()
 
-    def _authenticate(self, clientid: str, connect: p.Connect) -> int:
-        arguments = (clientid, connect, self._peername)
-        self._broker.hooks.run(hooks.CLIENT_CONNECT, arguments)
-        _, code = self._broker.hooks.run(hooks.CLIENT_AUTHENTICATE, arguments, rc.SUCCESS)
-        return code if isinstance(code, int) else rc.NOT_AUTHORIZED
+    def _send_connack(self, present: bool, code: int, properties: Properties) -> None:
+        broker = self._broker
+        client = self._client
+        if client is not None:
+            _, outcome = broker.hooks.run(hooks.CLIENT_CONNACK, (client, code), properties)
+            if isinstance(outcome, Properties):
+                properties = outcome
+        if code == rc.SUCCESS:
+            broker.counters.connack_sent += 1
+        else:
+            broker.counters.connack_error += 1
+        connack = answers.connack(present, code, properties, self._version, self._packet_bytes_max)
+        if connack is not None:
+            self._outbox.put(connack)
 
     def _on_disconnect(self, session: Session, packet: p.Disconnect) -> None:
+        self._broker.counters.disconnect_received += 1
+        if packet.code not in rc.DISCONNECT_FROM_CLIENT:  # [MQTT-3.14.2-1]
+            raise ProtocolError(f"DISCONNECT with reason code 0x{packet.code:02x}, which is not a client's")
         expiry_s = packet.properties.number(props.SESSION_EXPIRY_INTERVAL, -1)
         if expiry_s >= 0:
             if expiry_s > 0 and session.expiry_interval_s == 0:  # a protocol error by section 3.14.2.2.2
                 raise ProtocolError("DISCONNECT sets a session expiry interval where CONNECT had none")
             session.expiry_interval_s = expiry_s
-        self._leave("normal", packet.code != rc.SUCCESS)  # [MQTT-3.14.4-3]
+        self._leave("normal", packet.code != rc.SUCCESS)  # [MQTT-3.14.4-3] [MQTT-3.1.2-10]
         self._close()
 
-    # --- acknowledgements and SUBSCRIBE
+    # --- acknowledgements, SUBSCRIBE and UNSUBSCRIBE
 
-    def _on_ack(self, session: Session, ack: p.Ack) -> None:
-        packet_id = ack.packet_id
-        if ack.kind == p.PUBACK:
-            session.on_puback(packet_id)
-        elif ack.kind == p.PUBREC:
-            if session.on_pubrec(packet_id, ack.code):
-                if ack.code < rc.UNSPECIFIED_ERROR:
-                    self._outbox.put(encode_ack(p.PUBREL, packet_id, rc.SUCCESS, self._version))  # [MQTT-4.3.3-4]
-            else:
-                code = rc.PACKET_IDENTIFIER_NOT_FOUND
-                self._outbox.put(encode_ack(p.PUBREL, packet_id, code, self._version))
-        elif ack.kind == p.PUBREL:
-            code = rc.SUCCESS if session.release(packet_id) else rc.PACKET_IDENTIFIER_NOT_FOUND
-            self._outbox.put(encode_ack(p.PUBCOMP, packet_id, code, self._version))  # [MQTT-4.3.3-11]
+    def _on_receipt(self, session: Session, kind: i64, packet_id: int, code: int) -> None:
+        take_receipt(session, self._outbox, kind, packet_id, code, self._version)
+        if self._subscribing is not None:
+            self.deliver_retained()  # which may have waited for it
+
+    def _subscriber(self) -> Subscribing | None:
+        session, client, authorizer = self._session, self._client, self._authorizer
+        subscribing = self._subscribing
+        if subscribing is None and self._state == CONNECTED:
+            if session is None or client is None or authorizer is None:
+                return None
+            subscribing = Subscribing(self._context, self._options, session, client, authorizer)
+            self._subscribing = subscribing
+        return subscribing
+
+    def _on_subscribe(self, packet: p.Subscribe) -> None:
+        self._broker.counters.subscribe_received += 1
+        subscribing = self._subscriber()
+        if subscribing is None:
+            return
+        codes = subscribing.subscribe(packet.entries, packet.properties)
+        if self._options.authz_disconnects and rc.NOT_AUTHORIZED in codes:
+            raise ProtocolError(subscribing.fault, rc.NOT_AUTHORIZED)
+        self._send_suback(p.SUBACK, packet.packet_id, codes, subscribing.fault)  # [MQTT-3.8.4-1] [MQTT-3.8.4-2]
+        self.deliver_retained()
+
+    def _on_unsubscribe(self, packet: p.Unsubscribe) -> None:
+        self._broker.counters.unsubscribe_received += 1
+        subscribing = self._subscriber()
+        if subscribing is not None:
+            codes = subscribing.unsubscribe(packet.topic_filters, packet.properties)
+            self._send_suback(p.UNSUBACK, packet.packet_id, codes, "")  # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
+
+    def _send_suback(self, kind: int, packet_id: int, codes: list[int], fault: str) -> None:
+        if kind == p.SUBACK:
+            self._broker.counters.suback_sent += 1
         else:
-            session.on_pubcomp(packet_id)
-        if self._retained is not None:
-            self._deliver_retained()
-
-    def _on_subscribe(self, session: Session, packet: p.Subscribe) -> p.Suback:
-        codes = subscribe(self._broker, session, packet, self._context.options)
-        if self._version != p.V5:
-            codes = [min(code, rc.UNSPECIFIED_ERROR) for code in codes]  # MQTT 3 knows one failure [MQTT-3.9.3-2]
-        return p.Suback(p.SUBACK, packet.packet_id, codes, Properties())
-
-    def _find_retained(self, session: Session, packet: p.Subscribe) -> None:
-        if self._broker.retained is None:
-            return
-        for entry in packet.entries:
-            subscription = session.subscriptions.get(entry.topic_filter)
-            if subscription is not None and (entry.retain_handling == 0 or subscription.is_new):
-                subscription.is_new = False
-                if entry.retain_handling != 2:
-                    if self._retained is None:
-                        self._retained = RetainedDelivery(self._context, session)
-                    self._retained.add(subscription)
-
-    def _deliver_retained(self) -> None:
-        retained = self._retained
-        if retained is None or self._waits_for_turn:
-            return
-        if retained.deliver():
-            self._wait_for_turn()
-        elif retained.is_done():
-            self._retained = None
+            self._broker.counters.unsuback_sent += 1
+        reason = fault if self._tells_problems else ""  # [MQTT-3.1.2-29]
+        data = answers.suback(kind, packet_id, codes, reason, self._version, self._packet_bytes_max)
+        if data is not None:
+            self._outbox.put(data)
 
     # --- the end
-
-    def _on_protocol_error(self, error: ProtocolError) -> None:
-        self._broker.counters.protocol_errors += 1
-        self._context.report(self._peername, self._clientid, error.detail)
-        if self._state == _CONNECTED:
-            self._end(error.reason_code, "protocol_error")
-            return
-        if self._is_connect_refusal(error):
-            self._outbox.put(encode_connack(p.Connack(False, error.reason_code, Properties()), self._version))
-        self._state = _CLOSED
-        self._close()
 
     def _is_connect_refusal(self, error: ProtocolError) -> bool:
         # A CONNACK is for whoever sent a CONNECT that could be read [MQTT-3.1.4-2]; garbage gets no answer.
         return error.reason_code != rc.MALFORMED_PACKET and error.reason_code != rc.PACKET_TOO_LARGE
 
-    def _end(self, code: int, reason: str) -> None:
-        if self._state == _CLOSED:
+    def _report(self, detail: str) -> None:
+        peer = self._peer
+        self._context.report("" if peer is None else peer.peername, self._clientid, detail)
+
+    def _end(self, code: int, reason: str, detail: str = "") -> None:
+        if self._state == CLOSED:
             return
-        if self._version == p.V5 and self._state == _CONNECTED and code != rc.SUCCESS:
-            self._outbox.put(encode_disconnect(p.Disconnect(p.DISCONNECT, code, Properties()), p.V5))
+        if self._version == p.V5 and self._state == CONNECTED and code != rc.SUCCESS:
+            self._broker.counters.disconnect_sent += 1
+            self._outbox.put(answers.disconnect(code, detail, self._packet_bytes_max))
         self._leave(reason, True)
         self._close()
 
@@ -398,61 +435,30 @@ class Channel(Waiter):
         self._outbox.close_after_flush()
 
     def _leave(self, reason: str, with_will: bool) -> None:
-        """Part from the session; the will is published unless the client took it back."""
-        if self._state != _CONNECTED:
-            self._state = _CLOSED
+        """Part from the session; the will is published unless the client took it back [MQTT-3.1.2-8]."""
+        if self._awaited is not None:
+            self._awaited.forget()
+            self._awaited = None
+        was_connected = self._state == CONNECTED
+        self._state = CLOSED
+        session, client = self._session, self._client
+        if not was_connected or session is None or client is None:
             return
-        self._state = _CLOSED
         context = self._context
-        context.channels.unregister(self._clientid, self)
-        self._retained = None
-        session = self._session
-        will = self._will
-        if session is None:
-            return
-        if will is None or not with_will:
-            context.sessions.leave(session, None, 0)
-        else:
+        context.channels.unregister(client.clientid, self)
+        self._subscribing = None
+        will = None
+        if self._will is not None and with_will:
             now: i64 = self._broker.now_us
-            message = decide.will_message(will, self._clientid, self._username, now, self._ids.next_low())
-            context.sessions.leave(session, message, will.properties.number(props.WILL_DELAY_INTERVAL, 0))
-        self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (self._clientid, reason, self._peername))
+            will = decide.will(self._will, client, now, self._ids.next_low(), self._authorizer)
+        context.sessions.leave(session, will)
+        self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason))
 
-    # --- pausing
-
-    def _yield_turn(self, rest: bytes) -> None:
-        self._partial = [rest]
-        self._partial_bytes = len(rest)
-        self._packet_bytes = 0
-        self._unparsed = True
-        self._pause(_TURN)
-        self._wait_for_turn()
-
-    def _wait_for_turn(self) -> None:
-        if not self._waits_for_turn:
-            self._waits_for_turn = True
-            self._context.turns.wait(self)
-
-    def _wait_for_room(self) -> None:
-        sink = self._broker.sink
-        if sink is not None and sink.is_full() and self._state != _CLOSED and not self._paused & _STORAGE:
-            self._context.commits.wait_for_room(self)
-            self._pause(_STORAGE)
-
-    def _pause(self, why: i64) -> None:
-        if self._paused == 0:
-            self._wire.pause_reading()
-        self._paused |= why
-
-    def _resume(self, why: i64) -> None:
-        if self._paused & why:
-            self._paused &= ~why
-            if self._state == _CLOSED:
-                return
-            if self._paused == 0:
-                self._wire.resume_reading()
-            elif self._paused == _TURN and self._unparsed:
-                self._wait_for_turn()
+    def _is_over_ceiling(self) -> bool:
+        options, outbox = self._options, self._outbox
+        return (0 < options.unsent_bytes_max < outbox.waiting_bytes) or (
+            0 < options.unsent_packets_max < outbox.waiting_count
+        )
 
     def _part_from_publishing(self) -> None:
         # The two refer to each other; parted, they and what they hold are freed at once and not by the collector.
@@ -460,6 +466,12 @@ class Channel(Waiter):
         if publishing is not None and not publishing.has_pending():
             self._publishing = None
 
+    @property
+    def _clientid(self) -> str:
+        client = self._client
+        return "" if client is None else client.clientid
+
     def __repr__(self) -> str:
-        state = ("idle", "connected", "closed")[self._state]
-        return f"Channel({self._clientid!r} at {self._peername}, {state})"
+        state = ("idle", "authenticating", "connected", "closed")[self._state]
+        peername = "nowhere" if self._peer is None else self._peer.peername
+        return f"Channel({self._clientid!r} at {peername}, {state})"

@@ -1,14 +1,21 @@
 """CONNECT: decides whether and with which limits a client is served. Nothing here sends or changes state."""
 
-from heliograph.broker.message import Message, make_message
+from collections.abc import Callable
+
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.message import make_message
 from heliograph.channel.options import INFINITE, ChannelOptions
+from heliograph.channel.peer import Peer
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
+from heliograph.mqtt.strictness import strict_fault, strict_property_fault
 from heliograph.mqtt.topic import has_wildcard, topic_name_fault
+from heliograph.session.guard import Guard
 from heliograph.session.session import PACKET_BYTES_MAX
+from heliograph.session.table import Will
 
 
 def check_connect(connect: p.Connect, options: ChannelOptions) -> None:
@@ -24,9 +31,8 @@ def check_connect(connect: p.Connect, options: ChannelOptions) -> None:
     if not connect.clientid and connect.version != p.V5 and not connect.clean_start:
         detail = "an empty client id needs a clean session in MQTT 3"  # [MQTT-3.1.3-8]
         raise ProtocolError(detail, rc.CLIENT_IDENTIFIER_NOT_VALID)
-    if props.AUTHENTICATION_METHOD in connect.properties.strings:
-        method = connect.properties.strings[props.AUTHENTICATION_METHOD]
-        raise ProtocolError(f"authentication method {method!r} is not configured", rc.BAD_AUTHENTICATION_METHOD)
+    if options.strict_mode:
+        _check_strictly(connect)
     will = connect.will
     if will is None:
         return
@@ -42,9 +48,64 @@ def check_connect(connect: p.Connect, options: ChannelOptions) -> None:
         raise ProtocolError("will with retain, which is not available", rc.RETAIN_NOT_SUPPORTED)
 
 
-def keepalive_s(connect: p.Connect, options: ChannelOptions) -> int:
-    """The keepalive that holds: the operator's if set, else the client's; 0 for none."""
-    return connect.keepalive_s if options.server_keepalive_s < 0 else options.server_keepalive_s
+def client_info(
+    connect: p.Connect, peer: Peer, options: ChannelOptions, new_clientid: Callable[[], str], now_us: int
+) -> ClientInfo:
+    """Who the client is, by its CONNECT, its certificate and the operator's settings.
+
+    Raises:
+        ProtocolError: Its client id or user name may not stand in the mountpoint.
+    """
+    username = connect.username if peer.username is None else peer.username
+    clientid = connect.clientid
+    if peer.clientid is not None:
+        clientid = peer.clientid
+    elif options.use_username_as_clientid and username:
+        clientid = username
+    client = ClientInfo(
+        clientid or new_clientid(),  # [MQTT-3.1.3-6]
+        username,
+        peer.peername,
+        peer.sockname,
+        options.listener,
+        options.zone,
+        "",
+        connect.version,
+        connect.clean_start,
+        _keepalive_s(connect, options),
+        now_us,
+        peer.common_name,
+        peer.subject,
+    )
+    client.mountpoint = _mountpoint(options.mountpoint, client)
+    return client
+
+
+def _mountpoint(template: str, client: ClientInfo) -> str:
+    for name, value in (("${clientid}", client.clientid), ("${username}", client.username or "")):
+        if name in template:
+            if not value or "/" in value or has_wildcard(value):
+                # It would reach into the topics of other clients.
+                detail = f"{value!r} may not stand for {name} in the mountpoint: it is empty or holds '/', '+' or '#'"
+                raise ProtocolError(detail, rc.CLIENT_IDENTIFIER_NOT_VALID)
+            template = template.replace(name, value)
+    return template
+
+
+def _check_strictly(connect: p.Connect) -> None:
+    fault = strict_fault(connect.clientid) or strict_fault(connect.username or "")
+    fault = fault or strict_property_fault(connect.properties)
+    if connect.will is not None:
+        fault = fault or strict_fault(connect.will.topic) or strict_property_fault(connect.will.properties)
+    if fault is not None:
+        raise ProtocolError(fault, rc.MALFORMED_PACKET)
+
+
+def _keepalive_s(connect: p.Connect, options: ChannelOptions) -> int:
+    """The keepalive that holds: the operator's if set (only MQTT 5 can tell the client), else the client's."""
+    if options.server_keepalive_s < 0 or connect.version != p.V5:
+        return connect.keepalive_s
+    return options.server_keepalive_s
 
 
 def session_expiry_s(connect: p.Connect, options: ChannelOptions) -> int:
@@ -64,11 +125,16 @@ def packet_bytes_max(connect: p.Connect) -> int:
     return connect.properties.number(props.MAXIMUM_PACKET_SIZE, PACKET_BYTES_MAX)
 
 
-def connack_properties(connect: p.Connect, clientid: str, options: ChannelOptions, awaiting_rel_max: int) -> Properties:
+def alias_max(connect: p.Connect, options: ChannelOptions) -> int:
+    """The highest topic alias that may be used towards the client [MQTT-3.1.2-26] [MQTT-3.1.2-27]."""
+    return min(connect.properties.number(props.TOPIC_ALIAS_MAXIMUM, 0), options.max_topic_alias)
+
+
+def connack_properties(connect: p.Connect, client: ClientInfo, options: ChannelOptions) -> Properties:
     """What the CONNACK tells a client of MQTT 5: only what differs from the specification's defaults."""
     properties = Properties()
-    if not connect.clientid:
-        properties.strings[props.ASSIGNED_CLIENT_IDENTIFIER] = clientid  # [MQTT-3.1.3-7]
+    if connect.clientid != client.clientid:
+        properties.strings[props.ASSIGNED_CLIENT_IDENTIFIER] = client.clientid  # [MQTT-3.1.3-7] [MQTT-3.2.2-16]
     if options.server_keepalive_s >= 0:
         properties.numbers[props.SERVER_KEEP_ALIVE] = options.server_keepalive_s  # [MQTT-3.1.2-21]
     if options.max_qos_allowed < 2:
@@ -81,14 +147,19 @@ def connack_properties(connect: p.Connect, clientid: str, options: ChannelOption
         properties.numbers[props.TOPIC_ALIAS_MAXIMUM] = options.max_topic_alias
     if options.max_packet_size < INFINITE:
         properties.numbers[props.MAXIMUM_PACKET_SIZE] = options.max_packet_size
-    if 0 < awaiting_rel_max < 65_535:
-        properties.numbers[props.RECEIVE_MAXIMUM] = awaiting_rel_max
-    properties.numbers[props.SHARED_SUBSCRIPTION_AVAILABLE] = 0
+    if 0 < options.session.max_awaiting_rel < 65_535:
+        properties.numbers[props.RECEIVE_MAXIMUM] = options.session.max_awaiting_rel
+    if not options.shared_subscription:
+        properties.numbers[props.SHARED_SUBSCRIPTION_AVAILABLE] = 0
+    asked = connect.properties.number(props.REQUEST_RESPONSE_INFORMATION, 0)
+    if asked == 1 and options.response_information:  # [MQTT-3.1.2-28]
+        properties.strings[props.RESPONSE_INFORMATION] = options.response_information
     return properties
 
 
-def will_message(will: p.Will, clientid: str, username: str | None, id_high: int, id_low: int) -> Message:
-    """The message that a will becomes when it is published."""
+def will(will: p.Will, client: ClientInfo, id_high: int, id_low: int, guard: Guard | None) -> Will:
+    """A client's will on its way to be published."""
+    delay_s = will.properties.number(props.WILL_DELAY_INTERVAL, 0)
     properties = Properties()
     properties.numbers = {
         key: value for key, value in will.properties.numbers.items() if key != props.WILL_DELAY_INTERVAL
@@ -96,7 +167,15 @@ def will_message(will: p.Will, clientid: str, username: str | None, id_high: int
     properties.strings = will.properties.strings
     properties.binaries = will.properties.binaries
     properties.user = will.properties.user
-    property_bytes = props.encode_properties(properties)
-    return make_message(
-        id_high, id_low, will.topic, will.payload, will.qos, will.retain, property_bytes, clientid, username
+    message = make_message(
+        id_high,
+        id_low,
+        client.mountpoint + will.topic,
+        will.payload,
+        will.qos,
+        will.retain,
+        props.encode_properties(properties),
+        client.clientid,
+        client.username,
     )
+    return Will(message, delay_s, guard)

@@ -10,7 +10,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.pubsub import Broker
-from heliograph.channel.options import ChannelOptions
+from heliograph.mqtt.packets import SubscribeEntry
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 
@@ -38,12 +38,20 @@ class Waiter:
         """Time has passed."""
         raise NotImplementedError
 
-    def take_over(self) -> None:
-        """Another connection has the client id now."""
+    def take_over(self, discard: bool) -> None:
+        """Another connection has the client id now; `discard`: and begins a session of its own."""
         raise NotImplementedError
 
     def shut_down(self, code: int) -> None:
         """The broker ends the conversation."""
+        raise NotImplementedError
+
+    def subscribe(self, entries: list[SubscribeEntry]) -> list[int]:
+        """Subscribe on the client's behalf: a reason code for each filter."""
+        raise NotImplementedError
+
+    def unsubscribe(self, topic_filters: list[str]) -> list[int]:
+        """Unsubscribe on the client's behalf: a reason code for each filter."""
         raise NotImplementedError
 
 
@@ -176,6 +184,7 @@ class ChannelContext:
         node: The node's number, for message ids.
         clock: Microseconds on a clock that nobody sets (`time.monotonic`).
         defer: Calls what it is given in a later turn of the event loop (`loop.call_soon`).
+        call_later: Calls what it is given after so many seconds (`loop.call_later`).
         new_clientid: A client id for a client that brings none.
         report: Told the peer, the client id and the reason when a conversation ends badly.
     """
@@ -185,20 +194,20 @@ class ChannelContext:
         node: int,
         broker: Broker,
         sessions: SessionTable,
-        options: ChannelOptions,
         flusher: Flusher,
         clock: Callable[[], int],
         defer: Callable[[Callable[[], None]], object],
+        call_later: Callable[[float, Callable[[], None]], object],
         new_clientid: Callable[[], str],
         report: Callable[[str, str, str], object],
     ) -> None:
         self.node = node
         self.broker = broker
         self.sessions = sessions
-        self.options = options
         self.flusher = flusher
         self.clock = clock
         self.defer = defer
+        self.call_later = call_later
         self.new_clientid = new_clientid
         self.report = report
         self.commits = Commits()

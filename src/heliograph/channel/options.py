@@ -2,27 +2,55 @@
 
 from mypy_extensions import i64
 
+from heliograph.session.options import SessionOptions
+
 INFINITE: i64 = 0x7FFFFFFFFFFFFFFF
 
 
 class ChannelOptions:
-    """Limits of every connection of a listener; see the `mqtt` section of the configuration.
+    """What holds for every connection of a listener: its zone's `mqtt` section and the listener's own settings.
 
     Args:
+        session: The limits of its sessions.
+        listener: The listener, as `tcp:default`.
+        zone: The zone.
+        mountpoint: What stands before the topics of its clients; may hold `${clientid}` and `${username}`.
+        enable_authn: Whether its clients are authenticated.
+        deny_anonymous: Whether clients without a user name are refused before anybody is asked.
         idle_timeout_us: How long a connection may wait with its CONNECT.
         max_packet_size: Bytes of the largest packet that is taken.
         max_clientid_len: Bytes of the longest client id.
         max_topic_levels: Levels of the longest topic filter.
         max_qos_allowed: The highest QoS that is taken.
-        max_topic_alias: The highest topic alias that a client may use; 0 for none.
+        max_topic_alias: The highest topic alias that a client may use, and that is used towards it; 0 for none.
+        exclusive_subscription: Whether `$exclusive/` filters may be subscribed to.
+        max_subscriptions: Filters that one client may hold; `INFINITE` for no limit.
         session_expiry_interval_s: How long the session of an MQTT 3 client without clean session lives.
+        message_expiry_interval_s: How long a message without an expiry interval of its own lives; -1 for ever.
         server_keepalive_s: The keepalive that replaces the clients' own; -1 to leave theirs.
         keepalive_multiplier_percent: How much longer than its keepalive a client may be silent.
-        max_subscriptions: Filters that one client may hold; `INFINITE` for no limit.
+        strict_mode: Whether strings may not hold control characters and non-characters either.
+        response_information: What a client that asks for it is told as Response Information.
+        use_username_as_clientid: Whether the user name replaces the client id.
+        messages_rate: PUBLISH packets a second that one client may send, on average; 0 for no limit.
+        messages_burst: How many more it may send at once.
+        bytes_rate: Bytes a second that one client may send, on average; 0 for no limit.
+        bytes_burst: How many more it may send at once.
+        unsent_bytes_max: Bytes that may wait for a peer that does not read before it is cut; 0 for no limit.
+        unsent_packets_max: Packets that may wait for such a peer; 0 for no limit.
+        authz_cache_size: Decisions that a connection remembers; 0 for none.
+        authz_cache_ttl_us: How long it remembers one.
+        authz_disconnects: Whether a client that is denied loses its connection.
     """
 
     def __init__(
         self,
+        session: SessionOptions | None = None,
+        listener: str = "tcp:default",
+        zone: str = "default",
+        mountpoint: str = "",
+        enable_authn: bool = True,
+        deny_anonymous: bool = False,
         idle_timeout_us: i64 = 15_000_000,
         max_packet_size: i64 = 1_048_576,
         max_clientid_len: i64 = 65_535,
@@ -31,11 +59,32 @@ class ChannelOptions:
         max_topic_alias: i64 = 65_535,
         retain_available: bool = True,
         wildcard_subscription: bool = True,
+        shared_subscription: bool = True,
+        exclusive_subscription: bool = False,
         max_subscriptions: i64 = INFINITE,
         session_expiry_interval_s: i64 = 7_200,
+        message_expiry_interval_s: i64 = -1,
         server_keepalive_s: i64 = -1,
         keepalive_multiplier_percent: i64 = 150,
+        strict_mode: bool = False,
+        response_information: str = "",
+        use_username_as_clientid: bool = False,
+        messages_rate: float = 0.0,
+        messages_burst: float = 0.0,
+        bytes_rate: float = 0.0,
+        bytes_burst: float = 0.0,
+        unsent_bytes_max: i64 = 33_554_432,
+        unsent_packets_max: i64 = 100_000,
+        authz_cache_size: i64 = 32,
+        authz_cache_ttl_us: i64 = 60_000_000,
+        authz_disconnects: bool = False,
     ) -> None:
+        self.session = SessionOptions() if session is None else session
+        self.listener = listener
+        self.zone = zone
+        self.mountpoint = mountpoint
+        self.enable_authn = enable_authn
+        self.deny_anonymous = deny_anonymous
         self.idle_timeout_us = idle_timeout_us
         self.max_packet_size = max_packet_size
         self.max_clientid_len = max_clientid_len
@@ -44,7 +93,22 @@ class ChannelOptions:
         self.max_topic_alias = max_topic_alias
         self.retain_available = retain_available
         self.wildcard_subscription = wildcard_subscription
+        self.shared_subscription = shared_subscription
+        self.exclusive_subscription = exclusive_subscription
         self.max_subscriptions = max_subscriptions
         self.session_expiry_interval_s = session_expiry_interval_s
+        self.message_expiry_interval_s = message_expiry_interval_s
         self.server_keepalive_s = server_keepalive_s
         self.keepalive_multiplier_percent = keepalive_multiplier_percent
+        self.strict_mode = strict_mode
+        self.response_information = response_information
+        self.use_username_as_clientid = use_username_as_clientid
+        self.messages_rate = messages_rate
+        self.messages_burst = messages_burst
+        self.bytes_rate = bytes_rate
+        self.bytes_burst = bytes_burst
+        self.unsent_bytes_max = unsent_bytes_max
+        self.unsent_packets_max = unsent_packets_max
+        self.authz_cache_size = authz_cache_size
+        self.authz_cache_ttl_us = authz_cache_ttl_us
+        self.authz_disconnects = authz_disconnects

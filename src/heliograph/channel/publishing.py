@@ -6,18 +6,22 @@ synchronous pass. The acknowledgement of a stored message waits for the commit t
 
 from mypy_extensions import i64
 
+from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import NEVER, Message
 from heliograph.broker.pubsub import NOT_STORED
 from heliograph.broker.router import Route
 from heliograph.channel.acks import PendingAcks, refusal
-from heliograph.channel.aliases import resolve_alias
+from heliograph.channel.aliases import InboundAliases, with_topic
+from heliograph.channel.authorization import Authorizer
 from heliograph.channel.context import ChannelContext, Waiter
+from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import UINT16, encode_ack
 from heliograph.mqtt.errors import ProtocolError
+from heliograph.mqtt.strictness import strict_fault, strict_property_fault
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 
@@ -33,22 +37,33 @@ class Publishing:
     def __init__(
         self,
         context: ChannelContext,
+        options: ChannelOptions,
         session: Session,
         outbox: Outbox,
         waiter: Waiter,
         ids: IdSource,
-        version: i64,
-        username: str | None,
+        client: ClientInfo,
+        authorizer: Authorizer,
     ) -> None:
         self._context = context
         self._broker = context.broker
+        self._options = options
         self._session = session
         self._outbox = outbox
         self._waiter = waiter
         self._ids = ids
-        self._version = version
-        self._username = username
-        self._aliases: dict[int, bytes] | None = None
+        self._version: i64 = client.version
+        self._username = client.username
+        self._authorizer = authorizer
+        self._mountpoint: bytes = client.mountpoint.encode("utf-8")
+        # What makes every PUBLISH take the long way through `_check`.
+        self._checks_all: bool = (
+            options.max_qos_allowed < 2
+            or options.strict_mode
+            or options.message_expiry_interval_s >= 0
+            or len(self._mountpoint) > 0
+        )
+        self._aliases: InboundAliases | None = None
         self._route: Route | None = None  # that of the last PUBLISH
         self._acks: PendingAcks | None = None  # made when the first acknowledgement must wait
         self.stored = False  # something went to storage; reset by the channel
@@ -60,14 +75,20 @@ class Publishing:
             ProtocolError: It breaks the specification or a limit.
         """
         broker = self._broker
-        broker.counters.messages_received += 1
+        counters = broker.counters
+        if publish.qos == 0:
+            counters.qos0_received += 1
+        elif publish.qos == 1:
+            counters.qos1_received += 1
+        else:
+            counters.qos2_received += 1
         expiry_s: i64 = NEVER
         if (
             publish.properties_at != publish.payload_at
             or not publish.topic
             or publish.retain
             or publish.qos == 2
-            or publish.qos > self._context.options.max_qos_allowed
+            or self._checks_all
         ):
             publish, expiry_s = self._check(publish)
             if publish.qos == 2 and self._is_repeated(publish):
@@ -76,12 +97,15 @@ class Publishing:
         if route is None or route.epoch != broker.router.epoch or route.name != publish.topic:
             route = broker.route(publish.topic)
             self._route = route
+        if broker.hooks.client_authorize.callbacks and not self._authorizer.may_publish(self._known_topic(route)):
+            self._deny(publish, route)
+            return
         message = Message(
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
         )
         ticket: i64 = NOT_STORED
         code = rc.SUCCESS
-        if broker.hooks.message_publish.callbacks:
+        if route.hooked:
             hooked = broker.hooked(message)
             if hooked is None:
                 if publish.qos != 0:
@@ -90,13 +114,15 @@ class Publishing:
             message = hooked
             if message.topic != route.topic:
                 route = broker.route(message.topic.encode("utf-8"))
-        if message.retain:
-            broker.retain(message)
+        if message.retain and not broker.retain(message):
+            if publish.qos != 0:
+                self._answer(publish, NOT_STORED, rc.SUCCESS)
+            return
         if route.durable:
             ticket = broker.store(route, message)
             self.stored = True
         if broker.dispatch(route, message) == 0 and ticket == NOT_STORED:
-            broker.counters.messages_dropped_no_subscribers += 1
+            counters.messages_dropped_no_subscribers += 1
             code = rc.NO_MATCHING_SUBSCRIBERS
             if broker.hooks.message_dropped.callbacks:
                 broker.hooks.message_dropped.run((message, "no_subscribers"))
@@ -122,7 +148,7 @@ class Publishing:
                 self._refuse(batch.acks, batch.code, answering)
             elif answering and (refused == rc.SUCCESS or self._version == p.V5):
                 for ack in batch.acks:
-                    self._outbox.put(ack)
+                    self._put(ack)
         return refused if self._version != p.V5 else rc.SUCCESS
 
     def has_pending(self) -> bool:
@@ -131,20 +157,22 @@ class Publishing:
 
     def _check(self, publish: p.Publish) -> tuple[p.Publish, i64]:
         """What an ordinary PUBLISH at QoS 0 or 1 needs no look at."""
-        options = self._context.options
-        expiry_s: i64 = NEVER
+        options = self._options
+        expiry_s: i64 = options.message_expiry_interval_s
         if publish.properties_at != publish.payload_at:
             properties = props.properties_from_wire(publish.property_bytes, props.ALLOWED_PUBLISH_TO_CLIENT)
             if properties.subscription_ids:
                 raise ProtocolError("PUBLISH with a subscription identifier, which is the broker's")  # [MQTT-3.3.4-6]
-            expiry_s = properties.number(props.MESSAGE_EXPIRY_INTERVAL, NEVER)
+            expiry_s = properties.number(props.MESSAGE_EXPIRY_INTERVAL, expiry_s)
             response_topic = properties.strings.get(props.RESPONSE_TOPIC)
             if response_topic is not None and ("+" in response_topic or "#" in response_topic):
                 raise ProtocolError(f"response topic {response_topic!r} holds a wildcard")  # [MQTT-3.3.2-14]
+            if options.strict_mode:
+                _refuse_fault(strict_property_fault(properties))
             if props.TOPIC_ALIAS in properties.numbers:
                 if self._aliases is None:
-                    self._aliases = {}
-                publish = resolve_alias(publish, properties, self._aliases, options.max_topic_alias)
+                    self._aliases = InboundAliases(options.max_topic_alias)
+                publish = self._aliases.resolve(publish, properties)
         if not publish.topic:
             raise ProtocolError("PUBLISH with neither a topic name nor a topic alias")
         if publish.qos > options.max_qos_allowed:  # [MQTT-3.2.2-11]
@@ -152,16 +180,39 @@ class Publishing:
             raise ProtocolError(detail, rc.QOS_NOT_SUPPORTED)
         if publish.retain and not options.retain_available:  # [MQTT-3.2.2-14]
             raise ProtocolError("PUBLISH with retain, which is not available", rc.RETAIN_NOT_SUPPORTED)
+        if options.strict_mode:
+            _refuse_fault(strict_fault(publish.topic.decode("utf-8", "replace")))
+        if self._mountpoint:
+            publish = with_topic(publish, self._mountpoint + publish.topic, publish.property_bytes)
         return publish, expiry_s
+
+    def _known_topic(self, route: Route) -> str:
+        """A route's topic as the client knows it."""
+        return route.topic[len(self._mountpoint.decode("utf-8")) :] if self._mountpoint else route.topic
+
+    def _deny(self, publish: p.Publish, route: Route) -> None:
+        """Answer a PUBLISH that the client was not allowed; MQTT 3 has no refusal [MQTT-3.3.5-2]."""
+        broker = self._broker
+        broker.counters.messages_not_authorized += 1
+        if broker.hooks.message_dropped.callbacks:
+            client, low = self._session.clientid, self._ids.next_low()
+            message = Message(broker.now_us, low, route.topic, publish, client, self._username, NEVER)
+            broker.hooks.message_dropped.run((message, "not_authorized"))
+        if self._options.authz_disconnects:
+            raise ProtocolError(f"may not publish to {self._known_topic(route)!r}", rc.NOT_AUTHORIZED)
+        if publish.qos != 0:
+            kind: i64 = p.PUBACK if publish.qos == 1 else p.PUBREC
+            self._acknowledge(encode_ack(kind, publish.packet_id, rc.NOT_AUTHORIZED, self._version), NOT_STORED)
 
     def _is_repeated(self, publish: p.Publish) -> bool:
         """Whether a QoS 2 PUBLISH was taken before; it is then answered, and not published again [MQTT-4.3.3-10]."""
-        session = self._session
+        awaiting = self._session.awaiting_rel
         packet_id: int = publish.packet_id
-        ticket = session.rel_ticket(packet_id)
+        ticket = awaiting.ticket(packet_id)
         if ticket < 0:
-            if not session.may_await_rel():
-                detail = f"more than {int(session.options.max_awaiting_rel)} QoS 2 messages without PUBREL"
+            if not awaiting.has_room(self._broker.uptime_us):  # [MQTT-3.3.4-7] [MQTT-3.3.4-8]
+                self._broker.counters.messages_dropped_quota += 1
+                detail = f"more than {int(self._session.options.max_awaiting_rel)} QoS 2 messages without PUBREL"
                 raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
             return False
         pending = ticket if self._context.commits.is_pending(ticket) else NOT_STORED
@@ -173,7 +224,7 @@ class Publishing:
         kind: i64 = p.PUBACK
         if publish.qos == 2:
             kind = p.PUBREC
-            self._session.await_rel(packet_id, ticket)
+            self._session.awaiting_rel.add(packet_id, ticket, self._broker.uptime_us)
         if self._version == p.V5 and code != rc.SUCCESS:
             self._acknowledge(encode_ack(kind, packet_id, code, p.V5), ticket)
         else:
@@ -182,18 +233,39 @@ class Publishing:
     def _acknowledge(self, ack: bytes, ticket: i64) -> None:
         acks = self._acks
         if ticket == NOT_STORED and (acks is None or not acks):
-            self._outbox.put(ack)
+            self._put(ack)
             return
         if acks is None:
             acks = PendingAcks()
             self._acks = acks
+        if self._version == p.V5 and acks.count >= self._receive_maximum():  # [MQTT-3.3.4-7] [MQTT-3.3.4-8]
+            detail = f"more than {int(self._receive_maximum())} QoS 1 and 2 messages without acknowledgement"
+            raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
         if acks.add(ticket, ack):
             self._context.commits.wait(ticket, self._waiter)
+
+    def _receive_maximum(self) -> i64:
+        """What the CONNACK told the client."""
+        told: i64 = self._session.options.max_awaiting_rel
+        return told if 0 < told < 65_535 else 65_535
+
+    def _put(self, ack: bytes) -> None:
+        if ack[0] >> 4 == p.PUBACK:
+            self._broker.counters.puback_sent += 1
+        else:
+            self._broker.counters.pubrec_sent += 1
+        self._outbox.put(ack)
 
     def _refuse(self, acks: list[bytes], code: int, answering: bool) -> None:
         self._broker.counters.messages_refused += len(acks)
         for ack in acks:
             if ack[0] >> 4 == p.PUBREC:
-                self._session.release((ack[2] << 8) | ack[3])  # it was not taken: a repetition is a new message
+                # It was not taken: a repetition is a new message.
+                self._session.awaiting_rel.release((ack[2] << 8) | ack[3])
             if answering and self._version == p.V5:
-                self._outbox.put(refusal(ack, code))
+                self._put(refusal(ack, code))
+
+
+def _refuse_fault(fault: str | None) -> None:
+    if fault is not None:
+        raise ProtocolError(fault, rc.MALFORMED_PACKET)

@@ -17,6 +17,7 @@ _SHAPES = {
     "fan-out": "few publishers to many subscribers of one topic",
     "connect": "connect, and stay until Ctrl-C or --duration",
 }
+_DEFAULT_PORTS = {"tcp": 1883, "tls": 8883, "ws": 8083, "wss": 8084}
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -69,12 +70,13 @@ def workload_of(args: argparse.Namespace) -> "Workload":
     Raises:
         WorkloadError: They do not go together.
     """
+    from heliograph.bench.endpoint import Transport
     from heliograph.bench.workload import DEFAULT_TOPICS, VERSIONS, Shape, Workload
 
     shape = Shape(args.shape)
     chosen = {
         "host": args.host,
-        "port": args.port,
+        "port": _DEFAULT_PORTS[args.transport] if args.port is None else args.port,
         "version": VERSIONS[args.mqtt],
         "keepalive_s": args.keepalive,
         "username": args.username,
@@ -83,6 +85,10 @@ def workload_of(args: argparse.Namespace) -> "Workload":
         "connect_timeout_s": args.connect_timeout,
         "duration_s": args.duration,
         "topic": DEFAULT_TOPICS[shape],
+        "transport": Transport(args.transport),
+        "cafile": args.cafile,
+        "insecure": args.insecure,
+        "ws_path": args.ws_path,
     }
     for role in ("publishers", "subscribers", "idle"):
         chosen[role] = getattr(args, role, 0)
@@ -99,6 +105,7 @@ def workload_of(args: argparse.Namespace) -> "Workload":
         "never_matching",
         "outstanding",
         "drain_s",
+        "precise",
     ):
         if getattr(args, option, None) is not None:
             chosen[option] = getattr(args, option)
@@ -127,7 +134,12 @@ def _add_clients(parser: argparse.ArgumentParser, shape: str) -> None:
 def _add_connection(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("connection")
     group.add_argument("--host", default="127.0.0.1", help="(default: %(default)s)")
-    group.add_argument("-p", "--port", type=_count, default=1883, help="(default: %(default)s)")
+    ports = ", ".join(f"{name} {port}" for name, port in _DEFAULT_PORTS.items())
+    group.add_argument("-p", "--port", type=_count, help=f"(default: {ports})")
+    group.add_argument("--transport", choices=tuple(_DEFAULT_PORTS), default="tcp", help="(default: %(default)s)")
+    group.add_argument("--cafile", metavar="FILE", help="certificates to trust (default: the system's)")
+    group.add_argument("--insecure", action="store_true", help="trust any certificate")
+    group.add_argument("--ws-path", default="/mqtt", metavar="PATH", help="of the WebSocket (default: %(default)s)")
     group.add_argument("--mqtt", choices=("3.1.1", "5"), default="5", help="protocol version (default: %(default)s)")
     group.add_argument("-u", "--username")
     group.add_argument("-P", "--password")
@@ -151,6 +163,11 @@ def _add_messages(parser: argparse.ArgumentParser, shape: str) -> None:
         "-n", "--count", type=_count, metavar="N", help="messages per publisher (default: publish for --duration 10)"
     )
     group.add_argument("-r", "--rate", type=_positive, metavar="N", help="messages/s per publisher (default: no limit)")
+    group.add_argument(
+        "--precise",
+        action="store_true",
+        help="keep to --rate by busy waiting: each message leaves when it is due, not those of a millisecond together",
+    )
     group.add_argument(
         "-s",
         "--size",

@@ -16,6 +16,7 @@ _COMMANDS: Final = {
     "start": "run a node in the foreground",
     "conf": "show or check a configuration file",
     "rule": "test and explain rules",
+    "topic": "match, parse and validate topics and topic filters",
     "pipeline": "run rules on stored messages with Apache Spark",
     "bench": "load any MQTT broker and measure it",
 }

@@ -14,7 +14,7 @@ import uvloop
 from heliograph.config import Config, ConfigError, load_config
 from heliograph.node import Node, NodeError
 from heliograph.storage.errors import StorageError
-from heliograph.transport.listener import ListenerError
+from heliograph.transport.errors import ListenerError
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

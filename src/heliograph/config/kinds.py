@@ -11,13 +11,19 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
+from heliograph.config.access_rules import AccessRule, parse_access_rule
 from heliograph.config.units import (
     Address,
+    Rate,
+    UnixAddress,
     check_topic_filter,
     format_duration,
+    format_rate,
     format_size,
     parse_address,
     parse_duration,
+    parse_listener_address,
+    parse_rate,
     parse_size,
 )
 from heliograph.hocon.values import Content
@@ -150,6 +156,19 @@ class Choice(Kind[str]):
         return value
 
 
+class Switch(Choice):
+    """`true`, `false` or one of a few words; the program gets the word, `true` and `false` as words too."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__("true", "false", *words)
+
+    def convert(self, value: Content) -> str:
+        """Also the keywords themselves."""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return super().convert(value)
+
+
 class Duration(Kind[float]):
     """A span of time; the program gets seconds."""
 
@@ -206,6 +225,29 @@ class Size(Kind[int]):
         return format_size(value)
 
 
+class RateLimit(Kind[Rate]):
+    """How much in how long.
+
+    Args:
+        of_bytes: Whether bytes are counted, so that the amount may have a unit of size.
+    """
+
+    def __init__(self, *, of_bytes: bool = False) -> None:
+        self._of_bytes = of_bytes
+        examples = "10MB/s or 500KB/1m" if of_bytes else "1000/s or 500/1m"
+        self.expected = f"a rate as in {examples}"
+
+    def convert(self, value: Content) -> Rate:
+        """A text with an amount and a time."""
+        if not isinstance(value, str):
+            raise RefusedError
+        return _detailed(lambda text: parse_rate(text, of_bytes=self._of_bytes), value)
+
+    def show(self, value: Rate) -> str:
+        """In quotes, as a file needs it."""
+        return f'"{format_rate(value, of_bytes=self._of_bytes)}"'
+
+
 class Bind(Kind[Address]):
     """An address to listen on."""
 
@@ -224,6 +266,40 @@ class Bind(Kind[Address]):
         return f'"{value}"'
 
 
+class ListenerBind(Kind[Address | UnixAddress]):
+    """An address for clients: of TCP, or the path of a Unix socket."""
+
+    expected = f'{Bind.expected}, or the path of a Unix socket as in "unix:/run/mqtt.sock"'
+
+    def convert(self, value: Content) -> Address | UnixAddress:
+        """A text, or an integer as the port on every interface."""
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 65535:
+            value = str(value)
+        if not isinstance(value, str):
+            raise RefusedError
+        return _detailed(parse_listener_address, value)
+
+    def show(self, value: Address | UnixAddress) -> str:
+        """In quotes, as a file needs it."""
+        return f'"{value}"'
+
+
+class AccessRuleText(Kind[AccessRule]):
+    """A rule by address."""
+
+    expected = 'a rule as in "allow 10.0.0.0/8" or "deny all"'
+
+    def convert(self, value: Content) -> AccessRule:
+        """A text."""
+        if not isinstance(value, str):
+            raise RefusedError
+        return _detailed(parse_access_rule, value)
+
+    def show(self, value: AccessRule) -> str:
+        """In quotes."""
+        return f'"{value}"'
+
+
 class TopicFilter(Kind[str]):
     """An MQTT topic filter."""
 
@@ -238,6 +314,23 @@ class TopicFilter(Kind[str]):
     def show(self, value: str) -> str:
         """In quotes."""
         return f'"{value}"'
+
+
+class PriorityTable(Kind[Mapping[str, int]]):
+    """Topics with a priority each."""
+
+    expected = 'an object of topics and priorities from 1 to 255, as in { "alarm/fire" = 10 }'
+
+    def convert(self, value: Content) -> Mapping[str, int]:
+        """A mapping; priorities may be digits in quotes."""
+        if not isinstance(value, dict):
+            raise RefusedError
+        priority = Integer(1, 255)
+        return {topic: priority.convert(node.value) for topic, node in value.items()}
+
+    def show(self, value: Mapping[str, int]) -> str:
+        """As a file has it."""
+        return "{ " + ", ".join(f'"{topic}" = {priority}' for topic, priority in value.items()) + " }"
 
 
 class Unless(Kind[Value | None]):
@@ -302,6 +395,23 @@ class Named:
     always: tuple[str, ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListOfSections:
+    """A list of groups of settings; the program gets a tuple of them."""
+
+    model: type[Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Overlays:
+    """Any number of groups under names of the operator's choice, in each of which root groups stand again.
+
+    A setting that such a group leaves out has the value of the root group.
+    """
+
+    model: type[Any]
+
+
 def setting(kind: Kind[Value], default: Value, description: str) -> Value:
     """A field of a configuration dataclass that holds one value."""
     result: Value = dataclasses.field(default=default, metadata={KIND: kind, DESCRIPTION: description})
@@ -325,6 +435,22 @@ def named_sections(model: type[Value], always: tuple[str, ...], description: str
     result: Mapping[str, Value] = dataclasses.field(
         default_factory=lambda: {name: model() for name in always},
         metadata={KIND: Named(model, always), DESCRIPTION: description},
+    )
+    return result
+
+
+def section_list(model: type[Value], description: str) -> tuple[Value, ...]:
+    """A field that holds a list of groups of settings, empty by default."""
+    result: tuple[Value, ...] = dataclasses.field(
+        default=(), metadata={KIND: ListOfSections(model), DESCRIPTION: description}
+    )
+    return result
+
+
+def overlays(model: type[Value], description: str) -> Mapping[str, Value]:
+    """A field that holds groups of settings under names, laid over the root groups of the same names."""
+    result: Mapping[str, Value] = dataclasses.field(
+        default_factory=dict, metadata={KIND: Overlays(model), DESCRIPTION: description}
     )
     return result
 

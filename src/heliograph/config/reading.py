@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heliograph.config.errors import Problem
-from heliograph.config.kinds import KIND, NAME, Kind, ListOf, Named, RefusedError, Section
+from heliograph.config.kinds import KIND, NAME, Kind, ListOf, ListOfSections, Named, Overlays, RefusedError, Section
 from heliograph.config.settings import Config
 from heliograph.hocon import Node, to_json
 from heliograph.hocon.merging import list_index
@@ -31,28 +31,63 @@ class Reader:
         self.problems: list[Problem] = []
         self.ignored: list[str] = []
         self._variables = variables
+        self._bases: dict[type[Any], Any] = {}  # what a group that is left out, or a part of it, has instead
 
     def read(self, node: Node) -> Config:
         """The configuration, with the default wherever the document says nothing usable."""
         config = self._section(Config, node, ())
         assert isinstance(config, Config)
-        return config
+        return self._with_overlays(config, node)
+
+    def _with_overlays(self, config: Config, node: Node) -> Config:
+        # Read last: what they leave out is what the root groups say, wherever these stand in the document.
+        overlays: dict[str, Any] = {}
+        for field in dataclasses.fields(Config):
+            kind = field.metadata[KIND]
+            if isinstance(kind, Overlays) and isinstance(node.value, dict) and field.name in node.value:
+                self._bases = {
+                    type(getattr(config, root.name)): getattr(config, root.name)
+                    for root in dataclasses.fields(kind.model)
+                }
+                child = node.value[field.name]
+                if child.value is not None:
+                    read = self._named(Named(kind.model, ()), child, (field.name,))
+                    if not isinstance(read, _Unusable):
+                        overlays[field.name] = read
+                self._bases = {}
+        return dataclasses.replace(config, **overlays)
 
     def _section(self, model: type[Any], node: Node, path: Path) -> Any:
         if not isinstance(node.value, dict):
             example = dataclasses.fields(model)[0].name
             self._refuse(node, path, f"found {_found(node)}, expected an object with settings such as {example}")
-            return model()
+            return self._base(model)
         fields = {field.name: field for field in dataclasses.fields(model)}
         values = {}
         for name, child in node.value.items():
             if name not in fields:
                 self._unknown(child, (*path, name), list(fields))
-            elif child.value is not None:
+            elif child.value is not None and not isinstance(fields[name].metadata[KIND], Overlays):
                 value = self._setting(fields[name].metadata[KIND], child, (*path, name))
                 if not isinstance(value, _Unusable):
                     values[name] = value
-        return model(**values)
+        try:
+            return dataclasses.replace(self._base(model), **values)
+        except RefusedError as refusal:  # what no single setting shows
+            self._refuse(node, path, str(refusal))
+            return self._base(model)
+
+    def _base(self, model: type[Any]) -> Any:
+        if model in self._bases:
+            return self._bases[model]
+        # A group of an overlay begins with the root groups, not with their defaults.
+        return model(
+            **{
+                field.name: self._bases[field.metadata[KIND].model]
+                for field in dataclasses.fields(model)
+                if isinstance(field.metadata[KIND], Section) and field.metadata[KIND].model in self._bases
+            }
+        )
 
     def _setting(self, kind: object, node: Node, path: Path) -> object:
         if isinstance(kind, Section):
@@ -61,6 +96,8 @@ class Reader:
             return self._named(kind, node, path)
         if isinstance(kind, ListOf):
             return self._list(kind, node, path)
+        if isinstance(kind, ListOfSections):
+            return self._section_list(kind, node, path)
         assert isinstance(kind, Kind)
         return self._scalar(kind, node, path)
 
@@ -87,6 +124,13 @@ class Reader:
             return _Unusable()
         values = [self._scalar(kind.kind, item, (*path, str(index))) for index, item in enumerate(items, 1)]
         return _Unusable() if any(isinstance(value, _Unusable) for value in values) else tuple(values)
+
+    def _section_list(self, kind: ListOfSections, node: Node, path: Path) -> object:
+        items = _list_items(node)
+        if items is None:
+            self._refuse(node, path, f"found {_found(node)}, expected a list of objects")
+            return _Unusable()
+        return tuple(self._section(kind.model, item, (*path, str(index))) for index, item in enumerate(items, 1))
 
     def _scalar(self, kind: Kind[Any], node: Node, path: Path) -> object:
         try:
@@ -121,7 +165,7 @@ def knows_path(path: Sequence[str]) -> bool:
             if name not in fields:
                 return False
             kind = fields[name].metadata[KIND]
-        elif isinstance(kind, Named):
+        elif isinstance(kind, Named | Overlays) or (isinstance(kind, ListOfSections) and list_index(name) is not None):
             kind = Section(kind.model)
         elif isinstance(kind, ListOf) and list_index(name) is not None:
             kind = kind.kind

@@ -1,4 +1,4 @@
-"""Texts with units to numbers and back: durations, sizes, percentages, network addresses, topic filters.
+"""Texts with units to numbers and back: durations, sizes, rates, network addresses, topic filters.
 
 Each reader raises ValueError with what is wrong, in words for the person who wrote the text; which setting it was is
 the caller's to say.
@@ -32,12 +32,16 @@ _DURATION: Final = re.compile(rf"(?:{_DURATION_PART.pattern})+", _ANY_CASE)
 _SIZES: Final = {"b": 1, "kb": 1024, "mb": 1024**2, "gb": 1024**3}
 _SIZE: Final = re.compile(r"([0-9]+)(b|kb|mb|gb)", _ANY_CASE)
 
+_DIGITS: Final = re.compile(r"[0-9]{1,18}")
+
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 
 # Longer texts are mistakes, and int() of very long ones is refused or slow.
 _UNIT_TEXT_LENGTH: Final = 100
 _ANY_INTERFACE: Final = "0.0.0.0"
+UNIX_PREFIX: Final = "unix:"
+_UNIX_PATH_BYTES: Final = 107  # what the system's address structure holds, with its zero
 
 
 def parse_duration(text: str) -> float:
@@ -88,6 +92,70 @@ def format_size(size: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """So much in so long.
+
+    Attributes:
+        amount: How many, or how many bytes.
+        interval_s: In how many seconds.
+    """
+
+    amount: int
+    interval_s: float
+
+    @property
+    def per_second(self) -> float:
+        """How much that is in a second."""
+        return self.amount / self.interval_s
+
+
+def parse_rate(text: str, *, of_bytes: bool) -> Rate:
+    """The rate that `1000/s`, `10MB/s` or `500KB/1m` means.
+
+    Args:
+        of_bytes: Whether the amount is one of bytes, and may have a unit of size.
+
+    Raises:
+        ValueError: It is no rate.
+    """
+    amount, slash, interval = text.partition("/")
+    if not slash:
+        raise ValueError("it has an amount and a time, as in 1000/s")
+    if _DIGITS.fullmatch(amount):
+        count = int(amount)
+    elif of_bytes:
+        count = parse_size(amount)
+    else:
+        raise ValueError(f'"{amount}" is no number')
+    # The time may lack its number: a second is meant by 1000/s.
+    seconds = parse_duration(interval if interval[:1].isdigit() else f"1{interval}")
+    if count < 1 or seconds <= 0:
+        raise ValueError("amount and time must be above 0; infinity is no limit")
+    return Rate(count, seconds)
+
+
+def format_rate(rate: Rate, *, of_bytes: bool) -> str:
+    """The rate as one would write it."""
+    interval = format_duration(rate.interval_s)
+    amount = format_size(rate.amount) if of_bytes else str(rate.amount)
+    return f"{amount}/{interval.removeprefix('1') if interval in ('1s', '1m', '1h') else interval}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnixAddress:
+    """A socket in the file system where a listener listens.
+
+    Attributes:
+        path: Its path.
+    """
+
+    path: str
+
+    def __str__(self) -> str:
+        return f"unix:{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
 class Address:
     """Where a listener listens.
 
@@ -127,6 +195,22 @@ def parse_address(text: str) -> Address:
     if _HOST_NAME.fullmatch(host) is None or len(host) > 253:
         raise ValueError(f'"{host}" is neither an address nor a host name')
     return Address(host, _parse_port(port))
+
+
+def parse_listener_address(text: str) -> Address | UnixAddress:
+    """The address that `host:port`, `[IPv6]:port`, `:port`, a bare port or `unix:/path` means.
+
+    Raises:
+        ValueError: It is none of them.
+    """
+    if not text.startswith(UNIX_PREFIX):
+        return parse_address(text)
+    path = text.removeprefix(UNIX_PREFIX)
+    if not path.startswith("/"):
+        raise ValueError("the path of a Unix socket begins with /, as in unix:/run/heliograph/mqtt.sock")
+    if len(path.encode("utf-8", "surrogatepass")) > _UNIX_PATH_BYTES:
+        raise ValueError(f"the path of a Unix socket has at most {_UNIX_PATH_BYTES} bytes")
+    return UnixAddress(path)
 
 
 def _parse_port(text: str) -> int:

@@ -209,6 +209,8 @@ def _decode_ack(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> p.A
     if version != p.V5:
         raise MalformedPacketError(f"{p.NAMES[kind]} is longer than its packet identifier")
     code: int = data[at]
+    if code not in (rc.ACK_CODES if kind <= p.PUBREC else rc.RELEASE_CODES):
+        raise ProtocolError(f"{p.NAMES[kind]} with reason code 0x{code:02x}, which it does not have")
     properties: Properties | None = None
     if at + 1 < stop:
         properties, at = decode_properties(data, at + 1, stop, props.ALLOWED_ACK)
@@ -236,7 +238,7 @@ def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64) -> p.Subscr
         if (options >> 4) & 3 == 3:
             raise ProtocolError("SUBSCRIBE with retain handling 3")
         entry = p.SubscribeEntry(topic_filter, options & 3, bool(options & 4), bool(options & 8), (options >> 4) & 3)
-        if entry.no_local and topic_filter.startswith("$share/"):
+        if entry.no_local and topic_filter.startswith(("$share/", "$queue/")):
             raise ProtocolError("no-local on a shared subscription")  # [MQTT-3.8.3-4]
         entries.append(entry)
     if not entries:
@@ -282,6 +284,8 @@ def _decode_disconnect(kind: i64, data: bytes, at: i64, stop: i64, version: i64)
         allowed = props.ALLOWED_DISCONNECT if kind == p.DISCONNECT else props.ALLOWED_AUTH
         properties, at = decode_properties(data, at, stop, allowed)
         _nothing_behind(kind, at, stop)
+    if kind == p.AUTH and code not in rc.AUTH_CODES:
+        raise ProtocolError(f"AUTH with reason code 0x{code:02x}, which it does not have")
     return p.Disconnect(kind, code, properties)
 
 

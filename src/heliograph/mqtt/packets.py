@@ -162,7 +162,11 @@ class Ack(Packet):
 
 
 class SubscribeEntry:
-    """One topic filter of a SUBSCRIBE with its options."""
+    """One topic filter of a SUBSCRIBE with its options.
+
+    Attributes:
+        code: The reason code that a hook refuses it with; 0 while nobody does.
+    """
 
     def __init__(
         self, topic_filter: str, qos: int, no_local: bool, retain_as_published: bool, retain_handling: int
@@ -172,6 +176,7 @@ class SubscribeEntry:
         self.no_local = no_local
         self.retain_as_published = retain_as_published
         self.retain_handling = retain_handling
+        self.code = 0
 
 
 class Subscribe(Packet):

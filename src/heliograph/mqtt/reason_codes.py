@@ -95,6 +95,41 @@ NAMES: Final = {
     WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED: "wildcard_subscriptions_not_supported",
 }
 
+# What a packet may say, by its type; a receiver takes anything else for a malformed packet or a protocol error.
+ACK_CODES: Final = frozenset(  # PUBACK and PUBREC [MQTT-3.4.2-1] [MQTT-3.5.2-1]
+    {
+        SUCCESS,
+        NO_MATCHING_SUBSCRIBERS,
+        UNSPECIFIED_ERROR,
+        IMPLEMENTATION_SPECIFIC_ERROR,
+        NOT_AUTHORIZED,
+        TOPIC_NAME_INVALID,
+        PACKET_IDENTIFIER_IN_USE,
+        QUOTA_EXCEEDED,
+        PAYLOAD_FORMAT_INVALID,
+    }
+)
+RELEASE_CODES: Final = frozenset({SUCCESS, PACKET_IDENTIFIER_NOT_FOUND})  # [MQTT-3.6.2-1] [MQTT-3.7.2-1]
+AUTH_CODES: Final = frozenset({SUCCESS, CONTINUE_AUTHENTICATION, REAUTHENTICATE})  # [MQTT-3.15.2-1]
+DISCONNECT_FROM_CLIENT: Final = frozenset(  # [MQTT-3.14.2-1]
+    {
+        SUCCESS,
+        DISCONNECT_WITH_WILL,
+        UNSPECIFIED_ERROR,
+        MALFORMED_PACKET,
+        PROTOCOL_ERROR,
+        IMPLEMENTATION_SPECIFIC_ERROR,
+        TOPIC_NAME_INVALID,
+        RECEIVE_MAXIMUM_EXCEEDED,
+        TOPIC_ALIAS_INVALID,
+        PACKET_TOO_LARGE,
+        MESSAGE_RATE_TOO_HIGH,
+        QUOTA_EXCEEDED,
+        ADMINISTRATIVE_ACTION,
+        PAYLOAD_FORMAT_INVALID,
+    }
+)
+
 # CONNACK return codes of MQTT 3.1.1 (table 3.1); what has no equal there becomes "server unavailable".
 _CONNACK_V3: Final = {
     SUCCESS: 0,

@@ -7,6 +7,11 @@ from typing import Final
 
 MAX_TOPIC_BYTES: Final = 65_535
 SHARE_PREFIX: Final = "$share/"
+QUEUE_PREFIX: Final = "$queue/"  # EMQX's short form: one group for everybody
+QUEUE_GROUP: Final = "$queue"
+EXCLUSIVE_PREFIX: Final = "$exclusive/"
+_SHOWN_LENGTH_MAX: Final = 200
+_PREFIXES: Final = (SHARE_PREFIX, QUEUE_PREFIX, EXCLUSIVE_PREFIX)
 
 
 def topic_name_fault(topic: str, levels_max: int) -> str | None:
@@ -19,9 +24,9 @@ def topic_name_fault(topic: str, levels_max: int) -> str | None:
     if not topic:
         return "the topic name is empty"  # [MQTT-4.7.3-1]
     if "+" in topic or "#" in topic:
-        return f"the topic name {topic!r} holds a wildcard"  # [MQTT-3.3.2-2]
+        return f"the topic name {_shown(topic)} holds a wildcard"  # [MQTT-3.3.2-2]
     if "\0" in topic:
-        return f"the topic name {topic!r} holds U+0000"  # [MQTT-4.7.3-2]
+        return f"the topic name {_shown(topic)} holds U+0000"  # [MQTT-4.7.3-2]
     if topic.count("/") >= levels_max:
         return f"the topic name has {topic.count('/') + 1} levels; at most {levels_max} are allowed"
     return None
@@ -37,16 +42,82 @@ def topic_filter_fault(topic_filter: str, levels_max: int) -> str | None:
     if not topic_filter:
         return "the topic filter is empty"  # [MQTT-4.7.3-1]
     if "\0" in topic_filter:
-        return f"the topic filter {topic_filter!r} holds U+0000"  # [MQTT-4.7.3-2]
+        return f"the topic filter {_shown(topic_filter)} holds U+0000"  # [MQTT-4.7.3-2]
     levels = topic_filter.split("/")
     if len(levels) > levels_max:
         return f"the topic filter has {len(levels)} levels; at most {levels_max} are allowed"
     for position, level in enumerate(levels):
         if len(level) > 1 and "+" in level:
-            return f"'+' must stand alone in its level in {topic_filter!r}"  # [MQTT-4.7.1-2]
+            return f"'+' must stand alone in its level in {_shown(topic_filter)}"  # [MQTT-4.7.1-2]
         if "#" in level and (len(level) > 1 or position != len(levels) - 1):
-            return f"'#' must stand alone and last in {topic_filter!r}"  # [MQTT-4.7.1-1]
+            return f"'#' must stand alone and last in {_shown(topic_filter)}"  # [MQTT-4.7.1-1]
     return None
+
+
+def subscription_fault(topic_filter: str, levels_max: int) -> str | None:
+    """Why `topic_filter`, as a SUBSCRIBE carries it with its share prefix and all, is not valid; None if it is.
+
+    A prefix within a prefix (`$share/g/$queue/t`) is refused: one subscription cannot belong to two groups, and be
+    exclusive and shared at once.
+
+    Args:
+        topic_filter: A decoded topic filter; `$share/<group>/`, `$queue/` or `$exclusive/` may stand before it.
+        levels_max: The most levels that the operator allows; the levels of the prefix are not counted.
+    """
+    if not topic_filter.startswith(_PREFIXES):
+        return topic_filter_fault(topic_filter, levels_max)
+    if topic_filter.startswith(SHARE_PREFIX):
+        fault = _share_name_fault(topic_filter)
+        if fault is not None:
+            return fault
+    bare = bare_filter(topic_filter)
+    if not bare:
+        return f"no topic filter follows the prefix in {_shown(topic_filter)}"  # [MQTT-4.7.3-1]
+    if bare.startswith(_PREFIXES):
+        return f"a second prefix follows the first in {_shown(topic_filter)}"
+    return topic_filter_fault(bare, levels_max)
+
+
+def _share_name_fault(topic_filter: str) -> str | None:
+    end = topic_filter.find("/", len(SHARE_PREFIX))
+    if end < 0:
+        return f"no '/' and topic filter follow the group in {_shown(topic_filter)}"  # [MQTT-4.8.2-2]
+    group = topic_filter[len(SHARE_PREFIX) : end]
+    if not group:
+        return f"the group is empty in {_shown(topic_filter)}"  # [MQTT-4.8.2-1]
+    if "+" in group or "#" in group:
+        return f"the group {_shown(group)} holds a wildcard"  # [MQTT-4.8.2-2]
+    if "\0" in group:
+        return f"the group {_shown(group)} holds U+0000"  # [MQTT-1.5.4-2]
+    return None
+
+
+def split_share(topic_filter: str) -> tuple[str, str]:
+    """The group of a shared subscription and the filter that it shares: `$share/g/a/+` gives `("g", "a/+")`.
+
+    The group of `$queue/<filter>` is `QUEUE_GROUP`; that of a filter that is not shared is empty, and the filter is
+    as it came, an exclusive one's prefix included.
+
+    Args:
+        topic_filter: One in which `subscription_fault` finds no fault.
+    """
+    if not topic_filter.startswith("$"):
+        return "", topic_filter
+    if topic_filter.startswith(QUEUE_PREFIX):
+        return QUEUE_GROUP, topic_filter[len(QUEUE_PREFIX) :]
+    if topic_filter.startswith(SHARE_PREFIX):
+        end = topic_filter.find("/", len(SHARE_PREFIX))
+        if end > len(SHARE_PREFIX):
+            return topic_filter[len(SHARE_PREFIX) : end], topic_filter[end + 1 :]
+    return "", topic_filter
+
+
+def bare_filter(topic_filter: str) -> str:
+    """What a subscription's filter matches topics with: without `$share/<group>/`, `$queue/` and `$exclusive/`."""
+    if topic_filter.startswith(EXCLUSIVE_PREFIX):
+        return topic_filter[len(EXCLUSIVE_PREFIX) :]
+    _, bare = split_share(topic_filter)
+    return bare
 
 
 def has_wildcard(topic_filter: str) -> bool:
@@ -69,3 +140,8 @@ def topic_matches(topic: str, topic_filter: str) -> bool:
         if position >= len(names) or (level != "+" and level != names[position]):
             return False
     return len(names) == len(filters)
+
+
+def _shown(text: str) -> str:
+    """A text for people: of a client's 64 KiB the beginning is enough, in logs and in reason strings."""
+    return repr(text) if len(text) <= _SHOWN_LENGTH_MAX else f"{text[:_SHOWN_LENGTH_MAX]!r}..."

@@ -1,7 +1,8 @@
 """The message queue of a session: what waits for the inflight window or for the client to come back.
 
 When it is full, a QoS 0 message goes first if the queue holds any (they are stored only if `mqueue_store_qos0`), and
-the oldest message otherwise. Order among what stays never changes.
+the oldest message otherwise. Order among what stays never changes. Where the operator gives topics priorities, there
+is one such queue for each priority, and the limit holds for each.
 """
 
 from collections import deque
@@ -9,6 +10,8 @@ from collections import deque
 from mypy_extensions import i64
 
 from heliograph.broker.message import Message
+from heliograph.broker.subscription import Subscription
+from heliograph.session.options import SessionOptions
 
 WAITING: i64 = 0  # in the queue
 PUBLISHED: i64 = 1  # PUBLISH sent, PUBACK or PUBREC awaited
@@ -22,15 +25,25 @@ class Delivery:
     Args:
         qos: The QoS that it is sent at.
         retain: The retain flag that it is sent with.
-        subscription_id: The MQTT 5 identifier of the subscription that it matched, 0 for none.
+        subscription: The subscription that it matched.
     """
 
-    def __init__(self, message: Message, qos: i64, retain: bool, subscription_id: i64) -> None:
+    def __init__(self, message: Message, qos: i64, retain: bool, subscription: Subscription) -> None:
         self.message = message
         self.qos = qos
         self.retain = retain
-        self.subscription_id = subscription_id
+        self.subscription = subscription
+        # As it was when the message came: a SUBSCRIBE may change it before the message leaves.
+        self.subscription_id: i64 = subscription.subscription_id
         self.phase: i64 = 0
+        self.sent_at_us: i64 = 0
+
+
+def make_queue(options: SessionOptions) -> "MessageQueue":
+    """The message queue that the operator wants."""
+    if options.mqueue_priorities:
+        return PriorityQueue(options)
+    return MessageQueue(options.max_mqueue_len, options.mqueue_store_qos0)
 
 
 class MessageQueue:
@@ -74,6 +87,10 @@ class MessageQueue:
                 return delivery
         return None
 
+    def is_full(self, topic: str) -> bool:
+        """Whether something must be dropped for a message of that topic to wait."""
+        return self._len_max != 0 and self.count >= self._len_max
+
     def _victim(self, delivery: Delivery) -> Delivery:
         while self._qos0:
             oldest = self._qos0.popleft()
@@ -95,3 +112,43 @@ class MessageQueue:
         # Marked deliveries behind the head would gather without bound while nothing is popped.
         if len(self._waiting) > 2 * self._len_max + 16:
             self._waiting = deque([waiting for waiting in self._waiting if waiting.phase != DROPPED])
+
+
+class PriorityQueue(MessageQueue):
+    """A message queue for each priority; the highest that holds something is emptied first."""
+
+    def __init__(self, options: SessionOptions) -> None:
+        super().__init__(options.max_mqueue_len, options.mqueue_store_qos0)
+        self._options = options
+        self._lanes: dict[int, MessageQueue] = {}
+        self._order: list[int] = []  # priorities, highest first
+
+    def push(self, delivery: Delivery) -> Delivery | None:
+        """Let a delivery wait in the queue of its topic's priority."""
+        lane = self._lane(delivery.message.topic)
+        before = lane.count
+        dropped = lane.push(delivery)
+        self.count += lane.count - before
+        return dropped
+
+    def pop(self) -> Delivery | None:
+        """The delivery of the highest priority that has waited longest, or None."""
+        for priority in self._order:
+            delivery = self._lanes[priority].pop()
+            if delivery is not None:
+                self.count -= 1
+                return delivery
+        return None
+
+    def is_full(self, topic: str) -> bool:
+        """Whether the queue of that topic's priority is full."""
+        return self._lane(topic).is_full(topic)
+
+    def _lane(self, topic: str) -> MessageQueue:
+        priority = self._options.mqueue_priorities.get(topic, self._options.mqueue_default_priority)
+        lane = self._lanes.get(priority)
+        if lane is None:
+            lane = MessageQueue(self._len_max, self._store_qos0)
+            self._lanes[priority] = lane
+            self._order = sorted(self._lanes, reverse=True)
+        return lane

@@ -76,6 +76,11 @@ class Outbox:
         self.closing = False
         self._touched = False
 
+    @property
+    def waiting_count(self) -> int:
+        """How many pieces of packets wait; a packet has one to three."""
+        return len(self._chunks)
+
     def put(self, chunk: bytes) -> None:
         """Add encoded bytes behind what waits already."""
         self._chunks.append(chunk)

@@ -14,7 +14,11 @@ from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import UINT16, encode_ack
-from heliograph.session.mqueue import PUBLISHED, RELEASED, Delivery, MessageQueue
+from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, has_wildcard
+from heliograph.session.aliases import OutboundAliases
+from heliograph.session.awaiting_rel import AwaitingRel
+from heliograph.session.guard import Guard
+from heliograph.session.mqueue import PUBLISHED, RELEASED, Delivery, MessageQueue, make_queue
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
 
@@ -32,16 +36,21 @@ class Session(Subscriber):
         self.options = options
         self.created_at_us = created_at_us
         self.expiry_interval_s: i64 = 0
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, Subscription] = {}  # by the filters as the client knows them
+        self.dropped_count: i64 = 0
         self._inflight: dict[int, Delivery] = {}
         self._queue: MessageQueue | None = None  # made when first needed: most sessions never queue
-        self._awaiting_rel: dict[int, tuple[int, int]] = {}  # packet identifier: taken at, storage ticket
+        self._awaiting_rel: AwaitingRel | None = None
         self._last_packet_id: i64 = 0
+        self._mount_bytes: i64 = 0  # how much of a topic stands before what the client knows
+        self._guard: Guard | None = None
         # The attached connection, and what its client announced.
         self._outbox: Outbox | None = None
         self._version: i64 = p.V3_1_1
         self._window: i64 = options.max_inflight
         self._packet_bytes_max: i64 = PACKET_BYTES_MAX
+        self._aliases: OutboundAliases | None = None
+        self._shares_encoding = True  # its packets are those of everybody else
         self._sent_count: i64 = 0  # of `_inflight`, how many went out on this connection
         self._resend: list[int] = []
 
@@ -52,15 +61,34 @@ class Session(Subscriber):
         """Whether a connection is attached."""
         return self._outbox is not None
 
-    def attach(self, outbox: Outbox, version: i64, receive_maximum: i64, packet_bytes_max: i64) -> None:
-        """Serve a connection from now on; `resume` then sends what it must get."""
+    def attach(
+        self,
+        outbox: Outbox,
+        version: i64,
+        receive_maximum: i64,
+        packet_bytes_max: i64,
+        alias_max: i64 = 0,
+        mount_bytes: i64 = 0,
+        guard: Guard | None = None,
+    ) -> None:
+        """Serve a connection from now on; `resume` then sends what it must get.
+
+        Args:
+            alias_max: The highest topic alias that may be used towards the client.
+            mount_bytes: Length of the mountpoint, which the client's topics lack.
+            guard: Who is asked before a wildcard's message is handed out, if anybody.
+        """
         self._outbox = outbox
         self._version = version
-        self._window = min(self.options.max_inflight, receive_maximum)
+        self._window = min(self.options.max_inflight, receive_maximum)  # [MQTT-3.3.4-9]
         self._packet_bytes_max = packet_bytes_max
+        self._aliases = OutboundAliases(alias_max) if alias_max > 0 else None
+        self._mount_bytes = mount_bytes
+        self._guard = guard
+        self._shares_encoding = alias_max == 0 and mount_bytes == 0
 
     def resume(self) -> None:
-        """Send again what is unacknowledged, in its first order [MQTT-4.4.0-1], then what waited."""
+        """Send again what is unacknowledged, in its first order [MQTT-4.4.0-1] [MQTT-4.6.0-1], then what waited."""
         self._sent_count = 0
         self._resend = list(self._inflight)
         self._resend.reverse()
@@ -69,6 +97,7 @@ class Session(Subscriber):
     def detach(self) -> None:
         """The connection is gone; from now on messages wait."""
         self._outbox = None
+        self._aliases = None  # they end with the connection [MQTT-3.3.2-7]
         self._resend = []
 
     def is_behind(self) -> bool:
@@ -80,35 +109,66 @@ class Session(Subscriber):
 
     def deliver(self, message: Message, subscription: Subscription) -> None:
         """Send a message at once if the connection and the window allow it; let it wait otherwise."""
-        if subscription.no_local and message.clientid == self.clientid:  # [MQTT-3.8.3-3]
-            self._drop(message, "no_local")
+        options = self.options
+        if (subscription.no_local or options.ignore_loop_deliver) and message.clientid == self.clientid:
+            self._drop(message, "no_local")  # [MQTT-3.8.3-3]
+            return
+        if self.broker.hooks.client_authorize.callbacks and not self._may_have(message.topic, subscription):
+            self._drop(message, "not_authorized")
             return
         qos = subscription.qos
-        if message.qos < qos and not self.options.upgrade_qos:
+        if message.qos < qos and not options.upgrade_qos:
             qos = message.qos
         outbox = self._outbox
         if qos == 0 and outbox is not None and outbox.waiting_bytes > UNSENT_BYTES_MAX:
             # More than its publishers' turns allow: its own subscriptions overlap, and would fill memory in one turn.
             self._drop(message, "qos0_msg")
             return
-        if qos == 0 and subscription.plain and outbox is not None and not outbox.congested:
+        if qos == 0 and subscription.plain and self._shares_encoding and outbox is not None and not outbox.congested:
             chunk = message.wire(self._version)
             if len(chunk) <= self._packet_bytes_max:
                 outbox.put(chunk)
-                self._delivered(message)
+                self._sent(message, 0)
             else:
                 self._drop(message, "too_large")
             return
         retain = message.retain and subscription.retain_as_published  # [MQTT-3.3.1-12] [MQTT-3.3.1-13]
-        self._take(Delivery(message, qos, retain, subscription.subscription_id))
+        self._take(Delivery(message, qos, retain, subscription))
+
+    def offer(self, message: Message, subscription: Subscription, last: bool) -> bool:
+        """Take a message of a shared group, or leave it to another member.
+
+        Args:
+            last: Nobody else could take it: better it waits here for the client to come back than it is lost.
+        """
+        if not last and (self._outbox is None or self._outbox.congested):
+            return False
+        if self.broker.hooks.client_authorize.callbacks and not self._may_have(message.topic, subscription):
+            return False
+        qos = subscription.qos
+        if message.qos < qos and not self.options.upgrade_qos:
+            qos = message.qos
+        must_wait = self._outbox is None or self._outbox.congested or self._sent_count >= self._window
+        if must_wait and qos == 0 and (self._outbox is not None or not self.options.mqueue_store_qos0):
+            if self._outbox is None or self._outbox.congested:
+                return False
+        elif must_wait and self._queue is not None and self._queue.is_full(message.topic):
+            return False
+        self._take(Delivery(message, qos, message.retain and subscription.retain_as_published, subscription))
+        return True
 
     def deliver_retained(self, message: Message, subscription: Subscription) -> None:
         """Send a retained message for a subscription that was just made; its retain flag is set [MQTT-3.3.1-8]."""
         if subscription.no_local and message.clientid == self.clientid:  # [MQTT-3.8.3-3]
             self._drop(message, "no_local")
             return
+        if self.broker.hooks.client_authorize.callbacks and not (
+            self._may_have(message.topic, subscription) and (self._guard is None or self._guard.may_come_from(message))
+        ):
+            self._drop(message, "not_authorized")
+            return
         qos = min(message.qos, subscription.qos)
-        self._take(Delivery(message, qos, True, subscription.subscription_id))
+        self._take(Delivery(message, qos, True, subscription))
 
     def pump(self) -> None:
         """Send what may be sent now: first what must be sent again, then what waits in the queue."""
@@ -127,6 +187,17 @@ class Session(Subscriber):
             else:
                 self._send_new(outbox, delivery)
 
+    def retry(self, uptime_us: i64) -> None:
+        """Send an MQTT 3 client again what it has not acknowledged for the retry interval."""
+        outbox = self._outbox
+        if outbox is None or outbox.congested or self._version == p.V5 or self._resend:  # [MQTT-4.4.0-1]
+            return
+        due = uptime_us - self.options.retry_interval_us
+        for packet_id, delivery in list(self._inflight.items()):
+            if delivery.sent_at_us <= due:
+                self._sent_count -= 1
+                self._send_again(outbox, packet_id)
+
     def on_puback(self, packet_id: int) -> bool:
         """The client has a QoS 1 message; whether the identifier was known."""
         delivery = self._inflight.get(packet_id)
@@ -140,10 +211,10 @@ class Session(Subscriber):
         delivery = self._inflight.get(packet_id)
         if delivery is None or delivery.qos != 2:
             return False
-        if code >= rc.UNSPECIFIED_ERROR:
+        if code >= rc.UNSPECIFIED_ERROR:  # the message is done, and not for another member either [MQTT-4.8.2-6]
             self._finish(packet_id, delivery)
             return True
-        delivery.phase = RELEASED
+        delivery.phase = RELEASED  # from now on it is never published again [MQTT-4.3.3-4]
         return True
 
     def on_pubcomp(self, packet_id: int) -> bool:
@@ -156,53 +227,52 @@ class Session(Subscriber):
 
     # --- from the client
 
-    def rel_ticket(self, packet_id: int) -> int:
-        """The storage ticket of a QoS 2 PUBLISH that was taken and not yet released, or -1 [MQTT-4.3.3-10]."""
-        awaiting = self._awaiting_rel.get(packet_id)
-        return -1 if awaiting is None else awaiting[1]
-
-    def may_await_rel(self) -> bool:
-        """Whether the client may leave one more QoS 2 PUBLISH unreleased."""
-        options = self.options
-        if options.max_awaiting_rel == 0 or len(self._awaiting_rel) < options.max_awaiting_rel:
-            return True
-        oldest = next(iter(self._awaiting_rel))
-        if self._awaiting_rel[oldest][0] + options.await_rel_timeout_us > self.broker.uptime_us:
-            return False
-        del self._awaiting_rel[oldest]
-        return True
-
-    def await_rel(self, packet_id: int, ticket: int) -> None:
-        """Remember a QoS 2 PUBLISH, stored under `ticket`, until its PUBREL."""
-        self._awaiting_rel[packet_id] = (self.broker.uptime_us, ticket)
-
-    def release(self, packet_id: int) -> bool:
-        """PUBREL came, or the message was refused; whether the identifier was known."""
-        return self._awaiting_rel.pop(packet_id, None) is not None
+    @property
+    def awaiting_rel(self) -> AwaitingRel:
+        """The QoS 2 messages that it was sent and has not released."""
+        awaiting = self._awaiting_rel
+        if awaiting is None:
+            awaiting = AwaitingRel(self.options)
+            self._awaiting_rel = awaiting
+        return awaiting
 
     # --- subscriptions
 
-    def subscribe(self, subscription: Subscription) -> None:
-        """Add a subscription to a filter that the session does not hold yet."""
-        self.subscriptions[subscription.topic_filter] = subscription
+    def subscribe(self, name: str, subscription: Subscription) -> None:
+        """Add a subscription under a filter, as the client knows it, that the session does not hold yet."""
+        self.subscriptions[name] = subscription
         self.broker.subscribe(subscription)
 
-    def unsubscribe(self, topic_filter: str) -> Subscription | None:
-        """Drop the subscription to a filter; it, or None if there was none. What is on its way stays."""
-        subscription = self.subscriptions.pop(topic_filter, None)
+    def unsubscribe(self, name: str) -> Subscription | None:
+        """Drop the subscription to a filter; it, or None if there was none.
+
+        What is on its way to the client stays [MQTT-3.10.4-3].
+        """
+        subscription = self.subscriptions.pop(name, None)
         if subscription is not None:
-            self.broker.unsubscribe(subscription)
+            self._withdraw(name, subscription)
+            if subscription.group:
+                self._pass_on(self._waiting_of(subscription), subscription)
         return subscription
 
     def close(self) -> None:
         """End the session: it has no subscriptions and holds no messages any more."""
-        for subscription in self.subscriptions.values():
-            self.broker.unsubscribe(subscription)
+        for name, subscription in self.subscriptions.items():
+            self._withdraw(name, subscription)
+        self._outbox = None
+        for delivery in self._inflight.values():
+            # One at QoS 2 that the client may have got must not go to anybody else [MQTT-4.8.2-5].
+            if delivery.qos == 1:
+                self._pass_on([delivery.message], delivery.subscription)
+        while self._queue is not None:
+            waiting = self._queue.pop()
+            if waiting is None:
+                break
+            self._pass_on([waiting.message], waiting.subscription)
         self.subscriptions = {}
         self._inflight = {}
-        self._awaiting_rel = {}
+        self._awaiting_rel = None
         self._queue = None
-        self._outbox = None
 
     def statistics(self) -> dict[str, int]:
         """Sizes, named as EMQX's client information names them."""
@@ -212,7 +282,8 @@ class Session(Subscriber):
             "inflight_max": self._window,
             "mqueue_len": 0 if self._queue is None else self._queue.count,
             "mqueue_max": self.options.max_mqueue_len,
-            "awaiting_rel_cnt": len(self._awaiting_rel),
+            "mqueue_dropped": self.dropped_count,
+            "awaiting_rel_cnt": 0 if self._awaiting_rel is None else len(self._awaiting_rel),
         }
 
     def __repr__(self) -> str:
@@ -237,11 +308,43 @@ class Session(Subscriber):
     def _wait(self, delivery: Delivery) -> None:
         queue = self._queue
         if queue is None:
-            queue = MessageQueue(self.options.max_mqueue_len, self.options.mqueue_store_qos0)
+            queue = make_queue(self.options)
             self._queue = queue
         dropped = queue.push(delivery)
         if dropped is not None:
             self._drop(dropped.message, "qos0_msg" if dropped is delivery and delivery.qos == 0 else "queue_full")
+
+    def _may_have(self, topic: str, subscription: Subscription) -> bool:
+        # Whoever may subscribe to a filter with wildcards need not be allowed all that it matches.
+        guard = self._guard
+        return guard is None or not has_wildcard(subscription.topic_filter) or guard.may_receive(topic)
+
+    def _withdraw(self, name: str, subscription: Subscription) -> None:
+        self.broker.unsubscribe(subscription)
+        if name.startswith(EXCLUSIVE_PREFIX):
+            self.broker.exclusive.pop(subscription.topic_filter, None)
+
+    def _waiting_of(self, subscription: Subscription) -> list[Message]:
+        """Take the messages out of the queue that wait for one subscription."""
+        queue = self._queue
+        if queue is None:
+            return []
+        self._queue = None
+        found: list[Message] = []
+        while True:
+            delivery = queue.pop()
+            if delivery is None:
+                return found
+            if delivery.subscription is subscription:
+                found.append(delivery.message)
+            else:
+                self._wait(delivery)
+
+    def _pass_on(self, messages: list[Message], subscription: Subscription) -> None:
+        """Let another member of the group have what this one leaves; nothing where the subscription is not shared."""
+        if subscription.group:
+            for message in messages:
+                self.broker.shared.redispatch(message, subscription)
 
     def _nothing_waits(self) -> bool:
         return not self._resend and (self._queue is None or self._queue.count == 0)
@@ -249,8 +352,9 @@ class Session(Subscriber):
     def _send_new(self, outbox: Outbox, delivery: Delivery) -> None:
         packet_id = self._next_packet_id()
         delivery.phase = PUBLISHED
+        delivery.sent_at_us = self.broker.uptime_us
         message = delivery.message
-        if delivery.retain or delivery.subscription_id != 0 or message.expiry_s != NEVER:
+        if not self._shares_encoding or delivery.retain or delivery.subscription_id != 0 or message.expiry_s != NEVER:
             if not self._send_encoded(outbox, delivery, packet_id, False):
                 return
         else:
@@ -259,27 +363,50 @@ class Session(Subscriber):
                 self._drop(message, "too_large")
                 return
             outbox.put_publish(head, UINT16[packet_id], tail)
-            self._delivered(message)
+            self._sent(message, delivery.qos)
         self._inflight[packet_id] = delivery
         self._sent_count += 1
 
     def _send_encoded(self, outbox: Outbox, delivery: Delivery, packet_id: int, dup: bool) -> bool:
-        packet = delivery.message.encode(
-            self._version, delivery.qos, delivery.retain, dup, packet_id, delivery.subscription_id, self.broker.now_us
+        message = delivery.message
+        topic = message.publish.topic
+        if self._mount_bytes > 0:
+            topic = topic[self._mount_bytes :]
+        known_alias: i64 = 0
+        new_alias: i64 = 0
+        aliases = self._aliases
+        if aliases is not None:
+            known_alias = aliases.find(topic)
+            if known_alias == 0:
+                new_alias = aliases.assign(topic)
+        packet = message.encode(
+            self._version,
+            delivery.qos,
+            delivery.retain,
+            dup,
+            packet_id,
+            delivery.subscription_id,
+            self.broker.now_us,
+            topic if known_alias == 0 else b"",
+            known_alias + new_alias,
         )
-        if len(packet) > self._packet_bytes_max:  # [MQTT-3.1.2-24]
-            self._drop(delivery.message, "too_large")
+        if len(packet) > self._packet_bytes_max:
+            self._drop(message, "too_large")  # [MQTT-3.1.2-24] [MQTT-3.1.2-25]
             return False
+        if aliases is not None and new_alias != 0:
+            aliases.keep(topic, new_alias)
         outbox.put(packet)
-        self._delivered(delivery.message)
+        self._sent(message, delivery.qos)
         return True
 
     def _send_again(self, outbox: Outbox, packet_id: int) -> None:
         delivery = self._inflight.get(packet_id)
         if delivery is None:
             return
+        delivery.sent_at_us = self.broker.uptime_us
         if delivery.phase == RELEASED:
             outbox.put(encode_ack(p.PUBREL, packet_id, rc.SUCCESS, self._version))
+            self.broker.counters.pubrel_sent += 1
         elif not self._send_encoded(outbox, delivery, packet_id, True):  # [MQTT-3.3.1-1]
             del self._inflight[packet_id]
             return
@@ -291,19 +418,29 @@ class Session(Subscriber):
             self._resend.remove(packet_id)  # not sent on this connection, so it took no place in its window
         elif self._sent_count > 0:
             self._sent_count -= 1
-        self.broker.counters.messages_acked += 1
-        if self.broker.hooks.message_acked.callbacks:
-            self.broker.hooks.message_acked.run((self.clientid, delivery.message))
+        broker = self.broker
+        broker.counters.messages_acked += 1
+        if broker.hooks.message_acked.callbacks:
+            broker.hooks.message_acked.run((self.clientid, delivery.message))
+        if broker.hooks.delivery_completed.callbacks:
+            broker.hooks.delivery_completed.run((self.clientid, delivery.message))
         if self._queue is not None or self._resend:
             self.pump()
 
-    def _delivered(self, message: Message) -> None:
-        self.broker.counters.messages_delivered += 1
+    def _sent(self, message: Message, qos: i64) -> None:
+        counters = self.broker.counters
+        if qos == 0:
+            counters.qos0_sent += 1
+        elif qos == 1:
+            counters.qos1_sent += 1
+        else:
+            counters.qos2_sent += 1
         if self.broker.hooks.message_delivered.callbacks:
             self.broker.hooks.message_delivered.run((self.clientid, message))
 
     def _drop(self, message: Message, reason: str) -> None:
         counters = self.broker.counters
+        self.dropped_count += 1
         if reason == "qos0_msg":
             counters.delivery_dropped_qos0 += 1
         elif reason == "queue_full":
@@ -312,6 +449,8 @@ class Session(Subscriber):
             counters.delivery_dropped_no_local += 1
         elif reason == "expired":
             counters.delivery_dropped_expired += 1
+        elif reason == "not_authorized":
+            counters.delivery_dropped_not_authorized += 1
         else:
             counters.delivery_dropped_too_large += 1
         if self.broker.hooks.delivery_dropped.callbacks:

@@ -7,6 +7,7 @@ from mypy_extensions import i64
 from heliograph.broker import hooks
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
+from heliograph.session.guard import Guard
 from heliograph.session.options import SessionOptions
 from heliograph.session.session import Session
 
@@ -16,6 +17,20 @@ _END: i64 = 0
 _WILL: i64 = 1
 
 
+class Will:
+    """A client's last will on its way to be published.
+
+    Args:
+        guard: Who is asked at that moment whether the client may publish it: its rights may have been revoked since it
+            connected.
+    """
+
+    def __init__(self, message: Message, delay_s: i64, guard: Guard | None) -> None:
+        self.message = message
+        self.delay_s = delay_s
+        self.guard = guard
+
+
 class SessionTable:
     """Every session of this node; owned by the node.
 
@@ -23,12 +38,11 @@ class SessionTable:
     taken out when a client comes back: each names the absence that it belongs to and is passed over afterwards.
     """
 
-    def __init__(self, broker: Broker, options: SessionOptions) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._options = options
         self._sessions: dict[str, Session] = {}
         self._absences: dict[str, int] = {}
-        self._wills: dict[str, Message] = {}
+        self._wills: dict[str, Will] = {}
         self._timers: list[tuple[int, int, int, str]] = []
         self._absence: int = 0
 
@@ -39,7 +53,7 @@ class SessionTable:
         """The session of a client, if there is one."""
         return self._sessions.get(clientid)
 
-    def open(self, clientid: str, clean_start: bool) -> tuple[Session, bool]:
+    def open(self, clientid: str, clean_start: bool, options: SessionOptions) -> tuple[Session, bool]:
         """The session for a client that connects, and whether it was there before.
 
         A clean start ends an earlier one [MQTT-3.1.2-4]; otherwise it goes on [MQTT-3.1.2-5].
@@ -48,27 +62,27 @@ class SessionTable:
         if session is not None and not clean_start:
             self._absences.pop(clientid, None)
             self._wills.pop(clientid, None)  # [MQTT-3.1.3-9]
+            session.options = options
             self._broker.hooks.run(hooks.SESSION_RESUMED, (clientid,))
             return session, True
         if session is not None:
             self._end(session, hooks.SESSION_DISCARDED)
-        session = Session(clientid, self._broker, self._options, self._broker.now_us)
+        session = Session(clientid, self._broker, options, self._broker.now_us)
         self._sessions[clientid] = session
         self._broker.hooks.run(hooks.SESSION_CREATED, (clientid,))
         return session, False
 
-    def leave(self, session: Session, will: Message | None, will_delay_s: i64) -> None:
+    def leave(self, session: Session, will: Will | None) -> None:
         """A client's connection is gone: its session ends now or after its expiry interval, its will likewise.
 
         Args:
-            will: The will to publish, or None if there is none or DISCONNECT took it back.
-            will_delay_s: How long it waits; it never waits longer than the session lives [MQTT-3.1.3-9].
+            will: The will to publish, or None if there is none or DISCONNECT took it back [MQTT-3.1.2-10].
         """
         session.detach()
         now = self._broker.uptime_us
         expiry_s = session.expiry_interval_s
-        if will is not None and (will_delay_s == 0 or expiry_s == 0):
-            self._broker.publish(will)
+        if will is not None and (will.delay_s == 0 or expiry_s == 0):
+            self._publish(will)
             will = None
         if expiry_s == 0:
             self._end(session, hooks.SESSION_TERMINATED)
@@ -78,7 +92,9 @@ class SessionTable:
         self._absences[clientid] = self._absence
         if will is not None:
             self._wills[clientid] = will
-            self._push_timer(now + will_delay_s * 1_000_000, _WILL, clientid)
+            self._push_timer(
+                now + will.delay_s * 1_000_000, _WILL, clientid
+            )  # no longer than the session [MQTT-3.1.3-9]
         if expiry_s != EXPIRY_NEVER:
             self._push_timer(now + expiry_s * 1_000_000, _END, clientid)
 
@@ -114,5 +130,12 @@ class SessionTable:
     def _publish_will(self, clientid: str) -> None:
         will = self._wills.pop(clientid, None)
         if will is not None:
-            will.id_high = self._broker.now_us  # its lifetime begins now, not when its delay began
-            self._broker.publish(will)
+            will.message.id_high = self._broker.now_us  # its lifetime begins now, not when its delay began
+            self._publish(will)
+
+    def _publish(self, will: Will) -> None:
+        if will.guard is not None and not will.guard.may_publish_now(will.message.topic):
+            self._broker.counters.messages_not_authorized += 1
+            return
+        self._broker.counters.messages_publishes += 1
+        self._broker.publish(will.message)

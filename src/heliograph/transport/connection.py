@@ -1,59 +1,76 @@
-"""One client's TCP connection: joins an asyncio transport to a channel."""
+"""One client's connection over TCP, TLS or a Unix socket: joins an asyncio transport to a channel."""
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from heliograph.channel.channel import Channel
-from heliograph.channel.context import ChannelContext
+from heliograph.channel.peer import Peer
 from heliograph.session.outbox import Wire
+
+if TYPE_CHECKING:
+    from heliograph.transport.listener import Listener
 
 
 class Connection(Wire):
-    """A view of one TCP connection, and its asyncio protocol; made when it is accepted, gone when it is closed.
+    """A view of one connection, and its asyncio protocol; made when it is accepted, gone when it is closed.
 
     Args:
-        on_closed: Told when the connection is gone.
+        listener: Told when its buffer is full, and when it is gone.
+        peer: Who is at the other end.
     """
 
-    # `data_received` is the channel's own method: between the socket and compiled code stands no Python frame. The
-    # event loop looks it up before `connection_made`, so the channel is made first.
-    __slots__ = ("_channel", "_high_watermark", "_on_closed", "_transport", "data_received")
+    # `data_received` is the channel's own method: between the socket and compiled code stands no Python frame.
+    __slots__ = ("_channel", "_listener", "_peer", "_transport", "data_received")
 
-    def __init__(
-        self, context: ChannelContext, high_watermark_bytes: int, on_closed: Callable[["Connection"], None]
-    ) -> None:
-        self._high_watermark = high_watermark_bytes
-        self._on_closed = on_closed
+    def __init__(self, listener: "Listener", peer: Peer) -> None:
+        self._listener = listener
+        self._peer: Peer | None = peer
         self._transport: asyncio.Transport | None = None
-        channel = Channel(context, self)
-        self._channel: Channel | None = channel
-        self.data_received: Callable[[bytes], None] = channel.receive
+        self._channel: Channel | None = None
+        self.data_received: Callable[[bytes], None] = _ignore
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin a channel on an accepted connection."""
+        """Begin a channel: the connection stands, and over TLS its handshake is done."""
+        listener, peer = self._listener, self._peer
+        if peer is None:
+            return
+        self._peer = None
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=self._high_watermark)
-        if self._channel is not None:
-            self._channel.connection_made(_address(transport.get_extra_info("peername")))
+        self._transport.set_write_buffer_limits(high=listener.high_watermark)
+        listener.complete(peer, self._transport)
+        channel = Channel(listener.context, self, listener.options)
+        self._channel = channel
+        self.data_received = channel.receive
+        self._transport.set_protocol(cast("asyncio.Protocol", self))  # the event loop looks up `data_received` here
+        listener.admit(self)
+        channel.connection_made(peer)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the channel that the connection is gone."""
-        if self._channel is not None:
-            self._channel.connection_lost()
+        channel = self._channel
         # Channel and connection refer to each other; parted, they are freed at once and not by the garbage collector.
         self._channel = None
-        self.data_received = _ignore
         self._transport = None
-        self._on_closed(self)
+        self.data_received = _ignore
+        try:
+            if channel is not None:
+                channel.connection_lost()
+        finally:
+            self._listener.forget(self)
+
+    def eof_received(self) -> None:
+        """The peer sends no more; the transport closes by itself."""
 
     def pause_writing(self) -> None:
         """The transport's buffer is over its high mark: the peer does not read."""
+        self._listener.congested(self)
         if self._channel is not None:
             self._channel.on_congested(True)
 
     def resume_writing(self) -> None:
         """The peer reads again."""
+        self._listener.relieved(self)
         if self._channel is not None:
             self._channel.on_congested(False)
 
@@ -85,10 +102,3 @@ class Connection(Wire):
 
 def _ignore(data: bytes) -> None:
     """Bytes for a connection that is gone."""
-
-
-def _address(peername: object) -> str:
-    if isinstance(peername, tuple) and len(peername) >= 2:
-        host, port = peername[0], peername[1]
-        return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
-    return str(peername)

@@ -1,133 +1,333 @@
-"""A TCP listener: accepts connections up to its limit and closes them all when it stops."""
+"""A listener: accepts connections within its limits, leads them to their channels, closes them all when it stops.
+
+On the way to a channel lie access rules, PROXY protocol, TLS and WebSocket handshake, as far as a listener has them.
+What holds for all of them, that nobody stays there for ever and that all count as connections, is held here.
+"""
 
 import asyncio
-import errno
-import logging
-from typing import ClassVar, cast
+import socket
+from collections.abc import Coroutine
+from typing import Final, Protocol, cast
 
 from heliograph.channel.context import ChannelContext
+from heliograph.channel.options import ChannelOptions
+from heliograph.channel.peer import Peer
+from heliograph.config import listeners as config
+from heliograph.config.units import UnixAddress
+from heliograph.transport.acceptor import Acceptor
+from heliograph.transport.addresses import address_text, plain_host
+from heliograph.transport.admission import AccessRules, ConnectionRate
+from heliograph.transport.arrival import Arrival
+from heliograph.transport.binding import close_sockets, listening_sockets
+from heliograph.transport.certificates import Certificates
 from heliograph.transport.connection import Connection
+from heliograph.transport.peer_certificate import Identity
+from heliograph.transport.tally import Tally
+from heliograph.transport.upgrade import UpgradePolicy
+from heliograph.transport.websocket import WebSocketConnection, WebSocketHandshake
 
-_log = logging.getLogger(__name__)
+_CERTIFICATE_CHECK_US: Final = 5_000_000
+_SILENCE_CHECKS: Final = 8  # how often in an idle timeout silence is looked for
+_TLS_GOODBYE_S: Final = 5.0
+_FOR_EVER_S: Final = 1e9
 
 
-class ListenerError(Exception):
-    """A listener cannot be opened; the message says which, why, and which setting to change."""
+class Link(Protocol):
+    """A connection that a listener holds, in whichever state."""
 
-    code: ClassVar[str] = "listener_bind"
+    def abort(self) -> None:
+        """Close it at once."""
 
 
-class TcpListener:
-    """One named listener of the node; owned by the node, which starts and stops it.
+class Listener:
+    """One named listener of the node; owned by the node, which starts, ticks and stops it.
 
     Args:
+        kind: `tcp`, `ssl`, `ws` or `wss`.
         name: Its name in the configuration (`default` in `listeners.tcp.default`).
-        host: The address that it binds to; empty for every interface.
-        port: The port; 0 for any free one.
-        connections_max: How many connections it serves at once, None for no limit.
-        high_watermark_bytes: Unsent bytes of one connection beyond which its sessions stop sending.
+        settings: What the configuration says of it.
+        context: What the channels of the node share.
+        options: What its channels are given.
+        identity: Which part of a client's certificate says who the client is.
+
+    Raises:
+        CertificateError: A certificate cannot be used.
+
+    Attributes:
+        context: What the channels of the node share.
+        options: What its channels are given.
+        high_watermark: Unsent bytes of one connection beyond which its session holds back.
+        upgrades: How WebSocket requests are answered.
+        message_bytes_max: Bytes of the largest WebSocket message; 0 for no limit.
+        is_single: Whether each MQTT packet is a WebSocket message of its own.
     """
 
     def __init__(
         self,
+        kind: str,
         name: str,
-        host: str,
-        port: int,
+        settings: config.Listener,
         context: ChannelContext,
-        *,
-        connections_max: int | None = None,
-        backlog: int = 1024,
-        high_watermark_bytes: int = 1_048_576,
+        options: ChannelOptions,
+        identity: Identity | None = None,
     ) -> None:
+        self.kind = kind
         self.name = name
-        self.host = host
-        self.port = port
-        self._context = context
-        self._connections_max = connections_max
-        self._backlog = backlog
-        self._high_watermark = high_watermark_bytes
-        self._server: asyncio.Server | None = None
-        self._connections: set[Connection] = set()
-        self._refused_count = 0
+        self.context = context
+        self.options = options
+        self.high_watermark = settings.tcp_options.high_watermark
+        self._settings = settings
+        self._path = f"listeners.{kind}.{name}"
+        self._identity = identity or Identity()
+        self._rules = AccessRules(settings.access_rules)
+        self._certificates: Certificates | None = None
+        if isinstance(settings, config.SslListener | config.WssListener):
+            self._certificates = Certificates(self._path, settings.ssl_options)
+        websocket = settings.websocket if isinstance(settings, config.WsListener | config.WssListener) else None
+        self.websocket = websocket
+        self.upgrades = UpgradePolicy(websocket or config.WebsocketOptions())
+        self.message_bytes_max = 0 if websocket is None else websocket.max_frame_size or 0
+        self.is_single = websocket is not None and websocket.mqtt_piggyback == "single"
+        self._handshake_s = float(options.idle_timeout_us) / 1e6 or _FOR_EVER_S
+        self._send_timeout_us = int((settings.tcp_options.send_timeout or 0) * 1e6)
+        self._sockets: list[socket.socket] = []
+        self._acceptor: Acceptor | None = None
+        self._arrivals: set[Arrival] = set()
+        self._links: set[Link] = set()
+        self._requests: dict[WebSocketHandshake, int] = {}  # until when they may take
+        self._congested: dict[Link, int] = {}  # since when
+        self._tasks: set[asyncio.Task[None]] = set()
         self._all_gone = asyncio.Event()
+        self._is_closing = False
+        self._checked_certificates_us = context.clock()
+        self._checked_silence_us = self._checked_certificates_us
+        self._tally = Tally(f"{kind}:{name}")
+
+    # --- told by the node
 
     async def start(self) -> None:
-        """Open the listening socket; `port` is the real one from now on.
+        """Open the listening sockets; `address` is the real one from now on.
 
         Raises:
-            ListenerError: The address cannot be bound.
+            ListenerError: An address cannot be bound.
         """
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(
-                self._accept, self.host or None, self.port, backlog=self._backlog, reuse_address=True
-            )
-        except OSError as error:
-            raise ListenerError(self._why_not(error)) from error
-        self.port = self._server.sockets[0].getsockname()[1]
+        settings = self._settings
+        self._sockets = await listening_sockets(self._path, settings.bind, settings.tcp_options)
+        rate = ConnectionRate(settings.max_conn_rate, self.context.clock())
+        self._acceptor = Acceptor(f"{self.kind}:{self.name}", self._sockets, rate, self.context.clock, self._accepted)
+        self._acceptor.start()
 
     @property
     def address(self) -> str:
         """The address that clients connect to, as a URL."""
-        host = f"[{self.host}]" if ":" in self.host else self.host or "0.0.0.0"
-        return f"tcp://{host}:{self.port}"
+        bind = self._settings.bind
+        path = "" if self.websocket is None else self.websocket.mqtt_path
+        if isinstance(bind, UnixAddress):
+            return f"{self.kind}+{bind}{path and ':' + path}" if self.kind != "tcp" else str(bind)
+        host = f"[{bind.host}]" if ":" in bind.host else bind.host
+        return f"{self.kind}://{host}:{self.port}{path}"
+
+    @property
+    def port(self) -> int:
+        """The port, the real one while it listens; 0 for a Unix socket."""
+        bind = self._settings.bind
+        if isinstance(bind, UnixAddress):
+            return 0
+        return int(self._sockets[0].getsockname()[1]) if self._sockets else bind.port
+
+    def tick(self, uptime_us: int) -> None:
+        """Time has passed: end what takes too long, look at the certificates' files."""
+        for arrival in [each for each in self._arrivals if each.awaits_header and each.deadline_us < uptime_us]:
+            self._arrivals.discard(arrival)
+            arrival.close()
+            self._tally.timeouts += 1
+        for handshake in [each for each, deadline_us in self._requests.items() if deadline_us < uptime_us]:
+            handshake.abort()
+            self._tally.timeouts += 1
+        self._cut_stalled(uptime_us)
+        self._cut_silent(uptime_us)
+        if self._certificates is not None and uptime_us - self._checked_certificates_us >= _CERTIFICATE_CHECK_US:
+            self._checked_certificates_us = uptime_us
+            self._certificates.reload_if_changed()
+        self._tally.tell()
+
+    def reload_certificates(self) -> None:
+        """Read the certificates again now; connections keep theirs."""
+        if self._certificates is not None:
+            self._certificates.reload()
 
     async def stop_accepting(self) -> None:
-        """Close the listening socket; connections go on."""
-        if self._server is not None:
-            self._server.close()
+        """Close the listening sockets; connections go on, those that are not complete are closed."""
+        self._is_closing = True
+        if self._acceptor is not None:
+            self._acceptor.stop()
+        close_sockets(self._sockets)
+        self._sockets = []
+        for arrival in [each for each in self._arrivals if each.awaits_header]:
+            self._arrivals.discard(arrival)
+            arrival.close()
+        for handshake in list(self._requests):
+            handshake.abort()
 
     async def close(self, within_s: float) -> None:
         """Wait until every connection is gone; those that are not within `within_s` are cut."""
-        if self._connections:
+        if self._links:
             self._all_gone.clear()
             try:
                 await asyncio.wait_for(self._all_gone.wait(), within_s)
             except TimeoutError:
-                for connection in list(self._connections):
-                    connection.abort()
+                for link in list(self._links):
+                    link.abort()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def statistics(self) -> dict[str, int]:
-        """How many connections there are and how many were refused over the limit."""
-        return {"current_connections": len(self._connections), "refused_connections": self._refused_count}
+        """How many connections there are, and how many did not become one, and why."""
+        numbers = {
+            "current_connections": len(self._links) + len(self._arrivals),
+            **self._tally.statistics(),
+        }
+        if self._acceptor is not None:
+            numbers.update(self._acceptor.statistics())
+        return numbers
 
     def __repr__(self) -> str:
-        return f"TcpListener({self.name!r} at {self.address}, {len(self._connections)} connections)"
+        return f"Listener({self.kind}:{self.name} at {self.address}, {len(self._links)} connections)"
 
-    def _accept(self) -> asyncio.Protocol:
-        if self._connections_max is not None and len(self._connections) >= self._connections_max:
-            self._refused_count += 1
-            _log.warning(
-                "listener tcp:%s refused a connection: max_connections is %d", self.name, self._connections_max
-            )
-            return _Refusal()
-        connection = Connection(self._context, self._high_watermark, self._forget)
-        self._connections.add(connection)
-        return cast("asyncio.Protocol", connection)  # one by its methods
+    # --- told by connections
 
-    def _forget(self, connection: Connection) -> None:
-        self._connections.discard(connection)
-        if not self._connections:
+    def complete(self, peer: Peer, transport: asyncio.Transport) -> None:
+        """Fill in what a connection's certificate says; TLS is done."""
+        if self._certificates is not None and peer.common_name is None:
+            self._identity.fill_in(peer, transport.get_extra_info("ssl_object"))
+
+    def admit(self, link: Link) -> None:
+        """A connection stands."""
+        self._links.add(link)
+
+    def await_request(self, handshake: WebSocketHandshake) -> None:
+        """A connection stands and has to ask for WebSocket."""
+        self._links.add(handshake)
+        self._requests[handshake] = self.context.clock() + int(self._handshake_s * 1e6)
+
+    def replace(self, handshake: WebSocketHandshake, connection: WebSocketConnection) -> None:
+        """A WebSocket handshake is done."""
+        self._requests.pop(handshake, None)
+        self._links.discard(handshake)
+        self._links.add(connection)
+
+    def forget(self, link: Link) -> None:
+        """A connection is gone."""
+        self._links.discard(link)
+        self._congested.pop(link, None)
+        if isinstance(link, WebSocketHandshake):
+            self._requests.pop(link, None)
+        if not self._links:
             self._all_gone.set()
 
-    def _why_not(self, error: OSError) -> str:
-        setting = f"listeners.tcp.{self.name}.bind"
-        where = f"{self.host or '*'}:{self.port}"
-        if error.errno == errno.EADDRINUSE:
-            why = "another program listens there"
-        elif error.errno == errno.EACCES:
-            why = "this user may not open that port"
-        else:
-            why = error.strerror or str(error)
-        variable = "HELIOGRAPH_" + setting.upper().replace(".", "__")
-        return (
-            f"listener tcp:{self.name} cannot bind {where}: {why}. "
-            f"Choose another address with {setting} in the configuration or with {variable}=127.0.0.1:2883"
+    def congested(self, link: Link) -> None:
+        """A connection's buffer is full."""
+        self._congested[link] = self.context.clock()
+
+    def relieved(self, link: Link) -> None:
+        """A connection's buffer has room again."""
+        self._congested.pop(link, None)
+
+    def count_failure(self, stage: str, reason: str) -> None:
+        """A peer broke the protocol of `stage`."""
+        self._tally.fail(stage, reason)
+
+    # --- from a socket to a connection
+
+    def _accepted(self, connection: socket.socket, address: object) -> None:
+        host = plain_host(str(address[0])) if isinstance(address, tuple) else ""
+        if not self._rules.allow(host):
+            self._tally.denied += 1
+            connection.close()
+            return
+        most = self._settings.max_connections
+        if most is not None and len(self._links) + len(self._arrivals) >= most:
+            self._tally.refused += 1
+            connection.close()
+            return
+        settings = self._settings
+        arrival = Arrival(
+            connection,
+            address_text(address if isinstance(address, tuple) else connection.getsockname()),
+            is_proxied=settings.proxy_protocol,
+            deadline_us=self.context.clock() + int(min(settings.proxy_protocol_timeout, self._handshake_s) * 1e6),
         )
+        self._arrivals.add(arrival)
+        if arrival.awaits_header:
+            arrival.read_header(self._join, self._refuse)
+        else:
+            self._join(arrival)
 
+    def _refuse(self, arrival: Arrival, reason: str) -> None:
+        self._arrivals.discard(arrival)
+        arrival.close()
+        self.count_failure("PROXY protocol", reason)
 
-class _Refusal(asyncio.Protocol):
-    """A connection over the listener's limit: closed as soon as it is made."""
+    def _join(self, arrival: Arrival) -> None:
+        self._run(self._connect(arrival))
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
+    async def _connect(self, arrival: Arrival) -> None:
+        """Make the socket a connection; over TLS, this is its handshake."""
+        certificates = self._certificates
+        ssl_options = getattr(self._settings, "ssl_options", None)
+        try:
+            peer = self._peer(arrival)
+            kind = WebSocketHandshake if self.websocket is not None else Connection
+            protocol = cast("asyncio.Protocol", kind(self, peer))  # one by its methods
+            loop = asyncio.get_running_loop()
+            if certificates is None or not isinstance(ssl_options, config.SslOptions):
+                await loop.connect_accepted_socket(lambda: protocol, arrival.connection)
+            else:
+                await loop.connect_accepted_socket(
+                    lambda: protocol,
+                    arrival.connection,
+                    ssl=certificates.context,
+                    ssl_handshake_timeout=min(ssl_options.handshake_timeout, self._handshake_s),
+                    ssl_shutdown_timeout=_TLS_GOODBYE_S,
+                )
+        except TimeoutError:
+            self._tally.timeouts += 1
+        except OSError as error:
+            if certificates is None:
+                arrival.connection.close()
+            self.count_failure("TLS" if certificates is not None else "accepting", str(error))
+        finally:
+            self._arrivals.discard(arrival)
+
+    def _peer(self, arrival: Arrival) -> Peer:
+        peer = Peer(arrival.peername, address_text(arrival.connection.getsockname()))
+        header = arrival.header
+        if header is not None and header.source is not None:
+            peer.peername = header.source
+            if header.common_name is not None:
+                self._identity.fill_in_common_name(peer, header.common_name)
+        return peer
+
+    def _run(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- what takes too long
+
+    def _cut_stalled(self, uptime_us: int) -> None:
+        if self._send_timeout_us and self._congested:
+            for link, since_us in list(self._congested.items()):
+                if uptime_us - since_us > self._send_timeout_us:
+                    self._tally.stalled += 1
+                    link.abort()
+
+    def _cut_silent(self, uptime_us: int) -> None:
+        timeout_s = None if self.websocket is None else self.websocket.idle_timeout
+        if timeout_s is None or uptime_us - self._checked_silence_us < timeout_s * 1e6 / _SILENCE_CHECKS:
+            return
+        self._checked_silence_us = uptime_us
+        for link in list(self._links):
+            if isinstance(link, WebSocketConnection) and link.is_silent(_SILENCE_CHECKS):
+                link.abort()

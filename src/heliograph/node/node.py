@@ -13,26 +13,23 @@ from pathlib import Path
 from typing import ClassVar, TextIO
 
 from heliograph import __version__
-from heliograph.broker.durable import DurableSink
 from heliograph.broker.hooks import Hooks
-from heliograph.broker.message import Message
-from heliograph.broker.pubsub import Broker
-from heliograph.broker.router import Router
 from heliograph.channel.context import ChannelContext
-from heliograph.channel.options import INFINITE, ChannelOptions
-from heliograph.config import Config, MessagesConfig, MqttConfig
+from heliograph.config import Config
 from heliograph.mqtt import reason_codes as rc
-from heliograph.mqtt.topic import topic_matches
+from heliograph.node.authorization import deny_by_default
+from heliograph.node.listeners import make_listeners
+from heliograph.node.options import database_options, make_broker, retainer_options
+from heliograph.node.services import Services
+from heliograph.node.sink import StorageSink
 from heliograph.retainer.memory import MemoryRetainer
-from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 from heliograph.storage.errors import StorageError, StorageFullError
 from heliograph.storage.group_commit import GroupCommit
-from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
 from heliograph.storage.local import LocalBackend, LocalDatabase
 from heliograph.storage.reader_process import ReaderProcess
-from heliograph.transport.listener import TcpListener
+from heliograph.transport.listener import Listener
 
 _log = logging.getLogger(__name__)
 
@@ -44,36 +41,12 @@ _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 _SWITCH_INTERVAL_S = 0.0005
 # Nothing on a message's way is part of a cycle, and a collection of a full broker takes long: let it be rare.
 _GC_THRESHOLDS = (50_000, 20, 100)
-# The kernel counts in 64 bits: what a setting says beyond these is no different from for ever.
-_MICROSECONDS_MAX = 1 << 60
-_KEEPALIVE_PERCENT_MAX = 1 << 30
 
 
 class NodeError(Exception):
     """The node cannot start; the message says why and which setting to change."""
 
     code: ClassVar[str] = "node_data_dir"
-
-
-class StorageSink(DurableSink):
-    """Joins the broker to the group commit of the `messages` database."""
-
-    def __init__(self, group: GroupCommit, topics: tuple[str, ...]) -> None:
-        super().__init__()
-        self._group = group
-        self._topics = topics
-
-    def wants(self, topic: str) -> bool:
-        """Whether the operator wants messages of this topic stored."""
-        return any(topic_matches(topic, topic_filter) for topic_filter in self._topics)
-
-    def append(self, message: Message) -> int:
-        """Hand a message to the next commit."""
-        return self._group.append(message)
-
-    def is_full(self) -> bool:
-        """Whether the buffer before storage is full."""
-        return self._group.is_full
 
 
 class Node:
@@ -86,12 +59,13 @@ class Node:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._data_dir = Path(config.node.data_dir)
-        self.broker = Broker(_router(config), Hooks(_report_hook_failure))
+        self.broker = make_broker(config, Hooks(_report_hook_failure))
         self._context: ChannelContext | None = None
-        self._listeners: list[TcpListener] = []
+        self._listeners: list[Listener] = []
         self._database: LocalDatabase | None = None
         self._group: GroupCommit | None = None
         self._reader: ReaderProcess | None = None
+        self._services: Services | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._storage_refuses = False
         self._lock: TextIO | None = None  # held open while this process owns the data directory
@@ -100,7 +74,7 @@ class Node:
         """Start every part, listeners last.
 
         Raises:
-            ListenerError: A listener's address cannot be bound.
+            ListenerError: A listener cannot be opened.
             NodeError: The data directory cannot be used, or another node uses it.
             StorageError: The storage reader does not start.
         """
@@ -113,12 +87,15 @@ class Node:
         if flight.enable:
             self._reader = ReaderProcess(self._data_dir, str(flight.bind))
         if self._config.retainer.enable:
-            self.broker.retained = _retainer(self._config, self.broker)
+            self.broker.retained = MemoryRetainer(self.broker, retainer_options(self._config.retainer))
+        deny_by_default(self._config.authorization, self.broker)
+        self._services = Services(self._config, self._context, self.statistics, lambda: int(time.time()))
+        self._services.start()
         if self._reader is not None:
             await self._reader.start()
-        for name, listener in self._config.listeners.tcp.items():
-            if listener.enable:
-                await self._listen(name, self._context)
+        self._listeners = make_listeners(self._config, self._context)
+        for listener in self._listeners:
+            await listener.start()
         self._ticker = asyncio.create_task(self._tick(), name="ticker")
 
     async def stop(self) -> None:
@@ -132,6 +109,8 @@ class Node:
             self._context.channels.shut_down(rc.SERVER_SHUTTING_DOWN)
         for listener in self._listeners:
             await listener.close(_GOODBYE_S)
+        if self._services is not None:
+            self._services.stop()
         if self._group is not None:
             await self._group.close()
         if self._reader is not None:
@@ -151,19 +130,21 @@ class Node:
     def statistics(self) -> dict[str, float]:
         """Every counter and size of the node."""
         numbers: dict[str, float] = dict(self.broker.counters.snapshot())
-        numbers.update(self.broker.router.statistics())
+        numbers.update(self.broker.statistics())
         if self._context is not None:
             numbers.update(self._context.sessions.statistics())
             numbers.update(self._context.channels.statistics())
         if isinstance(self.broker.retained, MemoryRetainer):
             numbers.update(self.broker.retained.statistics())
+        if self._services is not None:
+            numbers.update(self._services.statistics())
         if self._group is not None:
             numbers.update({f"storage.{name}": value for name, value in self._group.statistics().items()})
         if self._reader is not None:
             numbers.update({f"reader.{name}": value for name, value in self._reader.statistics().items()})
         for listener in self._listeners:
             for name, value in listener.statistics().items():
-                numbers[f"listeners.tcp.{listener.name}.{name}"] = value
+                numbers[f"listeners.{listener.kind}.{listener.name}.{name}"] = value
         return numbers
 
     def log_statistics(self) -> None:
@@ -177,11 +158,11 @@ class Node:
         return ChannelContext(
             _node_number(self._config.node.name),
             broker,
-            SessionTable(broker, _session_options(self._config.mqtt)),
-            _channel_options(self._config.mqtt),
+            SessionTable(broker),
             Flusher(loop.call_soon, broker.counters),
             _uptime_us,
             loop.call_soon,
+            loop.call_later,
             lambda: f"auto-{secrets.token_hex(11).upper()}",
             _ProtocolErrorLog(),
         )
@@ -190,7 +171,7 @@ class Node:
         settings = self._config.durable_storage.messages
         if not settings.topics:
             return
-        self._database = LocalBackend(self._data_dir).database("messages", _database_options(settings))
+        self._database = LocalBackend(self._data_dir).database("messages", database_options(settings))
         try:
             self._database.open()
         except StorageError as error:
@@ -200,19 +181,6 @@ class Node:
             self._database, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
         )
         self.broker.set_sink(StorageSink(self._group, settings.topics))
-
-    async def _listen(self, name: str, context: ChannelContext) -> None:
-        settings = self._config.listeners.tcp[name]
-        listener = TcpListener(
-            name,
-            settings.bind.host,
-            settings.bind.port,
-            context,
-            connections_max=settings.max_connections,
-            backlog=settings.backlog,
-        )
-        await listener.start()
-        self._listeners.append(listener)
 
     def _committed(self, ticket: int, error: StorageError | None) -> None:
         group, context = self._group, self._context
@@ -245,6 +213,10 @@ class Node:
             try:
                 context.channels.tick(now)
                 context.sessions.expire(now)
+                if self._services is not None:
+                    self._services.tick(now)
+                for listener in self._listeners:
+                    listener.tick(now)
             except Exception:  # noqa: BLE001 - whatever fails, time must go on
                 # Without the ticker no connection would ever time out and no session end.
                 _log.exception("a tick failed; the next one comes in %s s", _TICK_S)
@@ -275,62 +247,9 @@ def _uptime_us() -> int:
     return time.monotonic_ns() // 1000
 
 
-def _microseconds(seconds: float) -> int:
-    return min(int(seconds * 1_000_000), _MICROSECONDS_MAX)
-
-
 def _node_number(name: str) -> int:
     # Nodes have no numbers yet that a cluster gave them; the name is what tells them apart.
     return zlib.crc32(name.encode()) & 0x7FFF
-
-
-def _router(config: Config) -> Router:
-    return Router(config.mqtt.max_topic_levels, config.broker.route_cache_size)
-
-
-def _database_options(settings: MessagesConfig) -> DatabaseOptions:
-    layout = ColumnarOptions(
-        wildcard_thresholds=settings.layout.wildcard_thresholds, compression=settings.layout.compression
-    )
-    return DatabaseOptions(n_shards=settings.n_shards, layout=layout)
-
-
-def _retainer(config: Config, broker: Broker) -> MemoryRetainer:
-    settings = config.retainer
-    return MemoryRetainer(
-        broker,
-        messages_max=settings.max_retained_messages,
-        payload_bytes_max=settings.max_payload_size,
-        expiry_s=settings.msg_expiry_interval,
-    )
-
-
-def _session_options(mqtt: MqttConfig) -> SessionOptions:
-    return SessionOptions(
-        max_inflight=mqtt.max_inflight,
-        max_mqueue_len=min(mqtt.max_mqueue_len or 0, INFINITE),
-        mqueue_store_qos0=mqtt.mqueue_store_qos0,
-        max_awaiting_rel=min(mqtt.max_awaiting_rel or 0, INFINITE),
-        await_rel_timeout_us=_microseconds(mqtt.await_rel_timeout),
-        upgrade_qos=mqtt.upgrade_qos,
-    )
-
-
-def _channel_options(mqtt: MqttConfig) -> ChannelOptions:
-    return ChannelOptions(
-        idle_timeout_us=_microseconds(mqtt.idle_timeout or 0),
-        max_packet_size=mqtt.max_packet_size,
-        max_clientid_len=mqtt.max_clientid_len,
-        max_topic_levels=mqtt.max_topic_levels,
-        max_qos_allowed=mqtt.max_qos_allowed,
-        max_topic_alias=mqtt.max_topic_alias,
-        retain_available=mqtt.retain_available,
-        wildcard_subscription=mqtt.wildcard_subscription,
-        max_subscriptions=min(mqtt.max_subscriptions or INFINITE, INFINITE),
-        session_expiry_interval_s=int(mqtt.session_expiry_interval),
-        server_keepalive_s=-1 if mqtt.server_keepalive is None else mqtt.server_keepalive,
-        keepalive_multiplier_percent=min(round(mqtt.keepalive_multiplier * 100), _KEEPALIVE_PERCENT_MAX),
-    )
 
 
 class _ProtocolErrorLog:

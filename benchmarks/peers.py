@@ -1,0 +1,120 @@
+"""MQTT clients on plain blocking sockets, for benchmarks that hold thousands of them and time single packets.
+
+`heliograph bench` makes load; these make conditions, cheaply enough that one process opens ten thousand a second.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from heliograph.bench import packets
+from heliograph.bench.runs import packet_length
+
+_UNSUBSCRIBE: Final = 0xA2
+_UNSUBACK: Final = 0xB0
+_AT_ONCE: Final = 100
+_PIECE: Final = 262_144
+_TIMEOUT_S: Final = 30.0
+
+
+class PeerError(Exception):
+    """A broker did not answer as it must."""
+
+
+class Peer:
+    """One connected client of MQTT 5; its owner closes it.
+
+    Args:
+        session_expiry_s: How long its session outlives it; 0: not at all, and none is resumed.
+        receive_buffer: Size of the socket's receive buffer, 0 for the system's choice.
+    """
+
+    def __init__(self, port: int, clientid: str, session_expiry_s: int = 0, receive_buffer: int = 0) -> None:
+        self.clientid = clientid
+        self.resumed = False
+        self._rest = b""
+        self._socket = socket.socket()
+        if receive_buffer:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self._socket.settimeout(_TIMEOUT_S)
+        self._socket.connect(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.sendall(packets.connect(clientid, packets.V5, 0, None, None, session_expiry_s))
+
+    def connected(self) -> None:
+        """Wait for the CONNACK."""
+        body = self.expect(packets.CONNACK)
+        packets.read_connack(body, packets.V5)
+        self.resumed = body[0] == 1
+
+    def send(self, data: bytes) -> None:
+        """Send packets."""
+        self._socket.sendall(data)
+
+    def expect(self, header: int) -> bytes:
+        """The body of the next packet, which has to begin with that byte."""
+        found, body = self.next_packet()
+        if found != header:
+            raise PeerError(f"{self.clientid} got packet 0x{found:02x} in place of 0x{header:02x}")
+        return body
+
+    def next_packet(self) -> tuple[int, bytes]:
+        """First byte and body of the next packet."""
+        while True:
+            length, body = packet_length(self._rest, 0, len(self._rest)) if len(self._rest) >= 2 else (0, 0)
+            if length and length <= len(self._rest):
+                packet, self._rest = self._rest[:length], self._rest[length:]
+                return packet[0], packet[body:]
+            data = self._socket.recv(_PIECE)
+            if not data:
+                raise PeerError(f"the broker closed the connection of {self.clientid}")
+            self._rest += data
+
+    def subscribe(self, topic_filters: list[str], qos: int = 0) -> None:
+        """Subscribe, and wait for the SUBACK."""
+        self.send(packets.subscribe(1, topic_filters, qos, packets.V5))
+        packets.read_suback(self.expect(packets.SUBACK), packets.V5, qos)
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        """Unsubscribe, and wait for the UNSUBACK."""
+        name = topic_filter.encode()
+        self.send(packets.packet(_UNSUBSCRIBE, b"\0\1\0" + len(name).to_bytes(2, "big") + name))
+        self.expect(_UNSUBACK)
+
+    def ping(self) -> None:
+        """Wait until the broker has handled everything that was sent."""
+        self.send(packets.PINGREQ_PACKET)
+        self.expect(packets.PINGRESP)
+
+    def close(self) -> None:
+        """Close the connection without a DISCONNECT."""
+        self._socket.close()
+
+
+def publish(topic: str, payload: bytes, retain: bool = False) -> bytes:
+    """A PUBLISH of MQTT 5 at QoS 0."""
+    name = topic.encode()
+    body = len(name).to_bytes(2, "big") + name + b"\0" + payload
+    return packets.packet(packets.PUBLISH | int(retain), body)
+
+
+def crowd(port: int, clientids: Sequence[str], session_expiry_s: int = 0, receive_buffer: int = 0) -> list[Peer]:
+    """Connect many clients, a hundred at a time."""
+    peers: list[Peer] = []
+    for first in range(0, len(clientids), _AT_ONCE):
+        some = [Peer(port, name, session_expiry_s, receive_buffer) for name in clientids[first : first + _AT_ONCE]]
+        for peer in some:
+            peer.connected()
+        peers += some
+    return peers
+
+
+def timed(action: Callable[..., None], calls: Iterable[tuple[object, ...]]) -> list[float]:
+    """How many microseconds each call of an action takes, given its arguments."""
+    times: list[float] = []
+    for arguments in calls:
+        began = time.perf_counter()
+        action(*arguments)
+        times.append((time.perf_counter() - began) * 1e6)
+    return times

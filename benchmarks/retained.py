@@ -1,0 +1,264 @@
+"""What a million retained messages cost: to keep, to find, to deliver.
+
+Run with no arguments for the canonical figures. The first part asks the store itself, in a process of its own. The
+second asks brokers over TCP, mosquitto too where it is installed: messages are published to topics whose first levels
+all differ, and one client subscribes, while another asks for PINGRESPs as fast as it gets them.
+"""
+
+import argparse
+import gc
+import json
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.brokers import HELIOGRAPH, MOSQUITTO, Broker, Kind, cores, mosquitto_program, pinned
+
+from heliograph.broker.hooks import Hooks
+from heliograph.broker.message import Message, make_message
+from heliograph.broker.pubsub import Broker as Kernel
+from heliograph.broker.router import Router
+from heliograph.mqtt import packets as p
+from heliograph.mqtt.encode import encode_packet, encode_publish
+from heliograph.mqtt.properties import Properties
+from heliograph.retainer.memory import MemoryRetainer
+
+OUTPUT: Final = Path("bench-output")
+_NOW_US: Final = 1_700_000_000_000_000
+# Those of a node, so that a collection costs what it costs there.
+_GC_THRESHOLDS: Final = (50_000, 20, 100)
+_CHUNK: Final = 1000
+_PAYLOAD: Final = b"21.5 C at 12:00\n"
+_MATCHING: Final = 100
+_TIMEOUT_S: Final = 300.0
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=1_000_000, help="how many are retained (default: %(default)s)")
+    parser.add_argument("--no-peer", action="store_true", help="leave mosquitto out")
+    parser.add_argument("--store", action="store_true", help="the store alone, in this process, as JSON")
+    args = parser.parse_args(argv)
+    if args.store:
+        print(json.dumps(store_figures(args.messages)))
+        return
+    core, _ = cores()
+    print(f"{args.messages:,} retained messages; the store:")
+    command = [sys.executable, __file__, "--store", "--messages", str(args.messages)]
+    finished = subprocess.run(pinned(command, core), check=True, capture_output=True, text=True)
+    _print(json.loads(finished.stdout))
+    OUTPUT.mkdir(exist_ok=True)
+    kinds = [HELIOGRAPH] if args.no_peer or mosquitto_program() is None else [HELIOGRAPH, MOSQUITTO]
+    for kind in kinds:
+        print(f"{kind.name}, over TCP:")
+        with tempfile.TemporaryDirectory(dir=OUTPUT) as folder:
+            _print(broker_figures(kind, Path(folder), core, args.messages))
+
+
+def _print(figures: dict[str, float]) -> None:
+    for name, value in figures.items():
+        print(f"  {name:66} {value:>12,.2f}" if value < 1000 else f"  {name:66} {value:>12,.0f}", flush=True)
+
+
+# --- the store
+
+
+def store_figures(count: int) -> dict[str, float]:
+    """The store under topics such as `device/123456/state/temp`."""
+    gc.set_threshold(*_GC_THRESHOLDS)
+    kernel = Kernel(Router(128, 1000), Hooks())
+    kernel.begin_turn(_NOW_US)
+    retainer = MemoryRetainer(kernel)
+    kernel.retained = retainer
+    gc.collect()
+    before = rss_bytes()
+    seconds, longest = _retain(retainer, count, b"21.5")
+    gc.collect()
+    figures = {
+        "kept per second": count / seconds,
+        "the longest of all, ms": 1e3 * longest,
+        "bytes each, without the payload": (rss_bytes() - before) / count - len(b"21.5"),
+    }
+    began = time.perf_counter()
+    gc.collect()
+    figures["a full collection, ms"] = 1e3 * (time.perf_counter() - began)
+    figures["replaced per second"] = count / _retain(retainer, count, b"22.5")[0]
+    for topic_filter in (
+        f"device/{count // 2:06d}/#",
+        f"+/{count // 2:06d}/#",
+        "+/+/+/temp/#",
+        "device/+/state/temp",
+        "#",
+    ):
+        figures[f"{topic_filter}: the first match, ms"] = 1e3 * _seconds(partial(_first, retainer, topic_filter))
+    part = islice(retainer.match("#"), 100_000)
+    figures["#: each match, µs"] = 1e6 * _seconds(lambda: sum(1 for _ in part)) / min(count, 100_000)
+    figures["cleared per second"] = count / _retain(retainer, count, b"")[0]
+    _retain(retainer, count, b"x", b"\x02\0\0\0\x0a")
+    kernel.begin_turn(_NOW_US + 20_000_000)
+    swept = _seconds(lambda: list(iter(retainer.sweep, 0)))
+    figures["swept away per second, when expired"] = count / swept
+    return figures
+
+
+def _retain(retainer: MemoryRetainer, count: int, payload: bytes, properties: bytes = b"") -> tuple[float, float]:
+    """Retain a message for each topic: the seconds that it took, and those of the longest."""
+    spent = longest = 0.0
+    for at in range(0, count, _CHUNK):
+        messages = [_message(number, payload, properties) for number in range(at, min(at + _CHUNK, count))]
+        began = time.perf_counter()
+        for message in messages:
+            retainer.retain(message)
+        chunk = time.perf_counter() - began
+        spent += chunk
+        longest = max(longest, chunk - _CHUNK * spent / (at + len(messages)))
+    return spent, longest
+
+
+def _first(retainer: MemoryRetainer, topic_filter: str) -> Message | None:
+    return retainer.match(topic_filter).next()
+
+
+def _message(number: int, payload: bytes, properties: bytes) -> Message:
+    topic, clientid = f"device/{number:06d}/state/temp", f"device-{number:06d}"
+    return make_message(_NOW_US + number, number, topic, payload, 1, True, properties, clientid, None)
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def rss_bytes() -> int:
+    """The resident memory of this process."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("/proc/self/status names no VmRSS")
+
+
+# --- brokers
+
+
+class Client:
+    """A client with a blocking socket."""
+
+    def __init__(self, port: int, clientid: str) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.send(p.Connect(p.V3_1_1, clientid, True, 0, None, None, None, Properties()))
+        self.read(4)
+
+    def send(self, packet: p.Packet) -> None:
+        """Send a packet."""
+        self.socket.sendall(encode_packet(packet, p.V3_1_1))
+
+    def read(self, count: int) -> None:
+        """Take so many bytes."""
+        while count > 0:
+            data = self.socket.recv(min(count, 1 << 20))
+            if not data:
+                raise RuntimeError("the broker closed the connection")
+            count -= len(data)
+
+    def ping(self) -> None:
+        """Wait until everything sent so far was taken."""
+        self.send(p.Ping(p.PINGREQ))
+        self.read(2)
+
+    def subscribe(self, topic_filter: str) -> None:
+        """Subscribe at QoS 0 without waiting."""
+        self.send(p.Subscribe(1, [p.SubscribeEntry(topic_filter, 0, False, False, 0)], Properties()))
+
+
+def broker_figures(kind: Kind, folder: Path, core: int | None, count: int) -> dict[str, float]:
+    """A broker under topics such as `123456/y/temp`, of which a hundred have another second level."""
+    step = max(1, count // _MATCHING)
+    with Broker(kind, folder, core) as broker:
+        publisher, other = Client(broker.port, "publisher"), Client(broker.port, "other")
+        before = broker.memory_bytes()
+        sizes = {"x": 0, "y": 0}
+        seconds = 0.0
+        for at in range(0, count, _CHUNK):
+            packets: dict[str, list[bytes]] = {"x": [], "y": []}
+            for number in range(at, min(at + _CHUNK, count)):
+                level = "y" if number % step else "x"
+                name = f"{number:06d}/{level}/temp".encode()
+                packets[level].append(encode_publish(p.V3_1_1, name, _PAYLOAD, 0, True, False, 0, b""))
+            for level, some in packets.items():
+                sizes[level] += sum(map(len, some))
+            began = time.perf_counter()
+            publisher.socket.sendall(b"".join(packets["x"] + packets["y"]))
+            seconds += time.perf_counter() - began
+        seconds += _seconds(publisher.ping)
+        figures = {
+            "kept per second": count / seconds,
+            "bytes each, without the payload": (broker.memory_bytes() - before) / count - len(_PAYLOAD),
+        }
+        for topic_filter, size in (
+            ("+/x/#", sizes["x"]),
+            (f"{step:06d}/#", len(f"{step:06d}/x/temp") + 4 + len(_PAYLOAD)),
+            ("+/+/none", 0),
+        ):
+            figures[f"{topic_filter}: from SUBSCRIBE to the last message, ms"] = _answer_ms(
+                broker.port, topic_filter, size
+            )
+        figures.update(_everything(broker.port, other, sizes["x"] + sizes["y"], count))
+    return figures
+
+
+def _answer_ms(port: int, topic_filter: str, size: int) -> float:
+    client = Client(port, "subscriber")
+    client.ping()
+    began = time.perf_counter()
+    client.subscribe(topic_filter)
+    client.read(5 + size)
+    elapsed = time.perf_counter() - began
+    client.ping()  # nothing else may come
+    return 1e3 * elapsed
+
+
+def _everything(port: int, other: Client, size: int, count: int) -> dict[str, float]:
+    """Everything to one client, while another looks how long an answer takes."""
+    client = Client(port, "everything")
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    left = 5 + size
+    waits = []
+    began = time.perf_counter()
+    client.subscribe("#")
+    asked = time.perf_counter()
+    other.send(p.Ping(p.PINGREQ))
+    while left:
+        readable, _, _ = select.select([client.socket, other.socket], [], [], _TIMEOUT_S)
+        if not readable:
+            raise RuntimeError(f"{left} bytes of retained messages never came")
+        if other.socket in readable:
+            other.read(2)
+            now = time.perf_counter()
+            waits.append(now - asked)
+            asked = now
+            other.send(p.Ping(p.PINGREQ))
+        if client.socket in readable:
+            left -= len(client.socket.recv(min(left, 1 << 20)))
+    seconds = time.perf_counter() - began
+    other.read(2)
+    return {
+        "#: delivered per second": count / seconds,
+        "#: the longest that another client waits for a PINGRESP, ms": 1e3 * max(waits, default=seconds),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,315 @@
+"""What the routing table costs: memory and time of a million wildcard subscriptions, cold and warm publishes, sharing.
+
+Run with no arguments for the canonical figures; each case has a process of its own, so that the memory of one is not
+the memory of another. There is no network in it: messages go from `Broker.dispatch` to sessions that are attached to a
+connection which throws its bytes away. Figures are per operation and contain the calls from interpreted code, about
+0.1 µs each.
+"""
+
+import argparse
+import gc
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from heliograph.broker.hooks import Hooks
+from heliograph.broker.message import Message, make_message
+from heliograph.broker.pubsub import Broker
+from heliograph.broker.router import Router
+from heliograph.broker.shared import STRATEGIES, SharedOptions
+from heliograph.broker.subscription import Subscription
+from heliograph.mqtt import packets as p
+from heliograph.session.options import SessionOptions
+from heliograph.session.outbox import Flusher, Outbox, Wire
+from heliograph.session.session import Session
+
+# Those of a node (`heliograph.node`), so that a collection costs what it costs there.
+_GC_THRESHOLDS: Final = (50_000, 20, 100)
+_ROUTES_MAX: Final = 100_000
+_LEVELS_MAX: Final = 128
+_MEMBERS: Final = 4
+
+
+class Discard(Wire):
+    """A connection that throws away what is written to it."""
+
+    def write(self, data: bytes) -> None:
+        """Forget the bytes."""
+
+
+class Node:
+    """A kernel with sessions and nothing else."""
+
+    def __init__(self, strategy: str = "random") -> None:
+        self.broker = Broker(Router(_LEVELS_MAX, _ROUTES_MAX), Hooks(), SharedOptions(strategy))
+        self.broker.begin_turn(1_700_000_000_000_000)
+        self.flusher = Flusher(lambda callback: None, self.broker.counters)
+        self.options = SessionOptions()
+
+    def session(self, clientid: str) -> Session:
+        """A session with a connection."""
+        session = Session(clientid, self.broker, self.options, 0)
+        session.attach(Outbox(self.flusher, Discard()), p.V5, 65_535, 268_435_460)
+        return session
+
+    def publish(self, message: Message, topics: list[bytes]) -> None:
+        """Do for each topic what a channel does that held no route: find it, and hand the message out."""
+        broker = self.broker
+        for topic in topics:
+            broker.dispatch(broker.route(topic), message)
+        self.flusher.flush()
+
+
+def message_to(topic: str, clientid: str = "publisher") -> Message:
+    """A small message at QoS 0."""
+    return make_message(1, 1, topic, b"x" * 64, 0, False, b"", clientid, None)
+
+
+def subscribe(session: Session, topic_filter: str, group: str = "") -> None:
+    """Subscribe a session at QoS 0, alone or as a member of a group."""
+    session.subscribe(topic_filter, Subscription(session, topic_filter, 0, False, False, 0, 0, group))
+
+
+def subscribe_devices(node: Node, count: int, sessions_count: int = 10) -> list[Session]:
+    """Subscribe to `device/<n>/+/#`, in turn by each of a few sessions."""
+    sessions = [node.session(f"s{number}") for number in range(sessions_count)]
+    for number in range(count):
+        session = sessions[number % sessions_count]
+        subscribe(session, f"device/{number}/+/#")
+    return sessions
+
+
+def rss_bytes() -> int:
+    """The resident memory of this process."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("/proc/self/status names no VmRSS")
+
+
+def best_us(runs: int, action: Callable[[], object], count: int) -> float:
+    """Microseconds for one of the `count` operations of `action`, in the best of some runs."""
+    best = float("inf")
+    for _ in range(runs):
+        began = time.perf_counter()
+        action()
+        best = min(best, time.perf_counter() - began)
+    return 1e6 * best / count
+
+
+# --- the cases: each gives its figures by name
+
+
+def wildcards(count: int) -> dict[str, float]:
+    """Memory and rate of many distinct wildcard subscriptions; publishes to them, cold and warm; leaving them."""
+    gc.set_threshold(*_GC_THRESHOLDS)
+    few = Node()
+    subscribe_devices(few, 10)
+    figures = {"warm publish beside ten subscriptions, µs": _warm_us(few)}
+    node = Node()
+    gc.collect()
+    before = rss_bytes()
+    began = time.perf_counter()
+    sessions = subscribe_devices(node, count)
+    seconds = time.perf_counter() - began
+    figures["bytes each"] = (rss_bytes() - before) / count
+    figures["added per second"] = count / seconds
+    began = time.perf_counter()
+    gc.collect()
+    figures["a full collection, ms"] = 1e3 * (time.perf_counter() - began)
+    cold = [b"device/%d/temp/x" % number for number in range(0, count, max(1, count // 20_000))]
+    figures["cold publish, µs"] = best_us(1, partial(node.publish, message_to("device/1/temp/x"), cold), len(cold))
+    figures["warm publish, µs"] = _warm_us(node)
+    figures["warm publish, ratio"] = figures["warm publish, µs"] / figures["warm publish beside ten subscriptions, µs"]
+    began = time.perf_counter()
+    for session in sessions:
+        session.close()
+    figures["removed per second"] = count / (time.perf_counter() - began)
+    return figures
+
+
+def _warm_us(node: Node) -> float:
+    topics = [b"device/%d/temp/x" % number for number in range(10)] * 1000
+    message = message_to("device/1/temp/x")
+    node.publish(message, topics)
+    return best_us(9, partial(node.publish, message, topics), len(topics))
+
+
+def crowd(count: int) -> dict[str, float]:
+    """Subscribing and unsubscribing beside many subscribers of one topic."""
+    figures = {}
+    for name, others in (("first", 0), ("last", count - 1)):
+        for topic_filter in ("one/topic", "one/+"):
+            node = Node()
+            for number in range(others):
+                session = node.session(f"s{number}")
+                subscribe(session, topic_filter)
+            joining = [node.session(f"new{number}") for number in range(1000)]
+            figures[f"{topic_filter}: the {name}, µs"] = best_us(
+                5, partial(_join_and_leave, joining, topic_filter), len(joining)
+            )
+    return figures
+
+
+def _join_and_leave(sessions: list[Session], topic_filter: str) -> None:
+    for session in sessions:
+        subscribe(session, topic_filter)
+        session.unsubscribe(topic_filter)
+
+
+def hostile(count: int) -> dict[str, float]:
+    """Memory of filters made to cost much."""
+    deep = "/".join(["+"] * 127)
+    literal = "/".join("abcdefg"[number % 7] for number in range(126))
+    shapes: dict[str, Callable[[int], str]] = {
+        "128 levels, different first": lambda number: f"{number}/{deep}",
+        "128 levels, different last": lambda number: f"{deep}/{number}",
+        "128 levels, pairs with a long way in common": lambda number: f"+/{number // 2}/{literal[2:]}/{number}",
+        "every level forks": _forking,
+    }
+    figures = {}
+    for name, shape in shapes.items():
+        node = Node()
+        session = node.session("hostile")
+        topic_filters = [shape(number) for number in range(count)]
+        gc.collect()
+        before = rss_bytes()
+        for topic_filter in topic_filters:
+            subscribe(session, topic_filter)
+        figures[f"{name}: bytes each without the filter"] = (rss_bytes() - before) / count
+    return figures
+
+
+def _forking(number: int) -> str:
+    """The filters of `a` or `+` at each of 17 levels, with a long rest."""
+    bits = format(number, "017b")
+    return "/".join("a" if bit == "1" else "+" for bit in bits) + "/b" * 100 + f"/{number}"
+
+
+def churn(count: int) -> dict[str, float]:
+    """Warm publishes to 1,000 topics while others subscribe to wildcard filters, so many for each publish."""
+    node = Node()
+    subscribe_devices(node, count)
+    newcomer = node.session("newcomer")
+    message = message_to("device/1/temp/x")
+    topics = [b"device/%d/temp/x" % number for number in range(1000)]
+    node.publish(message, topics)
+    figures = {}
+    for name, publishes in (("none", 0), ("1 in 1000 publishes", 1000), ("1 in 100", 100), ("1 in 10", 10)):
+        figures[f"subscribing {name}: a publish, µs"] = _publish_us(node, newcomer, message, topics, publishes)
+    hot = topics[:1] * 1000
+    figures["one topic, subscribing 1 in 10: a publish, µs"] = _publish_us(node, newcomer, message, hot, 10)
+    return figures
+
+
+def _publish_us(node: Node, newcomer: Session, message: Message, topics: list[bytes], publishes: int) -> float:
+    spent = 0.0
+    batch = publishes or len(topics)
+    rounds = 20
+    for number in range(rounds):
+        for at in range(0, len(topics), batch):
+            if publishes:
+                subscribe(newcomer, f"new/{publishes}/{number}/{at}/{len(set(topics))}/+")
+            part = topics[at : at + batch]
+            began = time.perf_counter()
+            node.publish(message, part)
+            spent += time.perf_counter() - began
+    return 1e6 * spent / (rounds * len(topics))
+
+
+def fanout(count: int) -> dict[str, float]:
+    """One message to many subscriptions: of one filter, and of a filter each."""
+    topic = "/".join("abcdefghij")
+    figures = {}
+    for name in ("one filter", "a filter each"):
+        node = Node()
+        for number in range(count):
+            levels = topic.split("/")
+            if name == "a filter each":
+                levels = ["+" if number >> at & 1 else level for at, level in enumerate(levels)]
+            subscribe(node.session(f"s{number}"), "/".join(levels))
+        publish = partial(node.publish, message_to(topic), [topic.encode()] * 20)
+        figures[f"{name}: a delivery, ns"] = 1e3 * best_us(20, publish, 20 * count)
+    return figures
+
+
+def shared(count: int) -> dict[str, float]:
+    """A delivery through a shared group beside a plain one.
+
+    Ten publishers, each with a topic of its own, send ten messages at a time. What a publish to nobody costs is taken
+    off, so that calls from interpreted code are not counted.
+    """
+    messages = [message_to(f"sensors/building-{number}/temperature", f"publisher-{number}") for number in range(10)]
+    nobody = _turns_us(Node(), messages, count)
+    figures = {}
+    for strategy in ("plain", *STRATEGIES):
+        node = Node("random" if strategy == "plain" else strategy)
+        for number in range(1 if strategy == "plain" else _MEMBERS):
+            subscribe(node.session(f"s{number}"), "sensors/#", "" if strategy == "plain" else "group")
+        figures[f"{strategy}: a delivery, ns"] = 1e3 * (_turns_us(node, messages, count) - nobody)
+    return figures
+
+
+def _turns_us(node: Node, messages: list[Message], count: int) -> float:
+    return best_us(9, partial(_take_turns, node, messages, count // 100), count)
+
+
+def _take_turns(node: Node, messages: list[Message], rounds: int) -> None:
+    broker = node.broker
+    routes = [broker.route(message.publish.topic) for message in messages]
+    pairs = list(zip(routes, messages, strict=True))
+    for _ in range(rounds):
+        for route, message in pairs:
+            for _ in range(10):
+                broker.dispatch(route, message)
+    node.flusher.flush()
+
+
+CASES: Final[dict[str, tuple[Callable[[int], dict[str, float]], int]]] = {
+    "wildcards": (wildcards, 1_000_000),
+    "crowd": (crowd, 10_000),
+    "hostile": (hostile, 20_000),
+    "churn": (churn, 100_000),
+    "fanout": (fanout, 1024),
+    "shared": (shared, 200_000),
+}
+
+
+# What the figures are held against, at the canonical counts.
+TARGETS: Final = {
+    "bytes each": "at most 600",
+    "added per second": "at least 100,000",
+    "cold publish, µs": "at most 15",
+    "warm publish, ratio": "at most 1.5",
+    **{f"{strategy}: a delivery, ns": "at most twice the plain one" for strategy in STRATEGIES},
+}
+
+
+def main() -> None:
+    """Run one case, or all of them in processes of their own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", choices=sorted(CASES), action="append", help="only this case")
+    parser.add_argument("--count", type=int, help="how many subscriptions or deliveries; default: the canonical number")
+    parser.add_argument("--here", action="store_true", help="run in this process and print JSON")
+    arguments = parser.parse_args()
+    for name in arguments.case or CASES:
+        case, count = CASES[name]
+        count = arguments.count or count
+        if arguments.here:
+            print(json.dumps(case(count)))
+            continue
+        command = [sys.executable, __file__, "--here", "--case", name, "--count", str(count)]
+        finished = subprocess.run(command, check=True, capture_output=True, text=True)
+        print(f"{name}, {count:,}")
+        for figure, value in json.loads(finished.stdout).items():
+            number = f"{value:,.2f}" if value < 1000 else f"{value:,.0f}"
+            print(f"  {figure:62} {number:>10}  {TARGETS.get(figure, '')}".rstrip())
+
+
+if __name__ == "__main__":
+    main()

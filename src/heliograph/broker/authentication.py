@@ -1,0 +1,83 @@
+"""What authenticators and channels say to each other: the words of the hook point `client.authenticate`.
+
+An authenticator is a callback of that hook point. It gets the client and the attempt, and answers with a step: accept,
+refuse, or challenge the client once more (enhanced authentication, MQTT 5 section 4.12). One that must wait answers
+with a `Deferred`; the channel then reads nothing until it is resolved.
+"""
+
+from collections.abc import Callable
+
+from mypy_extensions import mypyc_attr
+
+from heliograph.mqtt import reason_codes as rc
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class AuthAttempt:
+    """One client's authentication, from its CONNECT (or the AUTH that begins it anew) to its end.
+
+    Args:
+        method: The Authentication Method, or None for user name and password.
+        data: The Authentication Data of the last packet, or None.
+        username: The user name, or None.
+        password: The password, or None.
+    """
+
+    def __init__(self, method: str | None, data: bytes | None, username: str | None, password: bytes | None) -> None:
+        self.method = method
+        self.data = data
+        self.username = username
+        self.password = password
+        self.renews = False  # the client is connected and authenticates again
+        self.state: object = None  # what the authenticator keeps from one step to the next
+
+
+class AuthStep:
+    """An authenticator's answer.
+
+    Args:
+        code: `SUCCESS` to accept the client, `CONTINUE_AUTHENTICATION` to challenge it with `data`; any other to refuse.
+        data: The Authentication Data that the client is sent, or None.
+    """
+
+    def __init__(self, code: int, data: bytes | None = None) -> None:
+        self.code = code
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"AuthStep({rc.name_of(self.code)})"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Deferred:
+    """A step that comes later; made by an authenticator that must wait, resolved once, in the event loop."""
+
+    def __init__(self) -> None:
+        self._step: AuthStep | None = None
+        self._callback: Callable[[AuthStep], None] | None = None
+
+    def resolve(self, step: AuthStep) -> None:
+        """Say what came of it."""
+        self._step = step
+        callback = self._callback
+        self._callback = None
+        if callback is not None:
+            callback(step)
+
+    def then(self, callback: Callable[[AuthStep], None]) -> None:
+        """Call `callback` with the step, at once if it is there already. For the channel."""
+        if self._step is not None:
+            callback(self._step)
+        else:
+            self._callback = callback
+
+    def forget(self) -> None:
+        """The client is gone: nobody wants the step any more."""
+        self._callback = None
+
+
+def as_step(outcome: object) -> "AuthStep | Deferred":
+    """What a chain's outcome means: a step, a bare reason code, or nothing that could be understood."""
+    if isinstance(outcome, (AuthStep, Deferred)):
+        return outcome
+    return AuthStep(outcome if isinstance(outcome, int) else rc.NOT_AUTHORIZED)

@@ -1,0 +1,71 @@
+"""Who a client is: what hooks, access control and events are told about it."""
+
+from mypy_extensions import i64, mypyc_attr
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ClientInfo:
+    """One client at one connection; made by its channel at CONNECT, a view of that connection.
+
+    Args:
+        clientid: Its client id; the assigned one if it brought none.
+        username: Its user name, or None.
+        peername: The peer's address as `host:port`.
+        sockname: Our address as `host:port`.
+        listener: The listener that accepted it, as `tcp:default`.
+        zone: The zone of that listener.
+        mountpoint: What stands before its topics; empty for nothing.
+        version: Its protocol version: 3, 4 or 5.
+        clean_start: Whether it asked for a new session.
+        keepalive_s: The keepalive that holds, 0 for none.
+        connected_at_us: When it connected, microseconds since the epoch.
+        common_name: The common name of its certificate, or None.
+        subject: The distinguished name of its certificate, or None.
+    """
+
+    def __init__(
+        self,
+        clientid: str,
+        username: str | None,
+        peername: str,
+        sockname: str = "",
+        listener: str = "tcp:default",
+        zone: str = "default",
+        mountpoint: str = "",
+        version: i64 = 4,
+        clean_start: bool = True,
+        keepalive_s: i64 = 0,
+        connected_at_us: i64 = 0,
+        common_name: str | None = None,
+        subject: str | None = None,
+    ) -> None:
+        self.clientid = clientid
+        self.username = username
+        self.peername = peername
+        self.sockname = sockname
+        self.listener = listener
+        self.zone = zone
+        self.mountpoint = mountpoint
+        self.version = version
+        self.clean_start = clean_start
+        self.keepalive_s = keepalive_s
+        self.connected_at_us = connected_at_us
+        self.common_name = common_name
+        self.subject = subject
+        self.is_superuser = False  # set by an authenticator: what it does is not asked about
+
+    @property
+    def peerhost(self) -> str:
+        """The peer's address without its port."""
+        return host_of(self.peername)
+
+    def __repr__(self) -> str:
+        return f"ClientInfo({self.clientid!r} at {self.peername}, {self.listener})"
+
+
+def host_of(address: str) -> str:
+    """The host of `host:port` or `[host]:port`; the whole text where there is no port (a Unix socket's path)."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit():
+        return address
+    return host[1:-1] if host.startswith("[") else host

@@ -1,0 +1,51 @@
+"""The seam to the retainer: what the broker and its channels ask of whoever keeps retained messages."""
+
+from mypy_extensions import i64, mypyc_attr
+
+from heliograph.broker.message import Message
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RetainedMatches:
+    """The retained messages that one filter matches, read one at a time.
+
+    They are those that were there when it was made. One that is replaced, cleared or expires before it is read is left
+    out: what replaced it went to the subscribers as it came. Making it costs little; the first read looks for matches.
+    """
+
+    def next(self) -> Message | None:
+        """The next message; None where there is none, or none was found after looking for as long as is decent."""
+        raise NotImplementedError(type(self).__name__)
+
+    def is_done(self) -> bool:
+        """Whether a read found that none is left; if not, None from `next` only means to ask again."""
+        raise NotImplementedError(type(self).__name__)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RetainedStore:
+    """Takes every message that carries the retain flag; joined to the broker by the node.
+
+    What it does it adds to `Broker.work`.
+
+    Args:
+        batch_deliver_number: How many messages one client gets in one turn; 0 for what the turn's work allows.
+        delivery_rate: How many messages one client gets in a while, and how many microseconds that is; None for no
+            limit.
+    """
+
+    def __init__(self, batch_deliver_number: i64 = 0, delivery_rate: tuple[int, int] | None = None) -> None:
+        self.batch_deliver_number = batch_deliver_number
+        self.delivery_rate = delivery_rate
+
+    def retain(self, message: Message) -> bool:
+        """Keep `message` for its topic, or forget the topic's message if its payload is empty. Must not block.
+
+        Returns:
+            Whether the message goes on to storage and subscribers.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def match(self, topic_filter: str) -> RetainedMatches:
+        """The retained messages whose topics a filter matches."""
+        raise NotImplementedError(type(self).__name__)

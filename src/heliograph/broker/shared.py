@@ -1,0 +1,341 @@
+"""Shared subscriptions: groups whose members each get a part of the messages (MQTT 5 section 4.8.2).
+
+A group stands in the routing table under its filter as one subscription, so that routing knows nothing of sharing. For
+each message it chooses a member by its strategy and offers the message to it; if that member cannot take it, to those
+behind it. When none can, they are asked once more, for the last time: then a member that is away may queue the message.
+
+How a session takes an offer, and which messages it leaves behind for others, is the session's; parsing
+`$share/group/filter` is `mqtt.topic`'s.
+"""
+
+from typing import Final
+
+from mypy_extensions import i32, i64
+
+from heliograph.broker.message import Message
+from heliograph.broker.router import Router
+from heliograph.broker.subscription import Subscriber, Subscription
+
+RANDOM: Final = "random"
+ROUND_ROBIN: Final = "round_robin"
+ROUND_ROBIN_PER_GROUP: Final = "round_robin_per_group"
+STICKY: Final = "sticky"
+LOCAL: Final = "local"
+HASH_CLIENTID: Final = "hash_clientid"
+HASH_TOPIC: Final = "hash_topic"
+
+STRATEGIES: Final = (RANDOM, ROUND_ROBIN, ROUND_ROBIN_PER_GROUP, STICKY, LOCAL, HASH_CLIENTID, HASH_TOPIC)
+INITIAL_STICKY_PICKS: Final = (RANDOM, LOCAL, HASH_CLIENTID, HASH_TOPIC)
+
+# How many publishers a group remembers for certain, where its strategy goes by publisher; see `PublisherTable`.
+PUBLISHERS_MAX: Final = 10_000
+
+_MASK_32: Final = 0xFFFFFFFF
+
+# How the member is chosen that is asked first. On one node every member is local.
+_ANY: Final = 0
+_NEXT_OF_PUBLISHER: Final = 1
+_NEXT: Final = 2
+_BY_CLIENTID: Final = 3
+_BY_TOPIC: Final = 4
+_CHOICES: Final = {
+    RANDOM: _ANY,
+    LOCAL: _ANY,
+    ROUND_ROBIN: _NEXT_OF_PUBLISHER,
+    ROUND_ROBIN_PER_GROUP: _NEXT,
+    HASH_CLIENTID: _BY_CLIENTID,
+    HASH_TOPIC: _BY_TOPIC,
+}
+
+
+class SharedOptions:
+    """How groups choose: a default and what single groups have of their own. Names are those of EMQX.
+
+    Args:
+        strategy: One of `STRATEGIES`.
+        initial_sticky_pick: What `sticky` chooses by at first, one of `INITIAL_STICKY_PICKS`.
+        group_strategies: Strategies by the names of groups.
+        group_initial_sticky_picks: What `sticky` chooses by at first, by the names of groups.
+    """
+
+    def __init__(
+        self,
+        strategy: str = ROUND_ROBIN,
+        initial_sticky_pick: str = RANDOM,
+        group_strategies: dict[str, str] | None = None,
+        group_initial_sticky_picks: dict[str, str] | None = None,
+    ) -> None:
+        self.strategy = strategy
+        self.initial_sticky_pick = initial_sticky_pick
+        self.group_strategies = group_strategies or {}
+        self.group_initial_sticky_picks = group_initial_sticky_picks or {}
+
+
+class Turn:
+    """What a group remembers of a publisher.
+
+    Args:
+        clientid: The publisher's client id.
+    """
+
+    def __init__(self, clientid: str) -> None:
+        self.clientid = clientid
+        self.member: Subscription | None = None  # who took its last message
+        self.digest: i64 = _digest(clientid.encode("utf-8"))
+
+
+class PublisherTable:
+    """The turns of publishers; owned by a group whose strategy goes by publisher.
+
+    It remembers the last `publishers_max` publishers and up to as many before them. When the young ones are that many
+    they become the old ones, and the old ones are forgotten: no order of use is kept on every message.
+    """
+
+    def __init__(self, groups: "SharedGroups") -> None:
+        self._groups = groups
+        self._young: dict[str, Turn] = {}
+        self._old: dict[str, Turn] = {}
+        self._last = Turn("")  # that of the last message: publishers send more than one at a time
+
+    def turn(self, clientid: str) -> Turn:
+        """The turn of a publisher; a new one if it is not remembered."""
+        if self._last.clientid is clientid:
+            return self._last
+        turn = self._young.get(clientid)
+        if turn is None:
+            turn = self._renew(clientid)
+        self._last = turn
+        return turn
+
+    def _renew(self, clientid: str) -> Turn:
+        turn = self._old.pop(clientid, None)
+        if turn is None:
+            turn = Turn(clientid)
+        if len(self._young) >= self._groups.publishers_max:
+            self._groups.forgotten_count += len(self._old)
+            self._old = self._young
+            self._young = {}
+        self._young[clientid] = turn
+        return turn
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+
+class SharedGroup(Subscriber):
+    """One group at one filter; lives while it has members, owned by the table of groups."""
+
+    def __init__(self, groups: "SharedGroups", name: str, topic_filter: str) -> None:
+        super().__init__(f"{name}/{topic_filter}")
+        options = groups.options
+        strategy = options.group_strategies.get(name, options.strategy)
+        initial = options.group_initial_sticky_picks.get(name, options.initial_sticky_pick)
+        self.strategy = strategy
+        self.members: list[Subscription] = []
+        self.subscription = Subscription(self, topic_filter, 2, False, True, 0, 0)  # the one that the router knows
+        self._is_sticky: bool = strategy == STICKY
+        self._choice: i64 = _CHOICES[initial if strategy == STICKY else strategy]
+        self._groups = groups
+        self._publishers: PublisherTable | None = None
+        if self._is_sticky or self._choice in (_NEXT_OF_PUBLISHER, _BY_CLIENTID):
+            self._publishers = PublisherTable(groups)
+        self._last_slot: i64 = -1  # where the member stands that took the last message
+        self._offering: i64 = 0  # offers under way: the members are being walked through
+
+    def join(self, member: Subscription) -> None:
+        """Add a member."""
+        member.slot = i32(len(self.members))
+        self.members.append(member)
+
+    def leave(self, member: Subscription) -> None:
+        """Take a member out; the last one moves into its place."""
+        if self._offering != 0:
+            self.members = self.members.copy()
+        last = self.members.pop()
+        if last is not member:
+            self.members[member.slot] = last
+            last.slot = member.slot
+        member.slot = -1
+
+    def deliver(self, message: Message, subscription: Subscription) -> None:
+        """Hand a message to one member."""
+        self.hand_out(message, None)
+
+    def hand_out(self, message: Message, leaving: Subscriber | None) -> bool:
+        """Hand a message to one member that is not `leaving`; whether one took it."""
+        publishers = self._publishers
+        turn = publishers.turn(message.clientid) if publishers is not None else None
+        members = self.members
+        slot = self._choose(message, turn, len(members))
+        self._offering += 1
+        taker = self._offer(message, members, slot, leaving, False)
+        if taker is None:
+            taker = self._offer(message, members, slot, leaving, True)
+        self._offering -= 1
+        if taker is None:
+            self._groups.dropped_count += 1
+            return False
+        if turn is None:
+            self._last_slot = i64(taker.slot)
+        elif turn.member is not taker:
+            turn.member = taker
+        return True
+
+    def _choose(self, message: Message, turn: Turn | None, count: i64) -> i64:
+        """Where the member stands that is asked first; one behind the last for the first one."""
+        choice = self._choice
+        if turn is not None:
+            before = turn.member
+            if before is not None and before.slot >= 0:  # it is still a member
+                if self._is_sticky:
+                    return i64(before.slot)
+                if choice == _NEXT_OF_PUBLISHER:
+                    return i64(before.slot) + 1
+            if choice == _BY_CLIENTID:
+                return (turn.digest * count) >> 32
+        if choice == _NEXT:
+            return self._last_slot + 1
+        if choice == _BY_TOPIC:
+            return (self._groups.topic_digest(message.publish.topic) * count) >> 32
+        return self._groups.place(count)  # the first turn of a publisher begins anywhere too
+
+    def _offer(
+        self, message: Message, members: list[Subscription], slot: i64, leaving: Subscriber | None, last: bool
+    ) -> Subscription | None:
+        """Ask each member, beginning with the one at `slot`: the one that took the message."""
+        count: i64 = len(members)
+        asked: i64 = 0
+        while asked < count:
+            if slot >= count:
+                slot = 0
+            member = members[slot]
+            subscriber = member.subscriber
+            if subscriber is not leaving and member.slot >= 0 and subscriber.offer(message, member, last):
+                if asked != 0:
+                    self._groups.refusals += asked
+                return member
+            slot += 1
+            asked += 1
+        self._groups.refusals += count
+        return None
+
+    def __repr__(self) -> str:
+        return f"SharedGroup({self.clientid!r}, {self.strategy}, {len(self.members)} members)"
+
+
+class SharedGroups:
+    """Every shared group of a node; owned by the broker.
+
+    Args:
+        router: Where groups that have members are listed.
+        seed: What chance begins with.
+        publishers_max: How many publishers a group remembers, where its strategy goes by publisher.
+    """
+
+    def __init__(
+        self, router: Router, options: SharedOptions, seed: i64 = 1, publishers_max: i64 = PUBLISHERS_MAX
+    ) -> None:
+        self.options = options
+        self.publishers_max = publishers_max
+        self.refusals: i64 = 0  # offers that were not taken; they cost time as deliveries do
+        self.dropped_count: i64 = 0  # messages that no member could take
+        self.forgotten_count: i64 = 0  # publishers that groups did not remember until they published again
+        self.members_count: i64 = 0
+        self._router = router
+        self._groups: dict[str, SharedGroup] = {}
+        self._chance: i64 = (seed & _MASK_32) or 1
+        self._topic = b""  # that of the last message
+        self._topic_digest: i64 = _digest(b"")
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def join(self, member: Subscription) -> None:
+        """Make a subscription a member of its group."""
+        key = _key(member)
+        group = self._groups.get(key)
+        if group is None:
+            group = SharedGroup(self, member.group, member.topic_filter)
+            self._groups[key] = group
+            self._router.add(group.subscription)
+        group.join(member)
+        self.members_count += 1
+
+    def leave(self, member: Subscription) -> None:
+        """Take a member out of its group; the last one ends the group.
+
+        Raises:
+            KeyError: It is not a member.
+        """
+        key = _key(member)
+        if member.slot < 0:
+            raise KeyError(key)
+        group = self._groups[key]
+        group.leave(member)
+        self.members_count -= 1
+        if not group.members:
+            del self._groups[key]
+            self._router.remove(group.subscription)
+
+    def redispatch(self, message: Message, member: Subscription) -> bool:
+        """Hand a message that a member leaves behind to another one; whether one took it.
+
+        It never goes back to the subscriber that leaves it, whether that is still a member or not.
+
+        Args:
+            member: The one that was chosen first.
+        """
+        group = self._groups.get(_key(member))
+        if group is None:
+            self.dropped_count += 1
+            return False
+        return group.hand_out(message, member.subscriber)
+
+    def place(self, count: i64) -> i64:
+        """A place among `count`, by chance (Marsaglia's xorshift, 32 bits)."""
+        chance = self._chance
+        chance ^= (chance << 13) & _MASK_32
+        chance ^= chance >> 17
+        chance ^= (chance << 5) & _MASK_32
+        self._chance = chance
+        return (chance * count) >> 32
+
+    def topic_digest(self, topic: bytes) -> i64:
+        """The digest of a topic name; publishers send more than one message to a topic."""
+        if topic != self._topic:
+            self._topic = topic
+            self._topic_digest = _digest(topic)
+        return self._topic_digest
+
+    def statistics(self) -> dict[str, int]:
+        """How many groups and members there are, and what they could not take or remember."""
+        return {
+            "subscriptions.shared.count": self.members_count,
+            "shared_groups.count": len(self._groups),
+            "shared_groups.dropped": self.dropped_count,
+            "shared_groups.publishers_forgotten": self.forgotten_count,
+        }
+
+
+def _key(member: Subscription) -> str:
+    return f"{member.group}/{member.topic_filter}"  # no group's name holds a slash [MQTT-4.8.2-2]
+
+
+def _digest(name: bytes) -> i64:
+    """32 bits that are the same for a name in every run and on every node.
+
+    FNV-1a, four bytes at a time: what a group's choice costs must be less than what asking a member does. The bits are
+    mixed at the end, as places go by the upper ones.
+    """
+    value: i64 = 0x811C9DC5
+    at: i64 = 0
+    whole: i64 = len(name) & ~3
+    while at < whole:
+        word = name[at] | name[at + 1] << 8 | name[at + 2] << 16 | name[at + 3] << 24
+        value = ((value ^ word) * 0x01000193) & _MASK_32
+        at += 4
+    while at < len(name):
+        value = ((value ^ name[at]) * 0x01000193) & _MASK_32
+        at += 1
+    value = ((value ^ value >> 16) * 0x045D9F3B) & _MASK_32
+    return value ^ value >> 16

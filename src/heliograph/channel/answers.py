@@ -1,0 +1,83 @@
+"""Packets to a client that must fit what it takes: reasons and user properties are left out of those that would not.
+
+A packet that is too large even so is not sent at all [MQTT-3.1.2-24].
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from heliograph.broker.authentication import AuthStep
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import properties as props
+from heliograph.mqtt.encode import encode_connack, encode_disconnect, encode_packet
+from heliograph.mqtt.properties import Properties
+
+_REASON_CHARACTERS_MAX: Final = 512
+
+
+def add_reason(properties: Properties, reason: str) -> None:
+    """Add a Reason String, in ASCII so that nothing a client sent comes back as something else."""
+    if reason:
+        text = reason[:_REASON_CHARACTERS_MAX].encode("ascii", "backslashreplace").decode("ascii")
+        properties.strings[props.REASON_STRING] = text
+
+
+def add_authentication(properties: Properties, method: str, step: AuthStep) -> None:
+    """Add the method of an enhanced authentication, and what it says last."""
+    properties.strings[props.AUTHENTICATION_METHOD] = method
+    if step.data is not None:
+        properties.binaries[props.AUTHENTICATION_DATA] = step.data
+
+
+def auth(method: str, step: AuthStep) -> bytes:
+    """AUTH: a challenge, or that an authentication anew succeeded."""
+    properties = Properties()
+    add_authentication(properties, method, step)
+    return encode_disconnect(p.Disconnect(p.AUTH, step.code, properties), p.V5)
+
+
+def connack(present: bool, code: int, properties: Properties, version: i64, bytes_max: i64) -> bytes | None:
+    """CONNACK, or None where even the shortest is too large for the client.
+
+    Args:
+        bytes_max: What the client takes; 0 for anything.
+    """
+    data = encode_connack(p.Connack(present, code, properties), version)
+    if _fits(data, bytes_max):
+        return data
+    _strip(properties)  # [MQTT-3.2.2-19] [MQTT-3.2.2-20]
+    data = encode_connack(p.Connack(present, code, properties), version)
+    return data if _fits(data, bytes_max) else None
+
+
+def disconnect(code: int, reason: str, bytes_max: i64) -> bytes:
+    """DISCONNECT for a client of MQTT 5, with a reason if it fits [MQTT-3.14.2-3]."""
+    properties = Properties()
+    add_reason(properties, reason)
+    data = encode_disconnect(p.Disconnect(p.DISCONNECT, code, properties), p.V5)
+    if _fits(data, bytes_max):
+        return data
+    return encode_disconnect(p.Disconnect(p.DISCONNECT, code, Properties()), p.V5)
+
+
+def suback(kind: int, packet_id: int, codes: list[int], reason: str, version: i64, bytes_max: i64) -> bytes | None:
+    """SUBACK or UNSUBACK, or None where it is too large for the client."""
+    if version != p.V5:
+        codes = [code if code <= 2 else 0x80 for code in codes]  # MQTT 3 knows one failure 3.1.1 [MQTT-3.9.3-2]
+        reason = ""
+    properties = Properties()
+    add_reason(properties, reason)
+    data = encode_packet(p.Suback(kind, packet_id, codes, properties), version)
+    if not _fits(data, bytes_max):  # [MQTT-3.9.2-1] [MQTT-3.11.2-1]
+        data = encode_packet(p.Suback(kind, packet_id, codes, Properties()), version)
+    return data if _fits(data, bytes_max) else None
+
+
+def _fits(data: bytes, bytes_max: i64) -> bool:
+    return bytes_max == 0 or len(data) <= bytes_max
+
+
+def _strip(properties: Properties) -> None:
+    properties.strings.pop(props.REASON_STRING, None)
+    properties.user = []

@@ -1,0 +1,85 @@
+"""Who a client is and whether it is let in: from CONNECT over AUTH packets to acceptance or refusal.
+
+The decisions here send nothing; the channel sends what they say. A connected client that authenticates anew goes
+through the same steps (MQTT 5 section 4.12).
+"""
+
+from heliograph.broker import hooks
+from heliograph.broker.authentication import AuthAttempt, AuthStep, Deferred, as_step
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.pubsub import Broker
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import properties as props
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.errors import ProtocolError
+
+
+class Handshake:
+    """One client's authentication; made at its CONNECT, kept by the channel while AUTH packets may come."""
+
+    def __init__(self, broker: Broker, client: ClientInfo, connect: p.Connect) -> None:
+        self._broker = broker
+        self._client = client
+        self._connect = connect
+        self.method: str | None = connect.properties.strings.get(props.AUTHENTICATION_METHOD)
+        data = connect.properties.binaries.get(props.AUTHENTICATION_DATA)
+        self._attempt = AuthAttempt(self.method, data, client.username, connect.password)
+        self.is_running = True
+
+    def begin(self, enable_authn: bool, deny_anonymous: bool) -> "AuthStep | Deferred":
+        """The answer to CONNECT."""
+        _, code = self._broker.hooks.run(hooks.CLIENT_CONNECT, (self._client, self._connect), rc.SUCCESS)
+        if isinstance(code, int) and code != rc.SUCCESS:
+            return AuthStep(code)
+        if deny_anonymous and self.method is None and self._client.username is None:
+            return AuthStep(rc.NOT_AUTHORIZED)
+        if not enable_authn and self.method is None:
+            return AuthStep(rc.SUCCESS)
+        return self._ask()
+
+    def proceed(self, auth: p.Disconnect) -> "AuthStep | Deferred":
+        """The answer to an AUTH of an authentication that is running.
+
+        Raises:
+            ProtocolError: It does not continue it.
+        """
+        self._check_method(auth)
+        if auth.code != rc.CONTINUE_AUTHENTICATION:  # [MQTT-3.15.2-1] [MQTT-4.12.0-3]
+            raise ProtocolError(f"AUTH with reason code 0x{auth.code:02x} while an authentication is running")
+        self._attempt.data = auth.properties.binaries.get(props.AUTHENTICATION_DATA)
+        return self._ask()
+
+    def renew(self, auth: p.Disconnect) -> "AuthStep | Deferred":
+        """The answer to an AUTH of a connected client: it authenticates anew, or goes on with that.
+
+        Raises:
+            ProtocolError: It used no authentication method at CONNECT, or names another one.
+        """
+        if self.is_running:
+            return self.proceed(auth)
+        self._check_method(auth)  # [MQTT-4.12.1-1]
+        if auth.code != rc.REAUTHENTICATE:
+            raise ProtocolError(f"AUTH with reason code 0x{auth.code:02x} while no authentication is running")
+        data = auth.properties.binaries.get(props.AUTHENTICATION_DATA)
+        self._attempt = AuthAttempt(self.method, data, self._client.username, None)
+        self._attempt.renews = True
+        self.is_running = True
+        return self._ask()
+
+    def _check_method(self, auth: p.Disconnect) -> None:
+        method = auth.properties.strings.get(props.AUTHENTICATION_METHOD)
+        if self.method is None:  # [MQTT-4.12.0-7]
+            raise ProtocolError("AUTH from a client whose CONNECT named no authentication method")
+        if method != self.method:  # [MQTT-4.12.0-5]
+            detail = f"AUTH with authentication method {method!r}; CONNECT named {self.method!r}"
+            raise ProtocolError(detail, rc.BAD_AUTHENTICATION_METHOD if method is not None else rc.PROTOCOL_ERROR)
+
+    def _ask(self) -> "AuthStep | Deferred":
+        point = self._broker.hooks.point(hooks.CLIENT_AUTHENTICATE)
+        # Nobody refuses a client without a method; a method must be somebody's.
+        begins_with = rc.SUCCESS if self.method is None else rc.BAD_AUTHENTICATION_METHOD
+        failures_count = point.failures_count
+        verdict, outcome = point.run((self._client, self._attempt), begins_with)
+        if point.failures_count != failures_count and verdict != hooks.STOP:
+            return AuthStep(rc.SERVER_UNAVAILABLE)  # the one that failed might have refused it
+        return as_step(outcome)

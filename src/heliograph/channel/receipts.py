@@ -1,0 +1,51 @@
+"""What clients acknowledge, and how that is answered: PUBACK, PUBREC, PUBREL and PUBCOMP."""
+
+from mypy_extensions import i64
+
+from heliograph.broker.counters import Counters
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.encode import UINT16, encode_ack
+from heliograph.session.outbox import Outbox
+from heliograph.session.session import Session
+
+
+def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, code: int, version: i64) -> None:
+    """Act on an acknowledgement of the type `kind`.
+
+    One that answers nothing known is answered as the specification says, and counted: after a connection was lost the
+    two sides may remember different things.
+    """
+    counters = session.broker.counters
+    known = True
+    if kind == p.PUBACK:
+        counters.puback_received += 1
+        known = session.on_puback(packet_id)
+    elif kind == p.PUBREC:
+        counters.pubrec_received += 1
+        known = session.on_pubrec(packet_id, code)
+        if not known:
+            _answer(outbox, counters, p.PUBREL, packet_id, rc.PACKET_IDENTIFIER_NOT_FOUND, version)
+        elif code < rc.UNSPECIFIED_ERROR:
+            _answer(outbox, counters, p.PUBREL, packet_id, rc.SUCCESS, version)  # [MQTT-4.3.3-4]
+    elif kind == p.PUBREL:
+        counters.pubrel_received += 1
+        known = session.awaiting_rel.release(packet_id)
+        code = rc.SUCCESS if known else rc.PACKET_IDENTIFIER_NOT_FOUND
+        _answer(outbox, counters, p.PUBCOMP, packet_id, code, version)  # [MQTT-4.3.3-11]
+    else:
+        counters.pubcomp_received += 1
+        known = session.on_pubcomp(packet_id)
+    if not known:
+        counters.ack_missed += 1
+
+
+def _answer(outbox: Outbox, counters: Counters, kind: i64, packet_id: int, code: int, version: i64) -> None:
+    if kind == p.PUBREL:
+        counters.pubrel_sent += 1
+    else:
+        counters.pubcomp_sent += 1
+    if code == rc.SUCCESS:
+        outbox.put(UINT16[0x6202 if kind == p.PUBREL else 0x7002] + UINT16[packet_id])
+    else:
+        outbox.put(encode_ack(kind, packet_id, code, version))

@@ -1,0 +1,157 @@
+"""Settings of `mqtt`, `force_shutdown` and `broker`: what is allowed and done in an MQTT conversation, and routing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from heliograph.config.kinds import (
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    Number,
+    PriorityTable,
+    Size,
+    Text,
+    Unless,
+    named_sections,
+    setting,
+)
+
+_MB = 1024 * 1024
+_HOUR = 3600.0
+
+SHARED_STRATEGIES = ("random", "round_robin", "round_robin_per_group", "sticky", "local", "hash_clientid", "hash_topic")
+
+
+@dataclass(frozen=True, slots=True)
+class MqttConfig:
+    """What the broker allows and does in an MQTT conversation."""
+
+    idle_timeout: float | None = setting(
+        Unless(Duration(0.001), "infinity"),
+        15.0,
+        "How long a new connection may wait before it sends CONNECT.",
+    )
+    max_packet_size: int = setting(Size(16, 256 * _MB), _MB, "Largest MQTT packet that a client may send.")
+    max_clientid_len: int = setting(Integer(23, 65535), 65535, "Longest client id, in bytes.")
+    max_topic_levels: int = setting(Integer(1, 65535), 128, "Most levels of a topic or topic filter.")
+    max_qos_allowed: int = setting(Integer(0, 2), 2, "Highest QoS that a client may publish with.")
+    max_topic_alias: int = setting(
+        Integer(0, 65535), 65535, "Topic aliases per connection and direction; 0 allows none."
+    )
+    retain_available: bool = setting(Boolean(), True, "Whether retained messages are allowed.")
+    wildcard_subscription: bool = setting(Boolean(), True, "Whether topic filters may hold `+` and `#`.")
+    shared_subscription: bool = setting(
+        Boolean(), True, "Whether `$share/group/filter` and `$queue/filter` are allowed."
+    )
+    shared_subscription_strategy: str = setting(
+        Choice(*SHARED_STRATEGIES), "round_robin", "How a shared subscription picks the member that gets a message."
+    )
+    shared_subscription_initial_sticky_pick: str = setting(
+        Choice("random", "local", "hash_topic", "hash_clientid"),
+        "random",
+        "How the strategy `sticky` picks a member for the first time.",
+    )
+    exclusive_subscription: bool = setting(
+        Boolean(), False, "Whether `$exclusive/topic` may be subscribed to, by one client at a time."
+    )
+    ignore_loop_deliver: bool = setting(
+        Boolean(), False, "Whether clients do not get what they publish themselves, as with no-local in MQTT 5."
+    )
+    strict_mode: bool = setting(
+        Boolean(), False, "Whether strings may not hold control characters and Unicode non-characters either."
+    )
+    response_information: str = setting(
+        Text("a text", r"(?s).*"), "", "Response Information for clients that ask for it; empty for none."
+    )
+    upgrade_qos: bool = setting(
+        Boolean(), False, "Whether a message is delivered at the QoS of the subscription if that is the higher one."
+    )
+    keepalive_multiplier: float = setting(
+        Number(1.0), 1.5, "A silent client is disconnected after its keepalive times this."
+    )
+    server_keepalive: int | None = setting(
+        Unless(Integer(1, 65535), "disabled", "disable"),
+        None,
+        "Keepalive in seconds that the broker imposes on MQTT 5 clients instead of their own.",
+    )
+    retry_interval: float | None = setting(
+        Unless(Duration(1.0), "infinity"),
+        None,
+        "After how long an MQTT 3 client is sent an unacknowledged message again; MQTT 5 allows it on reconnect only.",
+    )
+    max_subscriptions: int | None = setting(Unless(Integer(1), "infinity"), None, "Subscriptions of one client.")
+    max_inflight: int = setting(
+        Integer(1, 65535), 32, "QoS 1 and 2 messages sent to a client that it has not acknowledged yet."
+    )
+    max_mqueue_len: int | None = setting(
+        Unless(Integer(1), "infinity", zero=True),
+        1000,
+        "Messages that wait for one client while its window is full or it is offline; beyond it messages are dropped.",
+    )
+    mqueue_priorities: Mapping[str, int] | None = setting(
+        Unless(PriorityTable(), "disabled"), None, "Priorities of topics in that queue; higher ones are sent first."
+    )
+    mqueue_default_priority: str = setting(
+        Choice("lowest", "highest"), "lowest", "The priority of topics that `mqueue_priorities` does not name."
+    )
+    mqueue_store_qos0: bool = setting(Boolean(), True, "Whether QoS 0 messages wait in that queue too.")
+    max_awaiting_rel: int | None = setting(
+        Unless(Integer(1), "infinity"), 1000, "QoS 2 messages of one client that await its PUBREL."
+    )
+    await_rel_timeout: float = setting(
+        Duration(0.001), 300.0, "How long a QoS 2 message awaits its PUBREL before it is forgotten."
+    )
+    session_expiry_interval: float = setting(
+        Duration(0.0, 4294967295.0),
+        2 * _HOUR,
+        "How long the session of an MQTT 3.1.1 client without clean session outlives its connection.",
+    )
+    message_expiry_interval: float | None = setting(
+        Unless(Duration(1.0, 4294967295.0), "infinity"),
+        None,
+        "How long a message without an expiry interval of its own may wait for its receivers.",
+    )
+    use_username_as_clientid: bool = setting(Boolean(), False, "Whether the user name replaces the client id.")
+    peer_cert_as_username: str = setting(
+        Choice("disabled", "cn", "dn", "crt", "pem", "md5"),
+        "disabled",
+        "What of a client's certificate replaces its user name (TLS listeners that ask for certificates).",
+    )
+    peer_cert_as_clientid: str = setting(
+        Choice("disabled", "cn", "dn", "crt", "pem", "md5"),
+        "disabled",
+        "What of a client's certificate replaces its client id.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ForceShutdown:
+    """When a connection is cut because too much waits for its peer."""
+
+    enable: bool = setting(Boolean(), True, "Whether such connections are cut.")
+    max_mailbox_size: int = setting(
+        Integer(1), 100_000, "Packets that may wait for a peer that does not read what it is sent."
+    )
+    max_heap_size: int = setting(Size(65536), 32 * _MB, "Bytes that may wait for it.")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedGroup:
+    """One group of shared subscriptions."""
+
+    strategy: str = setting(
+        Choice(*SHARED_STRATEGIES), "round_robin", "How the group picks the member that gets a message."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """Routing."""
+
+    route_cache_size: int = setting(
+        Integer(1), 100_000, "Topics whose routes are remembered; when there are more, the cache starts anew."
+    )
+    shared_subscription_group: Mapping[str, SharedGroup] = named_sections(
+        SharedGroup, (), "Groups of shared subscriptions with a strategy of their own."
+    )

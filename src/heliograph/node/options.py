@@ -1,0 +1,120 @@
+"""From the configuration to the options that the parts of a node take."""
+
+import secrets
+
+from heliograph.broker.hooks import Hooks
+from heliograph.broker.pubsub import Broker
+from heliograph.broker.router import Router
+from heliograph.broker.shared import SharedOptions
+from heliograph.channel.options import INFINITE, ChannelOptions
+from heliograph.config import Config, MessagesConfig, MqttConfig, RetainerConfig, Zone
+from heliograph.config.units import Rate
+from heliograph.retainer.options import NOT_SET, RetainerOptions
+from heliograph.session.options import SessionOptions
+from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
+
+# The kernel counts in 64 bits: what a setting says beyond these is no different from for ever.
+_MICROSECONDS_MAX = 1 << 60
+_KEEPALIVE_PERCENT_MAX = 1 << 30
+_HIGHEST_PRIORITY = 256  # above all that can be configured
+
+DEFAULT_ZONE = "default"
+
+
+def make_broker(config: Config, hooks: Hooks) -> Broker:
+    """The kernel with its routing table and shared groups."""
+    zones = [config.mqtt, *(zone.mqtt for zone in config.zones.values())]
+    router = Router(max(mqtt.max_topic_levels for mqtt in zones), config.broker.route_cache_size)
+    shared = SharedOptions(
+        config.mqtt.shared_subscription_strategy,
+        config.mqtt.shared_subscription_initial_sticky_pick,
+        {name: group.strategy for name, group in config.broker.shared_subscription_group.items()},
+    )
+    return Broker(router, hooks, shared, secrets.randbits(32))
+
+
+def database_options(settings: MessagesConfig) -> DatabaseOptions:
+    """How the database of messages lies on disk."""
+    layout = ColumnarOptions(
+        wildcard_thresholds=settings.layout.wildcard_thresholds, compression=settings.layout.compression
+    )
+    return DatabaseOptions(n_shards=settings.n_shards, layout=layout)
+
+
+def retainer_options(settings: RetainerConfig) -> RetainerOptions:
+    """What the operator says about retained messages."""
+    override = settings.msg_expiry_interval_override
+    return RetainerOptions(
+        max_retained_messages=settings.backend.max_retained_messages or 0,
+        max_payload_size=settings.max_payload_size,
+        msg_expiry_interval_us=microseconds(settings.msg_expiry_interval),
+        msg_expiry_interval_override_us=NOT_SET if override is None else microseconds(override),
+        max_publish_rate=_rate(settings.max_publish_rate),
+        stop_publish_clear_msg=settings.stop_publish_clear_msg,
+        batch_read_number=settings.flow_control.batch_read_number,
+        batch_deliver_number=settings.flow_control.batch_deliver_number,
+        delivery_rate=_rate(settings.delivery_rate),
+    )
+
+
+def zone_of(config: Config, name: str) -> Zone:
+    """The settings of a zone; those of the root for `default` where nobody laid another over them."""
+    zone = config.zones.get(name)
+    return Zone(config.mqtt, config.force_shutdown) if zone is None else zone
+
+
+def channel_options(config: Config, zone: str, listener: str) -> ChannelOptions:
+    """What holds for the connections of a listener, as far as its zone says it; the listener adds its own settings."""
+    settings = zone_of(config, zone)
+    mqtt, ceiling, authorization = settings.mqtt, settings.force_shutdown, config.authorization
+    options = ChannelOptions(_session_options(mqtt), listener, zone)
+    options.idle_timeout_us = microseconds(mqtt.idle_timeout or 0)
+    options.max_packet_size = mqtt.max_packet_size
+    options.max_clientid_len = mqtt.max_clientid_len
+    options.max_topic_levels = mqtt.max_topic_levels
+    options.max_qos_allowed = mqtt.max_qos_allowed
+    options.max_topic_alias = mqtt.max_topic_alias
+    options.retain_available = mqtt.retain_available
+    options.wildcard_subscription = mqtt.wildcard_subscription
+    options.shared_subscription = mqtt.shared_subscription
+    options.exclusive_subscription = mqtt.exclusive_subscription
+    options.max_subscriptions = min(mqtt.max_subscriptions or INFINITE, INFINITE)
+    options.session_expiry_interval_s = int(mqtt.session_expiry_interval)
+    options.message_expiry_interval_s = (
+        -1 if mqtt.message_expiry_interval is None else int(mqtt.message_expiry_interval)
+    )
+    options.server_keepalive_s = -1 if mqtt.server_keepalive is None else mqtt.server_keepalive
+    options.keepalive_multiplier_percent = min(round(mqtt.keepalive_multiplier * 100), _KEEPALIVE_PERCENT_MAX)
+    options.strict_mode = mqtt.strict_mode
+    options.response_information = mqtt.response_information
+    options.use_username_as_clientid = mqtt.use_username_as_clientid
+    options.unsent_bytes_max = ceiling.max_heap_size if ceiling.enable else 0
+    options.unsent_packets_max = ceiling.max_mailbox_size if ceiling.enable else 0
+    options.authz_cache_size = authorization.cache.max_size if authorization.cache.enable else 0
+    options.authz_cache_ttl_us = microseconds(authorization.cache.ttl)
+    options.authz_disconnects = authorization.deny_action == "disconnect"
+    return options
+
+
+def microseconds(seconds: float) -> int:
+    """Seconds of a setting as the kernel counts them."""
+    return min(int(seconds * 1_000_000), _MICROSECONDS_MAX)
+
+
+def _session_options(mqtt: MqttConfig) -> SessionOptions:
+    return SessionOptions(
+        max_inflight=mqtt.max_inflight,
+        retry_interval_us=microseconds(mqtt.retry_interval or 0),
+        max_mqueue_len=min(mqtt.max_mqueue_len or 0, INFINITE),
+        mqueue_store_qos0=mqtt.mqueue_store_qos0,
+        mqueue_priorities=dict(mqtt.mqueue_priorities or {}),
+        mqueue_default_priority=_HIGHEST_PRIORITY if mqtt.mqueue_default_priority == "highest" else 0,
+        max_awaiting_rel=min(mqtt.max_awaiting_rel or 0, INFINITE),
+        await_rel_timeout_us=microseconds(mqtt.await_rel_timeout),
+        upgrade_qos=mqtt.upgrade_qos,
+        ignore_loop_deliver=mqtt.ignore_loop_deliver,
+    )
+
+
+def _rate(rate: Rate | None) -> tuple[int, int] | None:
+    return None if rate is None else (rate.amount, microseconds(rate.interval_s))

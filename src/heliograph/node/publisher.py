@@ -1,0 +1,92 @@
+"""How the broker's own messages, made in room `observe`, get into the kernel."""
+
+from collections.abc import Callable
+
+from heliograph.broker.guid import IdSource
+from heliograph.broker.hooks import Callback
+from heliograph.broker.message import Message, make_message
+from heliograph.broker.router import Route
+from heliograph.channel.context import ChannelContext
+from heliograph.mqtt.errors import ProtocolError, TopicNameError
+from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
+from heliograph.observe import event_messages
+from heliograph.observe.outgoing import Kernel
+from heliograph.observe.views import SYSTEM_CLIENTID
+
+
+class SystemPublisher(Kernel):
+    """Publishes messages of the broker's own; owned by the node's services.
+
+    Attributes:
+        own_callbacks: Callbacks of `message.publish` that do nothing with such messages unless somebody wants them.
+    """
+
+    def __init__(self, context: ChannelContext) -> None:
+        self._broker = context.broker
+        self._context = context
+        self._ids = IdSource(context.node, context.next_number())
+        self.own_callbacks: list[Callback] = []
+        self._invalid = 0
+
+    def wants(self, topic: str) -> bool:
+        """Whether anybody would notice a message to `topic` that is not retained."""
+        broker = self._broker
+        if len(broker.hooks.message_publish.callbacks) > len(self.own_callbacks):
+            return True
+        try:
+            route = self._route(topic)
+        except ProtocolError:
+            self._invalid += 1
+            return False
+        return route.durable or any(not entry.is_empty() for entry in route.entries)
+
+    def publish(self, topic: str, payload: bytes, retain: bool) -> None:
+        """Publish a message at QoS 0; one whose topic no packet can hold is dropped and counted."""
+        broker = self._broker
+        broker.begin_turn(self._context.clock())
+        try:
+            self._route(topic)
+            low = self._ids.next_low()
+            message = make_message(broker.now_us, low, topic, payload, 0, retain, b"", SYSTEM_CLIENTID, None)
+            outcome = broker.hooked(message) if broker.hooks.message_publish.callbacks else message
+            if outcome is not None:
+                self._send(outcome)
+        except ProtocolError:
+            self._invalid += 1
+
+    def work(self) -> int:
+        """What was done so far, in deliveries."""
+        return self._broker.work
+
+    def defer(self, callback: Callable[[], None]) -> object:
+        """Call `callback` in a later turn of the event loop."""
+        return self._context.defer(callback)
+
+    def statistics(self) -> dict[str, int]:
+        """How often a topic was not one that can be published to (a client id is part of some)."""
+        return {"system_messages.invalid": self._invalid}
+
+    def _send(self, message: Message) -> None:
+        broker = self._broker
+        broker.counters.messages_publishes += 1
+        route = self._route(message.topic)
+        if broker.retain(message):
+            broker.store(route, message)
+            broker.dispatch(route, message)
+
+    def _route(self, topic: str) -> Route:
+        """The route of a topic; only those of events are remembered, since others hold client ids or are rare.
+
+        Raises:
+            ProtocolError: Nothing can be published to it.
+        """
+        broker = self._broker
+        if topic.startswith(event_messages.PREFIX):
+            return broker.route(topic.encode("utf-8"))
+        name = topic.encode("utf-8")
+        fault = topic_name_fault(topic, MAX_TOPIC_BYTES)
+        if fault is not None or len(name) > MAX_TOPIC_BYTES:
+            raise TopicNameError(fault or f"the topic name has more than {MAX_TOPIC_BYTES} bytes")
+        is_durable = broker.sink is not None and broker.sink.wants(topic)
+        is_hooked = broker.hooks.message_publish.is_wanted(topic)
+        return Route(name, topic, broker.router.match(topic), is_durable, is_hooked, -1)

@@ -1,0 +1,233 @@
+"""The services around the kernel, built from the configuration and hooked in where they are wanted.
+
+A service that is not configured has no callback anywhere and costs nothing.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+from heliograph import __version__
+from heliograph.access.banned import BanList
+from heliograph.access.bootstrap import load_bans
+from heliograph.access.flapping import FlappingDetector
+from heliograph.broker import hooks
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.guid import IdSource
+from heliograph.channel.context import ChannelContext
+from heliograph.config import Config, FlappingDetect
+from heliograph.node.publisher import SystemPublisher
+from heliograph.observe.event_messages import EventMessages
+from heliograph.observe.metrics import Lifecycle
+from heliograph.observe.outgoing import Outgoing
+from heliograph.observe.sys_topics import SysTopics
+from heliograph.policies.auto_subscribe import AutoSubscribe
+from heliograph.policies.delayed import Delayed
+from heliograph.policies.rewrite import TopicRewrite
+
+_log = logging.getLogger(__name__)
+
+# Who runs first at a hook point, in EMQX's order: a rewritten topic may be a delayed one, what is delayed goes nowhere.
+REWRITE: Final = 980
+ACCESS: Final = 970
+SYS_TOPICS: Final = 950
+AUTO_SUBSCRIBE: Final = 920
+EVENTS: Final = 900
+DELAYED: Final = 860
+
+# A callback and where it belongs: hook point, callback, priority.
+_Hook = tuple[str, hooks.Callback, int]
+
+
+class ConnectedClients:
+    """What is known of the clients that are connected; kept only where an event tells it of a bare client id."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, ClientInfo] = {}
+
+    def find(self, clientid: str) -> ClientInfo | None:
+        """The client, if it is connected."""
+        return self._clients.get(clientid)
+
+    def on_client_connected(self, client: ClientInfo, *_told: object) -> None:
+        """Callback of `client.connected`."""
+        self._clients[client.clientid] = client
+
+    def on_client_disconnected(self, client: ClientInfo, *_told: object) -> None:
+        """Callback of `client.disconnected`; another connection of the same client id stays."""
+        if self._clients.get(client.clientid) is client:
+            del self._clients[client.clientid]
+
+
+class Services:
+    """Every service of a node, from `start` to `stop`; owned by the node, which ticks it twice a second.
+
+    Args:
+        config: The whole configuration.
+        context: The node's kernel.
+        numbers: Every counter and size of the node, these services' own included.
+        now_s: The time, in seconds since the epoch.
+
+    Raises:
+        BootstrapFileError: The file of bans cannot be used.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        context: ChannelContext,
+        numbers: Callable[[], Mapping[str, float]],
+        now_s: Callable[[], int],
+    ) -> None:
+        broker = context.broker
+        levels_max = config.mqtt.max_topic_levels
+        self._hooks = broker.hooks
+        self._hooked: list[_Hook] = []
+        self._config = config
+        self._publisher = SystemPublisher(context)
+        self._outgoing = Outgoing(self._publisher)
+        self._lifecycle = Lifecycle()
+        self._clients = ConnectedClients()
+        self.bans = BanList(now_s, config.banned.max_entries)
+        self._flapping = FlappingDetector(_zones(config), self.bans, now_s, context.clock, _log)
+        self.delayed = Delayed(
+            broker,
+            config.delayed.max_delayed_messages,
+            levels_max,
+            IdSource(context.node, context.next_number()),
+            context.defer,
+            self.bans.is_banned,
+            _log,
+        )
+        self._rewrite = TopicRewrite(broker, config.rewrite, levels_max, _log)
+        self._auto_subscribe = AutoSubscribe(
+            config.auto_subscribe.topics, context.channels.find, levels_max, _log, context.clock
+        )
+        self._sys_topics = SysTopics(
+            config.node.name,
+            __version__,
+            self._outgoing,
+            numbers,
+            lambda: broker.now_us,
+            lambda: datetime.now().astimezone().isoformat(timespec="seconds"),
+            self._clients.find,
+            config.sys_topics.sys_msg_interval,
+            config.sys_topics.sys_heartbeat_interval,
+        )
+        self._events = EventMessages(self._outgoing, lambda: broker.now_us, self._clients.find)
+        if config.banned.bootstrap_file:
+            added = load_bans(self.bans, config.banned.bootstrap_file, now_s())
+            _log.info("%d bans from %s", added, config.banned.bootstrap_file)
+
+    def start(self) -> None:
+        """Hook in what is wanted."""
+        for hook in self._wanted():
+            name, callback, priority = hook
+            self._hooks.point(name).add(callback, priority)
+            self._hooked.append(hook)
+        self._publisher.own_callbacks = [
+            callback for name, callback, _ in self._hooked if name == hooks.MESSAGE_PUBLISH
+        ]
+
+    def stop(self) -> None:
+        """Take every callback out again; messages that are held for later are lost, which the log tells."""
+        for name, callback, _ in self._hooked:
+            self._hooks.point(name).remove(callback)
+        self._hooked = []
+        lost = self.delayed.clear()
+        if lost:
+            _log.warning("%d delayed messages were held and are lost: they are not stored", lost)
+
+    def tick(self, uptime_us: int) -> None:
+        """Do what is due.
+
+        Args:
+            uptime_us: Microseconds on a clock that nobody sets.
+        """
+        self.bans.expire()
+        self._flapping.expire()
+        self.delayed.tick(uptime_us)
+        self._sys_topics.tick(uptime_us)
+
+    def statistics(self) -> dict[str, int]:
+        """Counters and sizes of all services."""
+        numbers: dict[str, int] = {}
+        for part in (
+            self._lifecycle,
+            self._outgoing,
+            self._publisher,
+            self._sys_topics,
+            self.bans,
+            self._flapping,
+            self.delayed,
+            self._rewrite,
+            self._auto_subscribe,
+        ):
+            numbers.update(part.statistics())
+        return numbers
+
+    def _wanted(self) -> list[_Hook]:
+        wanted: list[_Hook] = [(hooks.CLIENT_CONNECT, self.bans.on_client_connect, ACCESS), *self._lifecycle_hooks()]
+        if any(zone.enable for zone in _zones(self._config).values()):
+            wanted.append((hooks.CLIENT_DISCONNECTED, self._flapping.on_client_disconnected, ACCESS))
+        if self._config.delayed.enable:
+            wanted.append((hooks.MESSAGE_PUBLISH, self.delayed.on_message_publish, DELAYED))
+        if self._rewrite.rewrites_messages:
+            wanted.append((hooks.MESSAGE_PUBLISH, self._rewrite.on_message_publish, REWRITE))
+        if self._rewrite.rewrites_filters:
+            wanted.append((hooks.CLIENT_SUBSCRIBE, self._rewrite.on_client_subscribe, REWRITE))
+            wanted.append((hooks.CLIENT_UNSUBSCRIBE, self._rewrite.on_client_unsubscribe, REWRITE))
+        if self._config.auto_subscribe.topics:
+            wanted.append((hooks.CLIENT_CONNECTED, self._auto_subscribe.on_client_connected, AUTO_SUBSCRIBE))
+        return [*wanted, *self._event_hooks()]
+
+    def _lifecycle_hooks(self) -> list[_Hook]:
+        lifecycle = self._lifecycle
+        return [
+            (hooks.CLIENT_CONNECTED, lifecycle.on_client_connected, SYS_TOPICS),
+            (hooks.CLIENT_DISCONNECTED, lifecycle.on_client_disconnected, SYS_TOPICS),
+            (hooks.SESSION_CREATED, lifecycle.on_session_created, SYS_TOPICS),
+            (hooks.SESSION_RESUMED, lifecycle.on_session_resumed, SYS_TOPICS),
+            (hooks.SESSION_TAKENOVER, lifecycle.on_session_takenover, SYS_TOPICS),
+            (hooks.SESSION_DISCARDED, lifecycle.on_session_discarded, SYS_TOPICS),
+            (hooks.SESSION_TERMINATED, lifecycle.on_session_terminated, SYS_TOPICS),
+        ]
+
+    def _event_hooks(self) -> list[_Hook]:
+        about, wanted = self._config.sys_topics.sys_event_messages, self._config.event_message
+        sys, events = self._sys_topics, self._events
+        optional: list[tuple[bool, str, hooks.Callback, int]] = [
+            (about.client_connected, hooks.CLIENT_CONNECTED, sys.on_client_connected, SYS_TOPICS),
+            (about.client_disconnected, hooks.CLIENT_DISCONNECTED, sys.on_client_disconnected, SYS_TOPICS),
+            (about.client_subscribed, hooks.SESSION_SUBSCRIBED, sys.on_session_subscribed, SYS_TOPICS),
+            (about.client_unsubscribed, hooks.SESSION_UNSUBSCRIBED, sys.on_session_unsubscribed, SYS_TOPICS),
+            (wanted.client_connected, hooks.CLIENT_CONNECTED, events.on_client_connected, EVENTS),
+            (wanted.client_disconnected, hooks.CLIENT_DISCONNECTED, events.on_client_disconnected, EVENTS),
+            (wanted.session_subscribed, hooks.SESSION_SUBSCRIBED, events.on_session_subscribed, EVENTS),
+            (wanted.session_unsubscribed, hooks.SESSION_UNSUBSCRIBED, events.on_session_unsubscribed, EVENTS),
+            (wanted.message_delivered, hooks.MESSAGE_DELIVERED, events.on_message_delivered, EVENTS),
+            (wanted.message_acked, hooks.MESSAGE_ACKED, events.on_message_acked, EVENTS),
+            (wanted.message_dropped, hooks.MESSAGE_DROPPED, events.on_message_dropped, EVENTS),
+        ]
+        found = [(name, callback, priority) for is_wanted, name, callback, priority in optional if is_wanted]
+        if any(name not in (hooks.CLIENT_CONNECTED, hooks.CLIENT_DISCONNECTED) for name, _, _ in found):
+            # Known before anybody asks for it, and forgotten after everybody did.
+            found.append((hooks.CLIENT_CONNECTED, self._clients.on_client_connected, REWRITE))
+            found.append((hooks.CLIENT_DISCONNECTED, self._clients.on_client_disconnected, 0))
+        return found
+
+
+def make_services(
+    config: Config,
+    context: ChannelContext,
+    numbers: Callable[[], Mapping[str, float]],
+    now_s: Callable[[], int] = lambda: int(time.time()),
+) -> Services:
+    """The services of a node; see `Services`."""
+    return Services(config, context, numbers, now_s)
+
+
+def _zones(config: Config) -> Mapping[str, FlappingDetect]:
+    return {"default": config.flapping_detect} | {name: zone.flapping_detect for name, zone in config.zones.items()}

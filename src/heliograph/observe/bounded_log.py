@@ -1,0 +1,38 @@
+"""Log lines that clients can cause: a few a minute are written, the others are counted and told of in one line."""
+
+from collections.abc import Callable
+from logging import Logger
+from typing import Final
+
+_WINDOW_US: Final = 60_000_000
+_LINES_MAX: Final = 10
+_LINE_LENGTH_MAX: Final = 600  # a topic or client id may have 64 KiB
+
+
+class BoundedLog:
+    """Writes warnings to a logger, so many a minute; owned by the service that writes them.
+
+    Args:
+        logger: Where lines go.
+        clock: Microseconds on a clock that nobody sets.
+        lines_max: Lines that are written in a minute.
+    """
+
+    def __init__(self, logger: Logger, clock: Callable[[], int], lines_max: int = _LINES_MAX) -> None:
+        self._logger = logger
+        self._clock = clock
+        self._lines_max = lines_max
+        self._window = -1
+        self._count = 0
+
+    def warn(self, text: str, *values: object) -> None:
+        """Write a line, or count it if there were too many; `%` in `text` stands for the values, as in `logging`."""
+        window = self._clock() // _WINDOW_US
+        if window != self._window:
+            if self._count > self._lines_max:
+                self._logger.warning("%d more lines like the last ones were not written", self._count - self._lines_max)
+            self._window, self._count = window, 0
+        self._count += 1
+        if self._count <= self._lines_max:
+            line = text % values
+            self._logger.warning("%s", line if len(line) <= _LINE_LENGTH_MAX else f"{line[:_LINE_LENGTH_MAX]}...")

@@ -1,0 +1,144 @@
+"""The `$SYS` topics: what the broker publishes about itself, under EMQX's names.
+
+$SYS/brokers                                       names of the nodes that run, retained
+$SYS/brokers/NODE/version, sysdescr                retained
+$SYS/brokers/NODE/uptime, datetime                 each heartbeat; uptime in milliseconds
+$SYS/brokers/NODE/stats/connections/count, ...     each interval
+$SYS/brokers/NODE/metrics/bytes/received, ...      each interval
+$SYS/brokers/NODE/clients/CLIENTID/connected, disconnected, subscribed, unsubscribed
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from heliograph.mqtt import packets as p
+from heliograph.observe import client_events
+from heliograph.observe.metrics import Maxima, metrics_of
+from heliograph.observe.outgoing import Outgoing
+from heliograph.observe.views import ClientView
+
+_DESCRIPTION: Final = "Heliograph, an MQTT platform that keeps every message as a replayable stream"
+
+
+class SysTopics:
+    """Publishes the `$SYS` topics of one node; owned by the node's services, which tell it of every tick.
+
+    Args:
+        node_name: The name of the node.
+        version: The version of the program.
+        outgoing: Where messages go.
+        numbers: Every counter and size of the node by name.
+        now_us: The time, in microseconds since the epoch.
+        datetime: That time as people read it, RFC 3339.
+        find_client: The client that is connected with a client id, if there is one.
+        interval_s: How often statistics and metrics are published, or None for never.
+        heartbeat_s: How often uptime and date are, or None for never.
+    """
+
+    def __init__(
+        self,
+        node_name: str,
+        version: str,
+        outgoing: Outgoing,
+        numbers: Callable[[], Mapping[str, float]],
+        now_us: Callable[[], int],
+        datetime: Callable[[], str],
+        find_client: Callable[[str], ClientView | None],
+        interval_s: float | None,
+        heartbeat_s: float | None,
+    ) -> None:
+        self._node_name = node_name
+        self._version = version
+        self._outgoing = outgoing
+        self._numbers = numbers
+        self._now_us = now_us
+        self._datetime = datetime
+        self._find_client = find_client
+        self._interval_us = None if interval_s is None else int(interval_s * 1_000_000)
+        self._heartbeat_us = None if heartbeat_s is None else int(heartbeat_s * 1_000_000)
+        self._prefix = f"$SYS/brokers/{node_name}/"
+        self._maxima = Maxima()
+        self._started_us: int | None = None
+        self._next_round_us = 0
+        self._next_heartbeat_us = 0
+        self._rounds_skipped = 0
+
+    # --- by time
+
+    def tick(self, uptime_us: int) -> None:
+        """Publish what is due; the first tick publishes everything.
+
+        Args:
+            uptime_us: Microseconds on a clock that nobody sets.
+        """
+        if self._started_us is None:
+            self._started_us = self._next_round_us = self._next_heartbeat_us = uptime_us
+        numbers = self._numbers()
+        statistics = self._maxima.look(numbers)
+        if self._heartbeat_us is not None and uptime_us >= self._next_heartbeat_us:
+            self._next_heartbeat_us = uptime_us + self._heartbeat_us
+            self._put("uptime", str((uptime_us - self._started_us) // 1000))
+            self._put("datetime", self._datetime())
+        if self._interval_us is not None and uptime_us >= self._next_round_us:
+            self._next_round_us = uptime_us + self._interval_us
+            self._round(statistics, metrics_of(numbers))
+
+    def _round(self, statistics: Mapping[str, int], metrics: Mapping[str, int]) -> None:
+        if len(self._outgoing) > len(statistics):
+            # Subscribers of the last round are still being served: another one behind it would only be older.
+            self._rounds_skipped += 1
+            return
+        self._outgoing.put("$SYS/brokers", self._node_name.encode("utf-8"), retain=True)
+        self._put("version", self._version, retain=True)
+        self._put("sysdescr", _DESCRIPTION, retain=True)
+        for name, value in statistics.items():
+            self._put(f"stats/{name.replace('.', '/')}", str(value))
+        for name, value in metrics.items():
+            self._put(f"metrics/{name.replace('.', '/')}", str(value))
+
+    def _put(self, name: str, text: str, retain: bool = False) -> None:
+        self._outgoing.put(self._prefix + name, text.encode("utf-8"), retain)
+
+    # --- callbacks of hook points
+
+    def on_client_connected(self, client: ClientView, connect: p.Connect, _accumulator: object) -> None:
+        """Publish `clients/<clientid>/connected`."""
+        topic = self._client_topic(client.clientid, "connected")
+        if topic is not None:
+            self._put_fields(topic, client_events.connected(client, connect, self._now_us() // 1000))
+
+    def on_client_disconnected(self, client: ClientView, reason: str, _accumulator: object) -> None:
+        """Publish `clients/<clientid>/disconnected`."""
+        topic = self._client_topic(client.clientid, "disconnected")
+        if topic is not None:
+            self._put_fields(topic, client_events.disconnected(client, reason, self._now_us() // 1000))
+
+    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, _accumulator: object) -> None:
+        """Publish `clients/<clientid>/subscribed`."""
+        self._subscription("subscribed", clientid, topic_filter, qos)
+
+    def on_session_unsubscribed(self, clientid: str, topic_filter: str, _accumulator: object) -> None:
+        """Publish `clients/<clientid>/unsubscribed`."""
+        self._subscription("unsubscribed", clientid, topic_filter, None)
+
+    def statistics(self) -> dict[str, int]:
+        """Rounds that were left out because the last one was not through."""
+        return {"sys_topics.rounds_skipped": self._rounds_skipped}
+
+    def _subscription(self, event: str, clientid: str, topic_filter: str, qos: int | None) -> None:
+        topic = self._client_topic(clientid, event)
+        if topic is not None:
+            client = self._find_client(clientid)
+            fields = client_events.subscribed(clientid, client, topic_filter, qos, self._now_us() // 1000)
+            self._put_fields(topic, fields)
+
+    def _client_topic(self, clientid: str, event: str) -> str | None:
+        # A client id may hold what a topic name may not; such a client has no event, and what it is named by is its
+        # own affair.
+        if "+" in clientid or "#" in clientid:
+            return None
+        topic = f"{self._prefix}clients/{clientid}/{event}"
+        return topic if self._outgoing.wants(topic) else None
+
+    def _put_fields(self, topic: str, fields: Mapping[str, object]) -> None:
+        self._outgoing.put(topic, client_events.encode(fields))

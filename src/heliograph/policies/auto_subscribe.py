@@ -1,0 +1,82 @@
+"""Automatic subscriptions: filters that every client is subscribed to when it connects, without its asking.
+
+They are made as if the client had sent a SUBSCRIBE right behind its CONNECT: hooks, authorization and limits hold.
+"""
+
+from collections.abc import Callable, Sequence
+from logging import Logger
+from typing import Final, Protocol
+
+from heliograph.broker.client import ClientInfo
+from heliograph.config import AutoSubscribeTopic
+from heliograph.mqtt import packets as p
+from heliograph.mqtt.topic import subscription_fault
+from heliograph.observe.bounded_log import BoundedLog
+from heliograph.policies.readdressing import topic_fault
+from heliograph.policies.template import TopicTemplate
+
+_NAMES: Final = ("clientid", "username", "host", "port")
+
+
+class Subscribing(Protocol):
+    """A connected client's channel, as far as it is needed here."""
+
+    def subscribe(self, entries: list[p.SubscribeEntry]) -> object:
+        """Subscribe the client's session."""
+
+
+class AutoSubscribe:
+    """The automatic subscriptions of one node; owned by its services, hooked in where there are any.
+
+    Args:
+        topics: The filters, with their options.
+        find: The channel that serves a client id.
+        levels_max: The most levels that a filter may have.
+        logger: Where filters that cannot be made are told of, a few a minute.
+        clock: Microseconds on a clock that nobody sets.
+    """
+
+    def __init__(
+        self,
+        topics: Sequence[AutoSubscribeTopic],
+        find: Callable[[str], Subscribing | None],
+        levels_max: int,
+        logger: Logger,
+        clock: Callable[[], int],
+    ) -> None:
+        self._topics = [(topic, TopicTemplate(topic.topic, _NAMES)) for topic in topics if topic.topic]
+        self._find = find
+        self._levels_max = levels_max
+        self._log = BoundedLog(logger, clock)
+        self._subscribed = 0
+        self._skipped = 0
+
+    def on_client_connected(self, client: ClientInfo, _connect: object, _accumulator: object) -> None:
+        """Subscribe a client that is connected."""
+        channel = self._find(client.clientid)
+        entries = self.entries_for(client)
+        if channel is not None and entries:
+            channel.subscribe(entries)
+            self._subscribed += len(entries)
+
+    def entries_for(self, client: ClientInfo) -> list[p.SubscribeEntry]:
+        """The subscriptions of a client; what it has no valid values for is left out, told of and counted."""
+        _, _, port = client.peername.rpartition(":")
+        values = {"clientid": client.clientid, "username": client.username, "host": client.peerhost, "port": port}
+        entries: list[p.SubscribeEntry] = []
+        for topic, template in self._topics:
+            topic_filter = template.fill(values)
+            if topic_filter is None:
+                fault: str | None = "the client has no value for it that can stand in a topic"
+            else:
+                fault = topic_fault(topic_filter, subscription_fault(topic_filter, self._levels_max))
+            if topic_filter is None or fault is not None:
+                self._skipped += 1
+                self._log.warn("client %.200r is not subscribed to %r: %s", client.clientid, topic.topic, fault)
+                continue
+            entries.append(p.SubscribeEntry(topic_filter, topic.qos, topic.nl == 1, topic.rap == 1, topic.rh))
+        return entries
+
+    def statistics(self) -> dict[str, int]:
+        """How many subscriptions were made, and how many could not be."""
+        return {"auto_subscribe.subscribed": self._subscribed, "auto_subscribe.skipped": self._skipped}

@@ -1,0 +1,163 @@
+"""Delayed publishing: a message to `$delayed/<seconds>/<topic>` is published to `<topic>` so many seconds later.
+
+A number too large for a delay is a point in time, in seconds since the epoch. What is held is in memory only: a
+restart loses it. When its time comes a message goes its whole way (hooks, retainer, storage, subscribers) as if it were
+published then; its expiry interval counts from there.
+"""
+
+import heapq
+from collections.abc import Callable
+from logging import Logger
+from typing import Final
+
+from heliograph.broker.guid import IdSource
+from heliograph.broker.hooks import OK, STOP
+from heliograph.broker.message import Message
+from heliograph.broker.pubsub import Broker
+from heliograph.mqtt.errors import ProtocolError
+from heliograph.mqtt.topic import topic_name_fault
+from heliograph.observe.bounded_log import BoundedLog
+from heliograph.policies.readdressing import readdressed
+
+PREFIX: Final = "$delayed/"
+DELAY_MAX_S: Final = 42_949_670
+# A number that is smaller, and larger than the longest delay, was meant as a delay; the time of it is long past.
+_FIRST_TIME_S: Final = 1_000_000_000
+# What one turn publishes: about a millisecond.
+_WORK_PER_TURN: Final = 8192
+_MESSAGES_PER_TURN: Final = 128
+
+
+class DelayedError(ValueError):
+    """A message cannot be held; the text says why."""
+
+
+class Delayed:
+    """The messages of one node that are published later; owned by its services, which tell it of every tick.
+
+    Args:
+        messages_max: Messages that are held, None for no limit; beyond it new ones are dropped.
+        levels_max: The most levels that a topic may have.
+        ids: Where messages get their ids when they are published.
+        defer: Calls what it is given in a later turn of the event loop.
+        is_banned: Whether a client id is banned: what such a client left behind is not published.
+        logger: Where messages that cannot be held are told of, a few a minute.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        messages_max: int | None,
+        levels_max: int,
+        ids: IdSource,
+        defer: Callable[[Callable[[], None]], object],
+        is_banned: Callable[[str], bool],
+        logger: Logger,
+    ) -> None:
+        self._broker = broker
+        self._messages_max = messages_max
+        self._levels_max = levels_max
+        self._ids = ids
+        self._defer = defer
+        self._is_banned = is_banned
+        self._log = BoundedLog(logger, lambda: broker.uptime_us)
+        self._waiting: list[tuple[int, int, Message]] = []  # a heap by the uptime at which it is due, then by arrival
+        self._arrivals = 0
+        self._is_deferred = False
+        self._dropped_invalid = 0
+        self._dropped_full = 0
+        self._dropped_banned = 0
+        self._published = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def on_message_publish(self, message: Message) -> object:
+        """Callback of `message.publish`: hold a message that is for later; what cannot be held is dropped."""
+        if not message.topic.startswith(PREFIX):
+            return OK
+        self.take(message)
+        return STOP, None
+
+    def take(self, message: Message) -> None:
+        """Hold a message whose topic begins with `$delayed/`, or drop and count it."""
+        if self._messages_max is not None and len(self._waiting) >= self._messages_max:
+            self._dropped_full += 1
+            self._log.warn("%d delayed messages are held (delayed.max_delayed_messages): more are dropped", len(self))
+            return
+        try:
+            delay_us, topic = self._parse(message.topic)
+        except DelayedError as error:
+            self._dropped_invalid += 1
+            self._log.warn("message of client %.200r to %.200r is dropped: %s", message.clientid, message.topic, error)
+            return
+        self._arrivals += 1
+        held = (self._broker.uptime_us + delay_us, self._arrivals, readdressed(message, topic))
+        heapq.heappush(self._waiting, held)
+
+    def tick(self, uptime_us: int) -> None:
+        """Publish what is due, as much as one turn allows; the rest follows in the next turns."""
+        if self._is_deferred:
+            return
+        end = self._broker.work + _WORK_PER_TURN
+        count = 0
+        while self._waiting and self._waiting[0][0] <= uptime_us:
+            if count >= _MESSAGES_PER_TURN or self._broker.work > end:
+                self._is_deferred = True
+                self._defer(self._go_on)
+                return
+            count += 1
+            self._publish(heapq.heappop(self._waiting)[2])
+
+    def clear(self) -> int:
+        """Forget everything that is held; how many messages that were."""
+        count = len(self._waiting)
+        self._waiting.clear()
+        return count
+
+    def statistics(self) -> dict[str, int]:
+        """How many messages are held, were taken, published and dropped."""
+        return {
+            "delayed.count": len(self._waiting),
+            "messages.delayed": self._arrivals,
+            "delayed.published": self._published,
+            "delayed.dropped.invalid": self._dropped_invalid,
+            "delayed.dropped.full": self._dropped_full,
+            "delayed.dropped.banned": self._dropped_banned,
+        }
+
+    def _go_on(self) -> None:
+        self._is_deferred = False
+        self.tick(self._broker.uptime_us)
+
+    def _parse(self, name: str) -> tuple[int, str]:
+        """The delay in microseconds and the topic."""
+        digits, slash, topic = name[len(PREFIX) :].partition("/")
+        if not slash:
+            raise DelayedError("it names no topic: $delayed/SECONDS/TOPIC is valid")
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 12:
+            raise DelayedError(f"{digits[:20]!r} is no number of seconds from 0 to {DELAY_MAX_S}")
+        fault = topic_name_fault(topic, self._levels_max)
+        if fault is not None:
+            raise DelayedError(fault)
+        return self._delay_us(int(digits)), topic
+
+    def _delay_us(self, number: int) -> int:
+        if number <= DELAY_MAX_S:
+            return number * 1_000_000
+        delay_us = number * 1_000_000 - self._broker.now_us
+        if number < _FIRST_TIME_S or delay_us > DELAY_MAX_S * 1_000_000:
+            raise DelayedError(f"{number} is more than the longest delay, {DELAY_MAX_S} seconds")
+        return max(0, delay_us)
+
+    def _publish(self, message: Message) -> None:
+        if self._is_banned(message.clientid):
+            self._dropped_banned += 1
+            return
+        message.id_high = self._broker.now_us  # its lifetime begins now
+        message.id_low = self._ids.next_low()
+        self._published += 1
+        try:
+            self._broker.publish(message)
+        except ProtocolError as error:  # the topic was valid when it came; the operator's limits may differ now
+            self._log.warn("delayed message to %.200r is dropped: %s", message.topic, error)

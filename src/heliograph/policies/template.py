@@ -1,0 +1,65 @@
+"""Topics with places to fill in: `${clientid}` and the like, and the groups `$1`, `$2` of a regular expression."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+_PLACE: Final = re.compile(r"\$(?:\{([a-z]+)\}|([0-9]+))")
+
+
+class TopicTemplate:
+    """A text whose places are filled in one pass: what is filled in is never looked at again.
+
+    Args:
+        text: The text; what looks like a place and is none of those that are known stays as it is.
+        names: The names that `${...}` may hold.
+        groups: How many groups `$1`, `$2` ... there are.
+    """
+
+    def __init__(self, text: str, names: Sequence[str], groups: int = 0) -> None:
+        self._parts: list[str | int] = []  # texts at even, names or numbers of groups at odd positions
+        at = 0
+        for match in _PLACE.finditer(text):
+            name, digits = match[1], match[2]
+            if name is not None:
+                if name not in names:
+                    continue
+                self._add(text[at : match.start()], name)
+                at = match.end()
+            else:
+                number, length = _group_of(digits, groups)
+                if length:
+                    self._add(text[at : match.start()], number)
+                    at = match.start() + 1 + length
+        self._tail = text[at:]
+
+    def fill(self, values: Mapping[str, str | None], groups: Sequence[str | None] = ()) -> str | None:
+        """The topic, or None if a client has no value for a place, or one that would be a wildcard.
+
+        A client that calls itself `#` must not be given everybody's messages.
+        """
+        pieces: list[str] = []
+        for at, part in enumerate(self._parts):
+            if at % 2 == 0:
+                pieces.append(str(part))
+            elif isinstance(part, int):
+                pieces.append(groups[part - 1] or "")
+            else:
+                value = values.get(part)
+                if not value or "+" in value or "#" in value:
+                    return None
+                pieces.append(value)
+        pieces.append(self._tail)
+        return "".join(pieces)
+
+    def _add(self, text: str, place: str | int) -> None:
+        self._parts.append(text)
+        self._parts.append(place)
+
+
+def _group_of(digits: str, groups: int) -> tuple[int, int]:
+    """The group that digits name, and how many of them: `$12` is group 1 and a 2 where there is no group 12."""
+    for length in range(min(len(digits), 4), 0, -1):
+        if 1 <= int(digits[:length]) <= groups:
+            return int(digits[:length]), length
+    return 0, 0

@@ -1,0 +1,123 @@
+"""Accepts connections: as fast as the listener allows, while the process has files left.
+
+What is not accepted waits in the system's backlog: to take it only to close it would tell clients to come again.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from heliograph.transport.admission import ConnectionRate
+
+_log = logging.getLogger(__name__)
+
+_ACCEPTED_AT_ONCE: Final = 32  # then others have their turn
+_WITHOUT_FILES_S: Final = 1.0  # how long to wait when the process has no file left for a connection
+
+# The process or the system has no room for another socket.
+_NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+# The connection is gone again, or its network is.
+_GONE: Final = frozenset(
+    (
+        errno.ECONNABORTED,
+        errno.EINTR,
+        errno.EPROTO,
+        errno.ENETDOWN,
+        errno.ENOPROTOOPT,
+        errno.EHOSTDOWN,
+        errno.EHOSTUNREACH,
+        errno.EOPNOTSUPP,
+        errno.ENETUNREACH,
+        errno.EPERM,
+    )
+)
+
+
+class Acceptor:
+    """Accepts from the sockets of one listener; owned by it.
+
+    Args:
+        name: The listener's name, for the log.
+        sockets: What it listens on.
+        rate: How fast it accepts.
+        clock: Microseconds on a clock that nobody sets.
+        on_accept: Gets each connection and its peer's address.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sockets: list[socket.socket],
+        rate: ConnectionRate,
+        clock: Callable[[], int],
+        on_accept: Callable[[socket.socket, object], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._name = name
+        self._sockets = sockets
+        self._rate = rate
+        self._clock = clock
+        self._on_accept = on_accept
+        self._timer: asyncio.TimerHandle | None = None
+        self._lacks_files = False
+        self._pauses_count = 0
+        self._failures_count = 0
+
+    def start(self) -> None:
+        """Begin to accept."""
+        self._timer = None
+        for listening in self._sockets:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def stop(self) -> None:
+        """Accept no more; the sockets are their owner's to close."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for listening in self._sockets:
+            self._loop.remove_reader(listening)
+
+    def statistics(self) -> dict[str, int]:
+        """How often it held back for the rate, and how often there was no file left."""
+        return {"accept_pauses": self._pauses_count, "accept_failures": self._failures_count}
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_ACCEPTED_AT_ONCE):
+            if not self._rate.take(self._clock()):
+                self._pauses_count += 1
+                self._pause(self._rate.wait_s())
+                return
+            try:
+                connection, address = listening.accept()
+            except BlockingIOError:
+                self._rate.give_back()
+                return
+            except OSError as error:
+                self._rate.give_back()
+                if error.errno in _NO_ROOM:
+                    self._report_no_room(error)
+                    self._pause(_WITHOUT_FILES_S)
+                    return
+                if error.errno not in _GONE:
+                    raise
+                continue
+            self._lacks_files = False
+            connection.setblocking(False)
+            self._on_accept(connection, address)
+
+    def _pause(self, seconds: float) -> None:
+        self.stop()
+        self._timer = self._loop.call_later(seconds, self.start)
+
+    def _report_no_room(self, error: OSError) -> None:
+        self._failures_count += 1
+        if not self._lacks_files:
+            self._lacks_files = True
+            _log.error(
+                "listener %s cannot accept connections: %s. They wait; raise the limit of open files",
+                self._name,
+                error.strerror,
+            )

@@ -1,0 +1,124 @@
+"""Listening sockets: from the address in the configuration to sockets that are bound, with their options set."""
+
+import asyncio
+import errno
+import os
+import socket
+import stat
+from pathlib import Path
+
+from heliograph.config.listeners import TcpOptions
+from heliograph.config.units import Address, UnixAddress
+from heliograph.transport.errors import ListenerError
+
+
+async def listening_sockets(path: str, bind: Address | UnixAddress, options: TcpOptions) -> list[socket.socket]:
+    """Open what a listener listens on.
+
+    Accepted sockets have the options of the listening one, so they are set here, once.
+
+    Args:
+        path: The listener's path in the configuration, for messages.
+
+    Raises:
+        ListenerError: An address cannot be bound.
+    """
+    opened: list[socket.socket] = []
+    try:
+        if isinstance(bind, UnixAddress):
+            opened.append(_unix_socket(bind.path, options))
+        else:
+            await _tcp_sockets(bind, options, opened)
+    except OSError as error:
+        for each in opened:
+            each.close()
+        raise ListenerError(_why_not(path, bind, error)) from error
+    return opened
+
+
+async def _tcp_sockets(bind: Address, options: TcpOptions, opened: list[socket.socket]) -> None:
+    found = await asyncio.get_running_loop().getaddrinfo(
+        bind.host, bind.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    port = bind.port
+    for family, kind, protocol, _, address in dict.fromkeys(found):
+        listening = socket.socket(family, kind, protocol)
+        opened.append(listening)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # `::` is every interface; any other address is that address and nothing else.
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address[0] != "::")
+        _set_options(listening, options)
+        # A name with several addresses gets the same port on each, also where the system chooses it.
+        listening.bind((address[0], port, *address[2:]))
+        port = listening.getsockname()[1]
+        listening.setblocking(False)
+        listening.listen(options.backlog)
+
+
+def _set_options(listening: socket.socket, options: TcpOptions) -> None:
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, options.nodelay)
+    if options.sndbuf is not None:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.sndbuf)
+    if options.recbuf is not None:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.recbuf)
+    if options.keepalive != "none":
+        idle, interval, probes = map(int, options.keepalive.split(","))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes)
+
+
+def _unix_socket(path: str, options: TcpOptions) -> socket.socket:
+    _remove_stale(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(path)
+        listening.setblocking(False)
+        listening.listen(options.backlog)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _remove_stale(path: str) -> None:
+    """Remove the socket of a process that is gone; one that somebody listens on stays, and so does any other file."""
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            return
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            Path(path).unlink(missing_ok=True)
+
+
+def close_sockets(sockets: list[socket.socket]) -> None:
+    """Close listening sockets, and remove those in the file system."""
+    for each in sockets:
+        path = each.getsockname() if each.family == socket.AF_UNIX else None
+        each.close()
+        if isinstance(path, str) and path:
+            Path(path).unlink(missing_ok=True)
+
+
+def _why_not(path: str, bind: Address | UnixAddress, error: OSError) -> str:
+    _, kind, name = path.split(".", 2)
+    setting = f"{path}.bind"
+    if error.errno == errno.EADDRINUSE:
+        why = "another program listens there"
+    elif error.errno == errno.EACCES:
+        why = "this user may not open it" if isinstance(bind, UnixAddress) else "this user may not open that port"
+    elif error.errno == errno.EADDRNOTAVAIL:
+        why = "this machine has no such address"
+    else:
+        why = error.strerror or str(error)
+    variable = "HELIOGRAPH_" + setting.upper().replace(".", "__")
+    return (
+        f"listener {kind}:{name} cannot bind {bind}: {why}. "
+        f"Choose another address with {setting} in the configuration or with {variable}=127.0.0.1:2883"
+    )

@@ -1,0 +1,175 @@
+"""A listener's certificates: the TLS context for new handshakes, made anew when a file changes.
+
+Connections keep what they began with. Files that cannot be used are told in the log, and the last good ones stay.
+"""
+
+import logging
+import os
+import ssl
+from dataclasses import fields
+from typing import Final
+
+from heliograph.config.listeners import ServerName, SslOptions
+from heliograph.transport.errors import CertificateError
+
+_log = logging.getLogger(__name__)
+
+_VERSIONS: Final = {"tlsv1.2": ssl.TLSVersion.TLSv1_2, "tlsv1.3": ssl.TLSVersion.TLSv1_3}
+
+_Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+class Certificates:
+    """The TLS context of one listener; owned by it.
+
+    Args:
+        listener: The listener's path in the configuration, for messages.
+        options: Its settings.
+
+    Raises:
+        CertificateError: A file cannot be used.
+    """
+
+    def __init__(self, listener: str, options: SslOptions) -> None:
+        self._listener = listener
+        self._options = options
+        self._files = _files(options)
+        self._stamp = _stamp(self._files)
+        self.context = self._build()
+
+    def reload_if_changed(self) -> None:
+        """Use the files' new contents for handshakes from now on, if they changed."""
+        stamp = _stamp(self._files)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self.reload()
+
+    def reload(self) -> None:
+        """Read the files again; if they cannot be used, the last contents stay."""
+        try:
+            self.context = self._build()
+        except CertificateError as error:
+            _log.error("the certificates of %s stay as they were [%s]: %s", self._listener, error.code, error)
+        else:
+            _log.info("the certificates of %s were read again", self._listener)
+
+    def _build(self) -> ssl.SSLContext:
+        options = self._options
+        context = self._server_context(options.certfile, options.keyfile, options.password, "")
+        if options.sni:
+            by_name = {
+                entry.server_name.lower(): self._server_context(
+                    entry.certfile, entry.keyfile, entry.password, f"sni.{number}."
+                )
+                for number, entry in enumerate(options.sni, 1)
+            }
+            context.sni_callback = _Selection(by_name).choose
+        return context
+
+    def _server_context(self, certfile: str, keyfile: str, password: str, entry: str) -> ssl.SSLContext:
+        options = self._options
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        versions = [_VERSIONS[version] for version in options.versions]
+        context.minimum_version = min(versions)
+        context.maximum_version = max(versions)
+        context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+        if options.honor_cipher_order:
+            context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+        else:
+            context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+        if options.ciphers:
+            try:
+                context.set_ciphers(options.ciphers)
+            except ssl.SSLError:
+                raise self._error("ciphers", options.ciphers, "OpenSSL knows none of them for TLS 1.2") from None
+        self._load_certificate(context, certfile, keyfile, password, entry)
+        if options.verify == "verify_peer":
+            self._load_authorities(context)
+        return context
+
+    def _load_certificate(
+        self, context: ssl.SSLContext, certfile: str, keyfile: str, password: str, entry: str
+    ) -> None:
+        if not certfile:
+            raise self._error(f"{entry}certfile", "", "a TLS listener needs a certificate")
+        self._check_readable(f"{entry}certfile", certfile)
+        if keyfile:
+            self._check_readable(f"{entry}keyfile", keyfile)
+        try:
+            # An empty answer, not a question on the terminal, for a key with a password that is not given.
+            context.load_cert_chain(certfile, keyfile or None, lambda: password)
+        except ssl.SSLError as error:
+            raise self._error(f"{entry}keyfile", keyfile or certfile, _why_not(error, bool(password))) from None
+
+    def _load_authorities(self, context: ssl.SSLContext) -> None:
+        options = self._options
+        context.verify_mode = ssl.CERT_REQUIRED if options.fail_if_no_peer_cert else ssl.CERT_OPTIONAL
+        self._load_locations(context, "cacertfile", options.cacertfile)
+        if options.enable_crl_check:
+            self._load_locations(context, "crlfile", options.crlfile)
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+    def _load_locations(self, context: ssl.SSLContext, setting: str, file: str) -> None:
+        self._check_readable(setting, file)
+        try:
+            context.load_verify_locations(file)
+        except ssl.SSLError as error:
+            raise self._error(setting, file, f"it holds nothing that OpenSSL can read ({error.reason})") from None
+
+    def _check_readable(self, setting: str, file: str) -> None:
+        try:
+            with open(file, "rb"):
+                pass
+        except OSError as error:
+            raise self._error(setting, file, error.strerror or str(error)) from None
+
+    def _error(self, setting: str, value: str, why: str) -> CertificateError:
+        return CertificateError(f'{self._listener}.ssl_options.{setting} = "{value}": {why}')
+
+
+class _Selection:
+    """Picks the certificate by the server name that a client asks for."""
+
+    def __init__(self, by_name: dict[str, ssl.SSLContext]) -> None:
+        self._by_name = by_name
+
+    def choose(self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """Called in the handshake; the listener's own certificate stays for names that are not known."""
+        if name is None:
+            return
+        name = name.lower().removesuffix(".")
+        chosen = self._by_name.get(name) or self._by_name.get("*." + name.partition(".")[2])
+        if chosen is not None:
+            connection.context = chosen
+
+
+def _why_not(error: ssl.SSLError, has_password: bool) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the key does not belong to the certificate"
+    if error.reason in ("NO_START_LINE", "PEM_LIB") or error.reason is None:
+        wrong = "the password is wrong" if has_password else "the key has a password and none is given"
+        return f"certificate or key is not PEM, or {wrong}"
+    if error.reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ", "PROBLEMS_GETTING_PASSWORD"):
+        return "the password is wrong" if has_password else "the key has a password and none is given"
+    return f"OpenSSL says {error.reason}"
+
+
+def _files(options: SslOptions) -> tuple[str, ...]:
+    """Every file that the context is made of."""
+    holders: list[SslOptions | ServerName] = [options, *options.sni]
+    names = [
+        getattr(holder, field.name) for holder in holders for field in fields(holder) if field.name.endswith("file")
+    ]
+    return tuple(name for name in names if name)
+
+
+def _stamp(files: tuple[str, ...]) -> _Stamp:
+    return tuple(_file_stamp(file) for file in files)
+
+
+def _file_stamp(file: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,0 +1,21 @@
+"""What keeps a listener from being opened: mistakes of the operator, told with the setting to change."""
+
+from typing import ClassVar
+
+
+class ListenerError(Exception):
+    """A listener cannot be opened; the message says which, why, and which setting to change."""
+
+    code: ClassVar[str] = "listener_bind"
+
+
+class ListenerSettingsError(ListenerError):
+    """A listener's settings contradict something outside of them, such as a zone that is not there."""
+
+    code: ClassVar[str] = "listener_settings"
+
+
+class CertificateError(ListenerError):
+    """A certificate, key or list of authorities cannot be read, or they do not fit together."""
+
+    code: ClassVar[str] = "listener_certificate"

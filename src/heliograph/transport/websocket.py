@@ -1,0 +1,314 @@
+"""One client's WebSocket connection: its handshake, then the joint between frames and a channel."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:  # where the package was built without a C compiler
+    from websockets.utils import apply_mask
+
+from heliograph.channel.channel import Channel
+from heliograph.channel.peer import Peer
+from heliograph.transport.deflate import InflateError, MessageCodec
+from heliograph.transport.frames import (
+    BINARY,
+    CLOSE,
+    COMPRESSED,
+    INVALID_PAYLOAD,
+    MESSAGE_TOO_BIG,
+    NORMAL_CLOSURE,
+    PONG,
+    FramedWire,
+    FrameReader,
+    close_fault,
+    frame_header,
+    frames_of_packets,
+)
+from heliograph.transport.upgrade import END_OF_REQUEST, REQUEST_BYTES_MAX, Upgrade
+
+if TYPE_CHECKING:
+    from heliograph.transport.listener import Listener
+
+# Up to here a frame is copied behind its header; beyond, the transport writes the two one after the other.
+_COPIED_BYTES_MAX: Final = 16_384
+
+
+class WebSocketHandshake:
+    """The beginning of a WebSocket connection, and its asyncio protocol until it is answered; holds one request."""
+
+    __slots__ = ("_listener", "_peer", "_request", "_transport")
+
+    def __init__(self, listener: "Listener", peer: Peer) -> None:
+        self._listener = listener
+        self._peer: Peer | None = peer
+        self._request = b""
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the request: the connection stands, and over TLS its handshake is done."""
+        self._transport = cast("asyncio.Transport", transport)
+        if self._peer is not None:
+            self._listener.complete(self._peer, self._transport)
+        self._listener.await_request(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It ended before it began."""
+        self._transport = None
+        self._listener.forget(self)
+
+    def eof_received(self) -> None:
+        """The peer sends no more; the transport closes by itself."""
+
+    def pause_writing(self) -> None:
+        """An answer is short."""
+
+    def resume_writing(self) -> None:
+        """An answer is short."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the request, and answer it when it is whole."""
+        transport, peer = self._transport, self._peer
+        if transport is None or peer is None or transport.is_closing():
+            return
+        # Joining is cheap: the request is short, and beyond its limit nothing is kept.
+        request = self._request + data
+        end = request.find(END_OF_REQUEST, max(0, len(self._request) - 3), REQUEST_BYTES_MAX)
+        if end >= 0:
+            end += len(END_OF_REQUEST)
+            self._answer(transport, peer, request[:end], request[end:])
+        elif len(request) >= REQUEST_BYTES_MAX:
+            self._refuse(transport, f"a request of more than {REQUEST_BYTES_MAX} bytes")
+        else:
+            self._request = request
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _answer(self, transport: asyncio.Transport, peer: Peer, request: bytes, rest: bytes) -> None:
+        upgrade = self._listener.upgrades.decide(request, peer.peername)
+        transport.write(upgrade.answer)
+        if not upgrade.is_accepted:
+            self._refuse(transport, upgrade.reason)
+            return
+        self._peer = None
+        if upgrade.peername is not None:
+            peer.peername = upgrade.peername
+        connection = WebSocketConnection(self._listener, transport, upgrade)
+        self._listener.replace(self, connection)
+        connection.begin(peer)
+        if rest:
+            connection.data_received(rest)
+
+    def _refuse(self, transport: asyncio.Transport, reason: str) -> None:
+        self._peer = None
+        self._listener.count_failure("WebSocket handshake", reason)
+        transport.close()
+
+
+class WebSocketConnection(FramedWire):
+    """A view of one connection behind its handshake, and its asyncio protocol.
+
+    All bytes that a turn writes are one binary message. A peer's goodbye is answered when what came before it is done.
+    """
+
+    # `data_received` is the reader's own method: between the socket and compiled code stands no Python frame.
+    __slots__ = (
+        "_channel",
+        "_codec",
+        "_goodbye",
+        "_is_congested",
+        "_is_paused",
+        "_listener",
+        "_silent_checks",
+        "_transport",
+        "data_received",
+        "reader",
+    )
+
+    def __init__(self, listener: "Listener", transport: asyncio.Transport, upgrade: Upgrade) -> None:
+        self._listener = listener
+        self._transport: asyncio.Transport | None = transport
+        self._is_paused = False
+        self._is_congested = False
+        self._silent_checks = 0
+        self._goodbye: int | None = None  # the code to say goodbye with, when what was read before it is done
+        channel = Channel(listener.context, self, listener.options)
+        self._channel: Channel | None = channel
+        bytes_max = listener.message_bytes_max
+        self._codec: MessageCodec | None = None
+        if upgrade.inflater is not None and upgrade.deflater is not None:
+            self._codec = MessageCodec(upgrade.inflater, upgrade.deflater, bytes_max)
+        self.reader = FrameReader(channel, self, apply_mask, self._codec is not None, bytes_max)
+        self.data_received: Callable[[bytes], None] = self.reader.receive
+
+    def begin(self, peer: Peer) -> None:
+        """Take over the transport from the handshake."""
+        transport, channel = self._transport, self._channel
+        if transport is not None and channel is not None:
+            transport.set_write_buffer_limits(high=self._listener.high_watermark)
+            transport.set_protocol(cast("asyncio.Protocol", self))
+            channel.connection_made(peer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the channel that the connection is gone."""
+        channel = self._channel
+        self.reader.stop()
+        self._channel = None
+        self._transport = None
+        self._codec = None
+        self.data_received = _ignore
+        try:
+            if channel is not None:
+                channel.connection_lost()
+        finally:
+            self._listener.forget(self)
+
+    def eof_received(self) -> None:
+        """The peer sends no more; the transport closes by itself."""
+
+    def pause_writing(self) -> None:
+        """The transport's buffer is over its high mark: the peer does not read."""
+        self._is_congested = True
+        self._listener.congested(self)
+        if self._channel is not None:
+            self._channel.on_congested(True)
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        self._is_congested = False
+        self._listener.relieved(self)
+        if self._channel is not None:
+            self._channel.on_congested(False)
+
+    # --- as the channel uses it
+
+    def write(self, data: bytes) -> None:
+        """Send whole packets behind those sent before."""
+        if self._listener.is_single:
+            self._send(frames_of_packets(data))
+        elif self._codec is not None:
+            self._send_frame(BINARY | COMPRESSED, self._codec.deflate(data))
+        else:
+            self._send_frame(BINARY, data)
+
+    def close(self) -> None:
+        """Say goodbye behind the bytes sent before; the connection is closed when the peer has done so too.
+
+        A peer that does not is cut by its channel, as any that does not read its last words.
+        """
+        if not self.reader.discards:
+            self.reader.discards = True
+            self._send_close(NORMAL_CLOSURE)
+            if self._goodbye is not None:
+                self._close_transport()
+            elif self._is_paused and self._transport is not None and not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """Close the connection at once; what the peer did not read is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_reading(self) -> None:
+        """Stop taking bytes from the peer."""
+        self._is_paused = True
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take bytes from the peer again, behind those that wait here."""
+        self._is_paused = False
+        if (self._codec is not None and self._codec.waits) or self._goodbye is not None:
+            # In a turn of its own: who resumes may be in the middle of something.
+            self._listener.context.defer(self._go_on)
+        elif self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    # --- as the frame reader uses it
+
+    def on_ping(self, payload: bytes) -> None:
+        """Answer, unless answers pile up: a pong may stand for several pings."""
+        if not self._is_congested and not self.reader.discards:
+            self._send_frame(PONG, payload)
+
+    def on_close(self, payload: bytes) -> None:
+        """Answer the peer's goodbye, when what came before it is done."""
+        self._finish(close_fault(payload))
+
+    def on_fault(self, code: int, reason: str) -> None:
+        """End a connection that broke the protocol."""
+        self._listener.count_failure("WebSocket", reason)
+        self._finish(code)
+
+    def on_piece(self, piece: bytes, is_compressed: bool, is_end: bool) -> None:
+        """Inflate what may be compressed, as far as the channel takes it."""
+        if self._codec is not None:
+            self._codec.take(piece, is_compressed, is_end)
+            if not self._is_paused:
+                self._go_on()
+
+    # --- as the listener uses it
+
+    def is_silent(self, checks_max: int) -> bool:
+        """Whether nothing came since so many of these questions."""
+        self._silent_checks = 0 if self.reader.heard else self._silent_checks + 1
+        self.reader.heard = False
+        return self._silent_checks > checks_max
+
+    def _go_on(self) -> None:
+        """Hand on what waits, until the channel has enough; then read on."""
+        codec = self._codec
+        if codec is not None:
+            while not self._is_paused and self._channel is not None and not self.reader.discards:
+                try:
+                    piece = codec.next_piece()
+                except InflateError as error:
+                    self.on_fault(MESSAGE_TOO_BIG if error.is_too_long else INVALID_PAYLOAD, str(error))
+                    return
+                if piece is None:
+                    break
+                self._channel.receive(piece)
+        if self._is_paused:
+            return
+        if self._goodbye is not None:
+            self._finish(self._goodbye)
+        elif self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _finish(self, code: int) -> None:
+        waits = self._is_paused or (self._codec is not None and self._codec.waits)
+        if waits and not self.reader.discards and self._goodbye is None:
+            self._goodbye = code
+            return
+        if not self.reader.discards:
+            self.reader.discards = True
+            self._send_close(code)
+        self._close_transport()
+
+    def _close_transport(self) -> None:
+        self.reader.stop()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _send_close(self, code: int) -> None:
+        self._send_frame(CLOSE, code.to_bytes(2, "big"))
+
+    def _send_frame(self, first: int, payload: bytes) -> None:
+        header = frame_header(first, len(payload))
+        if len(payload) <= _COPIED_BYTES_MAX:
+            self._send(header + payload)
+        else:
+            self._send(header)
+            self._send(payload)
+
+    def _send(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+
+def _ignore(data: bytes) -> None:
+    """Bytes for a connection that is gone."""

@@ -1,0 +1,104 @@
+"""Flapping detection, as clients see it."""
+
+import pytest
+
+from heliograph.channel.options import ChannelOptions
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
+from support.services import Node
+
+ENABLED = "flapping_detect { enable = true, max_count = 3, window_time = 1m, ban_time = 5m }"
+
+
+def code_for(node: Node, clientid: str = "c") -> int:
+    """The reason code with which a client's CONNECT is answered."""
+    peer = node.peer()
+    peer.connect(clientid)
+    return peer.take(p.Connack).code
+
+
+def come_and_go(node: Node, clientid: str = "c") -> None:
+    node.connect(clientid).drop()
+
+
+def test_a_client_that_flaps_is_banned_for_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node(ENABLED)
+    for _ in range(3):
+        come_and_go(node)
+    assert code_for(node) == rc.BANNED
+    assert code_for(node, "other") == rc.SUCCESS
+    assert caplog.text.count("client 'c' at 192.0.2.1 disconnected 3 times within 60 s and is banned for 300 s") == 1
+    node.advance(299)
+    assert code_for(node) == rc.BANNED
+    node.advance(1)
+    assert code_for(node) == rc.SUCCESS
+    assert node.statistics()["flapping.detected"] == 1
+
+
+def test_a_client_that_comes_and_goes_slowly_is_not() -> None:
+    node = Node(ENABLED)
+    for _ in range(6):
+        come_and_go(node)
+        node.advance(40)
+    assert code_for(node) == rc.SUCCESS
+
+
+def test_a_disconnect_by_the_client_counts_like_a_lost_connection() -> None:
+    node = Node(ENABLED)
+    for _ in range(3):
+        node.connect().disconnect()
+    assert code_for(node) == rc.BANNED
+
+
+def test_ends_that_are_not_the_clients_doing_do_not_count() -> None:
+    node = Node(ENABLED)
+    for _ in range(6):
+        node.connect()  # takes the session over from the one before
+    node.context.channels.shut_down(rc.SERVER_SHUTTING_DOWN)
+    node.run()
+    assert code_for(node) == rc.SUCCESS
+
+
+def test_it_is_off_unless_it_is_asked_for() -> None:
+    node = Node()
+    for _ in range(30):
+        come_and_go(node)
+    assert code_for(node) == rc.SUCCESS
+
+
+def test_a_zone_may_have_its_own() -> None:
+    settings = "zones.outside.flapping_detect { enable = true, max_count = 2 }"
+    outside = Node(settings, ChannelOptions(zone="outside"))
+    inside = Node(settings)
+    for node in (outside, inside):
+        for _ in range(2):
+            come_and_go(node)
+    assert code_for(outside) == rc.BANNED
+    assert code_for(inside) == rc.SUCCESS
+
+
+def test_what_is_counted_is_forgotten_in_time() -> None:
+    node = Node(ENABLED)
+    for number in range(50):
+        come_and_go(node, f"c{number}")
+    assert node.statistics()["flapping.count"] == 50
+    node.advance(61)
+    assert node.statistics()["flapping.count"] == 0
+
+
+def test_the_table_is_bounded() -> None:
+    from heliograph.access.banned import BanList
+    from heliograph.access.flapping import FlappingDetector
+    from heliograph.broker.client import ClientInfo
+    from heliograph.config import FlappingDetect
+
+    bans = BanList(lambda: 0)
+    settings = {"default": FlappingDetect(enable=True, max_count=2)}
+    import logging
+
+    detector = FlappingDetector(settings, bans, lambda: 0, lambda: 0, logging.getLogger(), clients_max=10)
+    for number in range(100):
+        detector.on_client_disconnected(ClientInfo(f"c{number}", None, "192.0.2.1:1"), "tcp_closed", None)
+    assert detector.statistics() == {"flapping.count": 10, "flapping.detected": 0, "flapping.forgotten": 90}
+    detector.on_client_disconnected(ClientInfo("c99", None, "192.0.2.1:1"), "tcp_closed", None)
+    assert bans.is_banned("c99")

@@ -1,0 +1,84 @@
+"""Automatic subscriptions, as clients see them."""
+
+import pytest
+
+from support.services import Node
+
+TOPICS = """
+auto_subscribe.topics = [
+  { topic = "c/${clientid}", qos = 1 }
+  { topic = "u/${username}/#", nl = 1, rap = 1 }
+  { topic = "h/${host}/${port}" }
+]
+"""
+
+
+def test_a_client_is_subscribed_when_it_connects() -> None:
+    node = Node(TOPICS)
+    peer = node.connect("dev", username="joe")
+    sender = node.connect("sender", username="x")
+    for topic in ("c/dev", "c/other", "u/joe", "u/joe/a", "u/x", "h/192.0.2.1/50000"):
+        sender.publish(topic, b"x", 1)
+    assert peer.heard() == [
+        "PUBLISH c/dev 'x' q1 #1",
+        "PUBLISH u/joe 'x' q0",
+        "PUBLISH u/joe/a 'x' q0",
+        "PUBLISH h/192.0.2.1/50000 'x' q0",
+    ]
+    assert node.statistics()["auto_subscribe.subscribed"] == 6
+
+
+def test_options_hold() -> None:
+    node = Node(TOPICS)
+    peer = node.connect("dev", username="joe")
+    peer.publish("u/joe", b"mine")
+    node.connect("sender", username="x").publish("u/joe", b"x", retain=True)
+    assert peer.heard() == ["PUBLISH u/joe 'x' q0 retain"]
+
+
+def test_a_client_may_unsubscribe() -> None:
+    node = Node(TOPICS)
+    peer = node.connect("dev", username="joe")
+    assert peer.unsubscribe("c/dev") == [0]
+    node.connect("sender").publish("c/dev", b"x")
+    assert peer.heard() == []
+
+
+def test_retained_messages_come_as_with_any_subscription() -> None:
+    node = Node('auto_subscribe.topics = [{ topic = "c/${clientid}" }, { topic = "quiet", rh = 2 }]')
+    sender = node.connect("sender")
+    sender.publish("c/dev", b"old", retain=True)
+    sender.publish("quiet", b"old", retain=True)
+    peer = node.peer()
+    peer.connect("dev")
+    assert peer.heard() == ["CONNACK 0x00", "PUBLISH c/dev 'old' q0 retain"]
+
+
+@pytest.mark.parametrize(("clientid", "username"), [("#", None), ("+", "joe"), ("dev/+", "#")])
+def test_a_client_cannot_make_a_wildcard_of_itself(
+    clientid: str, username: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node('auto_subscribe.topics = [{ topic = "c/${clientid}/x" }, { topic = "fine" }]')
+    peer = node.connect(clientid, username=username)
+    sender = node.connect("sender")
+    sender.publish("c/a/x", b"secret")
+    sender.publish("fine", b"x")
+    assert peer.heard() == ["PUBLISH fine 'x' q0"]
+    assert node.statistics()["auto_subscribe.skipped"] == 1
+    assert "is not subscribed to 'c/${clientid}/x'" in caplog.text
+
+
+def test_a_client_without_user_name_has_no_subscription_of_it() -> None:
+    node = Node('auto_subscribe.topics = [{ topic = "u/${username}" }]')
+    peer = node.connect("dev")
+    node.connect("sender").publish("u/", b"x")
+    assert peer.heard() == []
+    assert node.hook_failures == []
+
+
+def test_a_shared_subscription_may_be_automatic() -> None:
+    node = Node('auto_subscribe.topics = [{ topic = "$share/g/jobs" }]')
+    peers = [node.connect("a"), node.connect("b")]
+    sender = node.connect("sender")
+    sender.publish("jobs", b"x")
+    assert len([line for peer in [*peers, sender] for line in peer.heard()]) == 1

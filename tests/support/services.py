@@ -1,0 +1,43 @@
+"""A virtual kernel with the services of a node around it, built from a configuration as a file would hold it."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from heliograph.channel.options import ChannelOptions
+from heliograph.config import load_config
+from heliograph.node.services import Services, make_services
+from support.kernel import Kernel
+
+
+class Node(Kernel):
+    """A kernel whose services are ticked when time passes.
+
+    Args:
+        settings: The configuration, in HOCON.
+    """
+
+    def __init__(self, settings: str = "", channel_options: ChannelOptions | None = None) -> None:
+        super().__init__(channel_options)
+        with TemporaryDirectory() as directory:
+            file = Path(directory) / "node.conf"
+            file.write_text(settings, encoding="utf-8")
+            config = load_config(file)
+        self.services: Services = make_services(config, self.context, self.statistics, self.now_s)
+        self.services.start()
+
+    def now_s(self) -> int:
+        """The wall clock."""
+        return self.now_us // 1_000_000
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, as the node's ticker tells it."""
+        super().advance(seconds)
+        self.services.tick(self.now_us)
+        self.run()
+
+    def statistics(self) -> dict[str, float]:
+        """Every counter and size."""
+        numbers: dict[str, float] = dict(self.broker.counters.snapshot())
+        for part in (self.broker, self.sessions, self.context.channels, self.retainer, self.services):
+            numbers.update(part.statistics())
+        return numbers
