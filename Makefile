@@ -5,9 +5,9 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-COMPILED_SOURCES := $(wildcard src/heliograph/mqtt/*.py src/heliograph/broker/*.py src/heliograph/session/*.py src/heliograph/channel/*.py)
+COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer,src/heliograph/$(room)/*.py))
 
-.PHONY: help setup demo test lint bench clean format
+.PHONY: help setup demo test lint conformance bench fuzz clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ lint: setup ## ruff, mypy --strict, import layers
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy src tests benchmarks examples/weather
 	@$(BIN)/lint-imports
+
+conformance: setup ## normative statements of MQTT that stand at no line of code or in no test
+	@$(BIN)/python scripts/conformance.py
 
 format: setup ## let ruff format the code
 	@$(BIN)/ruff check --fix .

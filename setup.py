@@ -8,7 +8,7 @@ from pathlib import Path
 from setuptools import setup
 
 # Compiled rooms; the whole folder is one unit with the others, so calls between them are C calls.
-COMPILED = ("mqtt", "broker", "session", "channel")
+COMPILED = ("mqtt", "broker", "session", "channel", "retainer")
 
 # Modules of these rooms that stay plain Python, each with its reason.
 INTERPRETED: dict[str, str] = {}

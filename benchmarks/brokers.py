@@ -148,7 +148,7 @@ class Broker:
         config = self._folder / "heliograph.conf"
         storing = _STORING if self.kind.storing else ""
         config.write_text((_HERE / "heliograph.conf").read_text() + listener + storing + self.kind.settings)
-        command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(config)]
+        command = [sys.executable, str(_HERE / "guarded_node.py"), "start", "--config", str(config)]
         line = self._launch(
             [*command, "--data-dir", str(self._folder / "data")], stdout=True, is_ready=lambda line: "is ready" in line
         )

@@ -83,11 +83,11 @@ def store_figures(count: int) -> dict[str, float]:
     kernel.retained = retainer
     gc.collect()
     before = rss_bytes()
-    seconds, longest = _retain(retainer, count, b"21.5")
+    seconds, slowest = _retain(retainer, count, b"21.5")
     gc.collect()
     figures = {
         "kept per second": count / seconds,
-        "the longest of all, ms": 1e3 * longest,
+        "the slowest thousand of them, ms": 1e3 * slowest,
         "bytes each, without the payload": (rss_bytes() - before) / count - len(b"21.5"),
     }
     began = time.perf_counter()
@@ -113,17 +113,20 @@ def store_figures(count: int) -> dict[str, float]:
 
 
 def _retain(retainer: MemoryRetainer, count: int, payload: bytes, properties: bytes = b"") -> tuple[float, float]:
-    """Retain a message for each topic: the seconds that it took, and those of the longest."""
-    spent = longest = 0.0
+    """Retain a message for each topic: the seconds that all took, and those of the slowest thousand.
+
+    CPU seconds: what else the machine does in the meantime must not look like a stall.
+    """
+    spent = slowest = 0.0
     for at in range(0, count, _CHUNK):
         messages = [_message(number, payload, properties) for number in range(at, min(at + _CHUNK, count))]
-        began = time.perf_counter()
+        began = time.process_time()
         for message in messages:
             retainer.retain(message)
-        chunk = time.perf_counter() - began
-        spent += chunk
-        longest = max(longest, chunk - _CHUNK * spent / (at + len(messages)))
-    return spent, longest
+        seconds = time.process_time() - began
+        spent += seconds
+        slowest = max(slowest, seconds)
+    return spent, slowest
 
 
 def _first(retainer: MemoryRetainer, topic_filter: str) -> Message | None:

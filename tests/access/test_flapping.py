@@ -1,8 +1,14 @@
 """Flapping detection, as clients see it."""
 
+import logging
+
 import pytest
 
+from heliograph.access.banned import BanList
+from heliograph.access.flapping import FlappingDetector
+from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
+from heliograph.config import FlappingDetect
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.services import Node
@@ -87,15 +93,8 @@ def test_what_is_counted_is_forgotten_in_time() -> None:
 
 
 def test_the_table_is_bounded() -> None:
-    from heliograph.access.banned import BanList
-    from heliograph.access.flapping import FlappingDetector
-    from heliograph.broker.client import ClientInfo
-    from heliograph.config import FlappingDetect
-
     bans = BanList(lambda: 0)
     settings = {"default": FlappingDetect(enable=True, max_count=2)}
-    import logging
-
     detector = FlappingDetector(settings, bans, lambda: 0, lambda: 0, logging.getLogger(), clients_max=10)
     for number in range(100):
         detector.on_client_disconnected(ClientInfo(f"c{number}", None, "192.0.2.1:1"), "tcp_closed", None)

@@ -48,7 +48,7 @@ def hears(kernel: Kernel, topic_filter: str, qos: int = 0, version: int = p.V5) 
 def test_a_new_subscription_gets_the_last_message_with_its_flag(version: int) -> None:
     kernel = kernel_with("a")
     kernel.connect("pub").publish("a", b"newer", 1, retain=True, message_expiry_interval=60)
-    assert hears(kernel, "a", 1, version) == ["PUBLISH a 'newer' q1 #1 retain"]
+    assert hears(kernel, "a", 1, version) == ["PUBLISH a 'newer' q1 #1 retain"]  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-6]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_an_empty_payload_forgets_and_is_delivered() -> None:
     sub.subscribe("a", retain_handling=2)
     kernel.connect("pub").publish("a", b"", retain=True)
     assert sub.heard() == ["PUBLISH a '' q0"]
-    assert hears(kernel, "#") == []  # [MQTT-3.3.1-6]
+    assert hears(kernel, "#") == []  # [MQTT-3.3.1-6] [MQTT-3.3.1-7] 3.1.1 [MQTT-3.3.1-10] [MQTT-3.3.1-11]
     assert len(kernel.retainer) == 0
 
 
@@ -85,7 +85,7 @@ def test_a_message_without_the_flag_changes_nothing() -> None:
     kernel = kernel_with("a")
     kernel.connect("pub").publish("a", b"passing")
     kernel.connect("pub").publish("a", b"")
-    assert hears(kernel, "a") == ["PUBLISH a 'a' q0 retain"]  # [MQTT-3.3.1-8]
+    assert hears(kernel, "a") == ["PUBLISH a 'a' q0 retain"]  # [MQTT-3.3.1-8] 3.1.1 [MQTT-3.3.1-12]
 
 
 @pytest.mark.parametrize(("retain_handling", "first", "second"), [(0, 1, 1), (1, 1, 0), (2, 0, 0)])
@@ -271,3 +271,16 @@ def test_a_retained_message_goes_to_no_shared_subscription() -> None:
     peer = kernel.connect("sub")
     peer.send_subscribe(p.SubscribeEntry("$share/g/a", 1, False, False, 0))
     assert peer.heard() == ["SUBACK #1 [0x01]"]
+
+
+def test_a_retained_flood_is_delivered_and_kept_as_far_as_there_is_room() -> None:
+    kernel = kernel_with_options(RetainerOptions(max_retained_messages=10))
+    sub = kernel.connect("sub")
+    sub.subscribe("#")
+    flood = kernel.connect("flood")
+    for number in range(500):
+        flood.publish(f"flood/{number}", b"x", retain=True)
+    assert len(sub.received()) == 500
+    assert len(hears(kernel, "#")) == 10
+    statistics = kernel.retainer.statistics()
+    assert (statistics["retained.count"], statistics["retained.dropped.full"]) == (10, 490)

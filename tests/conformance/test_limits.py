@@ -184,6 +184,16 @@ def test_a_client_that_cannot_take_its_connack(limit: int) -> None:
     assert client.is_closed()
 
 
+@proves("MQTT-3.1.2-24", "MQTT-3.8.4-1", "MQTT-3.10.4-4")
+@pytest.mark.parametrize("packet", ["82 # 0001 {} @", "a2 # 0001 {} @"])
+def test_an_answer_that_the_client_cannot_take_is_no_silence(packet: str) -> None:
+    """It may be neither sent nor left out, so the connection ends."""
+    client = World().connect("c", properties="27 00000014")
+    filters = '"a" 00' if packet.startswith("82") else '"a"'
+    client.says(packet.replace("@", f"{filters} " * 40))
+    client.ends(rc.PACKET_TOO_LARGE, rc.IMPLEMENTATION_SPECIFIC_ERROR, rc.UNSPECIFIED_ERROR)
+
+
 @pytest.mark.parametrize("limit", [1, 4, 5, 8, 60])
 @proves("MQTT-3.1.2-24", "MQTT-3.2.2-19", "MQTT-3.2.2-20")
 def test_a_refusal_does_not_exceed_what_the_client_takes(limit: int) -> None:

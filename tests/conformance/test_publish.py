@@ -6,6 +6,7 @@ from conformance.dialogue import V3, V5, World, both_versions
 from conformance.statements import proves
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
+from heliograph.mqtt import properties as props
 
 
 @both_versions
@@ -169,6 +170,18 @@ def test_every_alias_up_to_the_maximum() -> None:
     assert len(sub.publishes()) == 300
     pub.says(*[f'30 # "" {{ 23 {alias:04x} }}' for alias in range(1, 301)])
     assert [packet.topic.decode() for packet in sub.publishes()] == [f"t/{alias}" for alias in range(1, 301)]
+
+
+@pytest.mark.slow
+@proves("MQTT-3.3.2-12")
+def test_every_alias_up_to_the_maximum_that_is_told_by_default() -> None:
+    world = World()
+    pub = world.connect("pub")
+    highest = pub.connack.properties.numbers[props.TOPIC_ALIAS_MAXIMUM]
+    pub.says(
+        *[f'30 # "site/building/floor/room/device/{alias}" {{ 23 {alias:04x} }}' for alias in range(1, highest + 1)]
+    )
+    pub.goes_on()
 
 
 @pytest.mark.parametrize(("alias_max", "alias"), [(300, "0000"), (300, "012d"), (0, "0001"), (0, "0000")])

@@ -68,6 +68,20 @@ def test_wildcards_at_the_beginning_pass_over_dollar_topics(version: int, topic_
 
 
 @both_versions
+@proves("MQTT-4.7.2-1", "3.1.1 MQTT-4.7.2-1")
+def test_a_mountpoint_does_not_hide_what_a_dollar_topic_is(version: int) -> None:
+    """What counts is the name and the filter that the client knows."""
+    world = World(version, ChannelOptions(mountpoint="devices/"))
+    sub, other, pub = world.subscriber("#"), world.subscriber("$a/+", clientid="other"), world.connect("pub")
+    pub.says("30 # \"$a/b\" {} 'x'", "31 # \"$a/c\" {} 'y'")
+    sub.hears()
+    other.hears("30 # \"$a/b\" {} 'x'", "30 # \"$a/c\" {} 'y'")
+    late = world.connect("late")
+    late.says('82 # 0001 {} "+/c" 00')
+    late.hears("90 # 0001 {} 00")
+
+
+@both_versions
 @pytest.mark.parametrize(
     ("topic_filter", "topic"), [("$SYS/#", "$SYS/a"), ("$SYS/+", "$SYS/a"), ("$", "$"), ("a/+", "a/$b"), ("#", "a/$b")]
 )

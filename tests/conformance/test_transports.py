@@ -15,7 +15,7 @@ from conformance.dialogue import both_versions, encoded
 from conformance.statements import proves
 from support.process import NodeProcess
 
-pytestmark = [pytest.mark.service, pytest.mark.slow]
+pytestmark = pytest.mark.service
 
 BINARY, TEXT, CONTINUATION = 0x2, 0x1, 0x0
 

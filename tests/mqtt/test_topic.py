@@ -9,6 +9,7 @@ from heliograph.mqtt.topic import (
     topic_filter_fault,
     topic_matches,
     topic_name_fault,
+    without_delay,
 )
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
@@ -249,3 +250,22 @@ def test_sixty_thousand_levels_are_looked_at_once() -> None:
     assert topic_filter_fault(topic_filter, 65_536) is None
     assert topic_matches(topic, topic_filter)
     assert not topic_matches(topic + "a", "+/" * 60_000 + "b")
+
+
+@pytest.mark.parametrize(
+    ("topic", "meant"),
+    [
+        ("t", "t"),
+        ("$delayed/5/t/u", "t/u"),
+        ("$delayed/x/t", "t"),
+        ("$delayed/5/$delayed/6/t", "t"),
+        ("$delayed/5", "$delayed/5"),
+        ("$delayed/5/$delayed/6", "$delayed/6"),
+        ("$delayed//t", "t"),
+        ("$delayed", "$delayed"),
+        ("a/$delayed/5/t", "a/$delayed/5/t"),
+        ("$delayed/1/" * 5_000 + "t", "t"),
+    ],
+)
+def test_what_a_delayed_topic_is_for(topic: str, meant: str) -> None:
+    assert without_delay(topic) == meant

@@ -5,6 +5,8 @@ import logging
 import pytest
 
 from heliograph.access.banned import Ban
+from heliograph.broker import hooks
+from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.policies.delayed import DELAY_MAX_S
@@ -196,6 +198,26 @@ def test_ids_of_messages_are_of_the_time_of_publishing_and_unique() -> None:
     node.advance(1)
     assert len(set(seen)) == 100
     assert {int.from_bytes(guid[:8]) for guid in seen} == {node.now_us}
+
+
+@pytest.mark.parametrize("topic", ["secret/t", "$delayed/0/secret/t", "$delayed/0/$delayed/0/secret/t"])
+def test_a_delay_is_no_way_around_authorization(topic: str) -> None:
+    node = Node()
+    asked: list[object] = []
+
+    def decide(client: ClientInfo, action: str, topic: str, _accumulator: object) -> object:
+        asked.append(topic)
+        return hooks.STOP, "deny" if action == "publish" and topic.startswith("secret/") else "allow"
+
+    node.broker.hooks.client_authorize.add(decide)
+    watcher = node.connect("watcher")
+    watcher.subscribe("#")
+    peer = node.connect()
+    peer.publish(topic, b"x", 1, 5)
+    assert peer.heard() == ["PUBACK #5 0x87"]
+    node.advance(1)
+    assert watcher.heard() == []
+    assert "secret/t" in asked
 
 
 def test_switched_off_the_topic_is_like_any_other() -> None:

@@ -107,7 +107,7 @@ def test_a_client_cannot_make_a_wildcard_of_itself(
 
 def test_what_is_filled_in_is_not_filled_in_again() -> None:
     rule = 'rewrite = [{ action = publish, source_topic = "#", re = "^(.+)$", dest_topic = "t/${clientid}/$1" }]'
-    assert published_to(Node(rule), "${username}", "$1") == ["t/$1/${username}"]
+    assert published_to(Node(rule), "a/${username}", "$1") == ["t/$1/a/${username}"]
 
 
 @pytest.mark.parametrize(

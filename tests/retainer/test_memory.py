@@ -67,7 +67,7 @@ def test_a_message_takes_the_place_of_the_one_before() -> None:
     retainer = make_retainer()
     retain(retainer, "a", b"one")
     retain(retainer, "a", b"two")
-    assert read(retainer.match("a")) == [("a", b"two")]
+    assert read(retainer.match("a")) == [("a", b"two")]  # 3.1.1 [MQTT-3.3.1-5] [MQTT-3.3.1-7]
     assert len(retainer) == 1
 
 

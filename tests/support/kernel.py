@@ -13,6 +13,7 @@ from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
+from heliograph.broker.shared import SharedOptions
 from heliograph.channel.channel import Channel
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
@@ -105,6 +106,7 @@ class Kernel:
     Args:
         stored: The filters of the topics that go to storage.
         routes_max: How many topics the route cache remembers.
+        shared: How shared groups choose.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Kernel:
         *,
         stored: Sequence[str] = (),
         routes_max: int = 1000,
+        shared: SharedOptions | None = None,
     ) -> None:
         self.now_us = START_US
         self.reports: list[str] = []  # why conversations ended badly
@@ -126,7 +129,8 @@ class Kernel:
             options.session = session_options
         self.options = options
         router = Router(options.max_topic_levels, routes_max)
-        self.broker = Broker(router, Hooks(lambda name, error: self.hook_failures.append((name, error))))
+        hooks = Hooks(lambda name, error: self.hook_failures.append((name, error)))
+        self.broker = Broker(router, hooks, shared)
         self.broker.begin_turn(self.now_us)
         self.retainer = MemoryRetainer(self.broker)
         self.broker.retained = self.retainer
@@ -200,10 +204,11 @@ class Kernel:
         keepalive_s: int = 0,
         will: p.Will | None = None,
         username: str | None = None,
+        options: ChannelOptions | None = None,
         **named: PropertyValue,
     ) -> "Peer":
         """A client that is connected; its CONNACK is read already, behind which nothing may stand."""
-        peer = self.peer(version)
+        peer = self.peer(version, options=options)
         peer.connect(
             clientid,
             clean_start=clean_start,
@@ -309,6 +314,10 @@ class Peer:
         if packet_id is None:
             packet_id = self.next_packet_id() if qos else 0
         self.send(publish(topic, payload, qos, packet_id, retain=retain, dup=dup, version=self.version, **named))
+
+    def auth(self, code: int, **named: PropertyValue) -> None:
+        """Send AUTH."""
+        self.send(p.Disconnect(p.AUTH, code, properties(**named)))
 
     def ack(self, kind: int, packet_id: int, code: int = 0) -> None:
         """Send PUBACK, PUBREC, PUBREL or PUBCOMP."""

@@ -53,6 +53,11 @@ def publish(
     return packet
 
 
+def properties_of(packet: p.Publish) -> dict[str, object]:
+    """The properties of a PUBLISH to a client, under their standard names."""
+    return props.properties_from_wire(packet.property_bytes, props.ALLOWED_PUBLISH_TO_CLIENT).named()
+
+
 def decode_one(data: bytes, version: int) -> p.Packet:
     """The one packet that fills `data`."""
     length, body = remaining_length(data, 1, len(data))

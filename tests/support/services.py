@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import load_config
-from heliograph.node.services import Services, make_services
+from heliograph.node.services import Services
 from support.kernel import Kernel
 
 
@@ -22,7 +22,7 @@ class Node(Kernel):
             file = Path(directory) / "node.conf"
             file.write_text(settings, encoding="utf-8")
             config = load_config(file)
-        self.services: Services = make_services(config, self.context, self.statistics, self.now_s)
+        self.services = Services(config, self.context, self.statistics, self.now_s)
         self.services.start()
 
     def now_s(self) -> int:

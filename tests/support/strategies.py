@@ -115,7 +115,8 @@ def acks(draw: st.DrawFn, version: int) -> p.Ack:
     if version != p.V5:
         return p.Ack(kind, draw(packet_ids), 0)
     named = draw(st.none() | property_sets(props.ALLOWED_ACK))
-    return p.Ack(kind, draw(packet_ids), draw(st.sampled_from([0, 0x10, 0x80, 0x92, 0x97])), named)
+    codes = [0, 0x10, 0x80, 0x87, 0x97] if kind in (p.PUBACK, p.PUBREC) else [0, 0x92]
+    return p.Ack(kind, draw(packet_ids), draw(st.sampled_from(codes)), named)
 
 
 @st.composite

@@ -28,6 +28,9 @@ accumulator they get (ClientInfo is `broker.client`'s, Connect and the others ar
     delivery.dropped                    client id, Message, reason
     delivery.completed                  client id, Message
 
+Topics and filters are those that the client named, without its mountpoint; for `client.authorize` also without what
+stands before the topic that is meant: `$share/<group>/`, `$queue/`, `$exclusive/`, `$delayed/<seconds>/`.
+
 What they make of the accumulator counts at these points; the others are told what happens, and answer None.
 
     client.connect         the reason code, `SUCCESS` to begin with; any other refuses the client

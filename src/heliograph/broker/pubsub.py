@@ -112,7 +112,7 @@ class Broker:
             Whether the message goes on to storage and subscribers.
         """
         retained = self.retained
-        if not message.retain or retained is None:
+        if not message.retain or retained is None:  # [MQTT-3.3.1-8] 3.1.1 [MQTT-3.3.1-12]
             return True
         self.work += _RETAIN_WORK + (len(message.publish.data) >> _RETAIN_BYTES_PER_WORK_LOG2)
         return retained.retain(message)

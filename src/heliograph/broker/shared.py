@@ -118,9 +118,6 @@ class PublisherTable:
         self._young[clientid] = turn
         return turn
 
-    def __len__(self) -> int:
-        return len(self._young) + len(self._old)
-
 
 class SharedGroup(Subscriber):
     """One group at one filter; lives while it has members, owned by the table of groups."""

@@ -11,8 +11,8 @@ from heliograph.mqtt.encode import encode_publish
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
 
-# 65,535 aliases of 64 KiB each would be 4 GiB that one client makes us remember.
-_REMEMBERED_BYTES_MAX: Final = 4_194_304
+# 65,535 aliases of 64 KiB each would be 4 GiB that one client makes us remember; this is 256 bytes for each.
+_REMEMBERED_BYTES_MAX: Final = 16_777_216
 
 
 class InboundAliases:

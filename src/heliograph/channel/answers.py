@@ -10,10 +10,18 @@ from mypy_extensions import i64
 from heliograph.broker.authentication import AuthStep
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
+from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_connack, encode_disconnect, encode_packet
 from heliograph.mqtt.properties import Properties
 
 _REASON_CHARACTERS_MAX: Final = 512
+# What a DISCONNECT says instead of a reason code that only CONNACK has.
+_TO_DISCONNECT: Final = {
+    rc.CLIENT_IDENTIFIER_NOT_VALID: rc.NOT_AUTHORIZED,
+    rc.BAD_USERNAME_OR_PASSWORD: rc.NOT_AUTHORIZED,
+    rc.BANNED: rc.NOT_AUTHORIZED,
+    rc.SERVER_UNAVAILABLE: rc.SERVER_BUSY,
+}
 
 
 def add_reason(properties: Properties, reason: str) -> None:
@@ -30,11 +38,12 @@ def add_authentication(properties: Properties, method: str, step: AuthStep) -> N
         properties.binaries[props.AUTHENTICATION_DATA] = step.data
 
 
-def auth(method: str, step: AuthStep) -> bytes:
-    """AUTH: a challenge, or that an authentication anew succeeded."""
+def auth(method: str, step: AuthStep, bytes_max: i64) -> bytes | None:
+    """AUTH: a challenge, or that an authentication anew succeeded; None where it is too large for the client."""
     properties = Properties()
     add_authentication(properties, method, step)
-    return encode_disconnect(p.Disconnect(p.AUTH, step.code, properties), p.V5)
+    data = encode_disconnect(p.Disconnect(p.AUTH, step.code, properties), p.V5)
+    return data if _fits(data, bytes_max) else None
 
 
 def connack(present: bool, code: int, properties: Properties, version: i64, bytes_max: i64) -> bytes | None:
@@ -43,6 +52,8 @@ def connack(present: bool, code: int, properties: Properties, version: i64, byte
     Args:
         bytes_max: What the client takes; 0 for anything.
     """
+    if code not in rc.CONNACK_CODES:  # a callback's
+        code = rc.UNSPECIFIED_ERROR
     data = encode_connack(p.Connack(present, code, properties), version)
     if _fits(data, bytes_max):
         return data
@@ -53,6 +64,8 @@ def connack(present: bool, code: int, properties: Properties, version: i64, byte
 
 def disconnect(code: int, reason: str, bytes_max: i64) -> bytes:
     """DISCONNECT for a client of MQTT 5, with a reason if it fits [MQTT-3.14.2-3]."""
+    if code not in rc.DISCONNECT_FROM_SERVER:
+        code = _TO_DISCONNECT.get(code, rc.UNSPECIFIED_ERROR)
     properties = Properties()
     add_reason(properties, reason)
     data = encode_disconnect(p.Disconnect(p.DISCONNECT, code, properties), p.V5)

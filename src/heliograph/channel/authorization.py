@@ -9,6 +9,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.options import ChannelOptions
+from heliograph.mqtt.topic import without_delay
 from heliograph.session.guard import Guard
 
 PUBLISH: Final = "publish"
@@ -59,7 +60,8 @@ class Authorizer(Guard):
 
     def may_come_from(self, message: Message) -> bool:
         """Whether whoever published a retained message may still publish it; its address is not known any more."""
-        if not self._broker.checks_retained_source or message.clientid.startswith("$"):  # the broker's own
+        is_brokers_own = not message.clientid  # no client is without an id
+        if is_brokers_own or not self._broker.checks_retained_source:
             return True
         publisher = ClientInfo(message.clientid, message.username, "")
         return self._ask(publisher, PUBLISH, self._without_mountpoint(message.topic))
@@ -88,6 +90,8 @@ class Authorizer(Guard):
         point = self._broker.hooks.client_authorize
         if not point.callbacks or client.is_superuser:
             return True
+        if action == PUBLISH:
+            topic = without_delay(topic)  # `$delayed/0/secret` is a way to `secret`
         failures_count = point.failures_count
         _, verdict = point.run((client, action, topic), ALLOW)
         # A callback that failed decided nothing; what it would have denied must not pass for that.

@@ -103,17 +103,24 @@ class Channel(Reader):
             self._broker.counters.connections_cut += 1
             self._report("more waits for it than force_shutdown allows, and it does not read")
             self._end(rc.QUOTA_EXCEEDED, "force_shutdown")
+            self._outbox.abandon()
             self._wire.abort()
             return
         session = self._session
-        if session is not None and session.options.retry_interval_us > 0:
-            session.retry(uptime_us)
+        if session is not None:
+            session.pump()  # what was more than a turn may write
+            if session.options.retry_interval_us > 0:
+                session.retry(uptime_us)
         self.deliver_retained()  # of which there may be so many a second
-        if self._paused != 0:
+        is_let_in = self._state != AUTHENTICATING or self._awaited is None
+        if self._paused != 0 and is_let_in:
             self._heard_at_us = uptime_us  # it is we who do not listen
         elif self._silence_us_max != 0 and uptime_us - self._heard_at_us > self._silence_us_max:
             if self._state == CONNECTED:
                 self._end(rc.KEEP_ALIVE_TIMEOUT, "keepalive_timeout")  # [MQTT-3.1.2-22] 3.1.1 [MQTT-3.1.2-24]
+            elif self._awaited is not None:
+                self._forget_authenticator()
+                self.on_protocol_error(ProtocolError("its authenticator did not answer in time", rc.SERVER_UNAVAILABLE))
             else:
                 self._broker.counters.connections_idle += 1
                 self._end(rc.SUCCESS, "idle_timeout")  # [MQTT-3.1.4-1]
@@ -130,9 +137,10 @@ class Channel(Reader):
 
     def take_over(self, discard: bool) -> None:
         """Another connection has the client id now [MQTT-3.1.4-3]; `discard`: and begins a session of its own."""
-        if not discard:
+        session = self._session
+        if not discard and session is not None and session.expiry_interval_s != 0:  # it goes on with the other
             self._broker.hooks.run(hooks.SESSION_TAKENOVER, (self._clientid,))
-        self._end(rc.SESSION_TAKEN_OVER, "takenover")
+        self._end(rc.SESSION_TAKEN_OVER, "discarded" if discard else "takenover")
 
     def shut_down(self, code: int) -> None:
         """The broker ends the conversation."""
@@ -175,6 +183,8 @@ class Channel(Reader):
             if packet_id != 0:
                 self._on_receipt(session, kind, packet_id, rc.SUCCESS)
                 return
+        if kind == p.CONNECT:
+            raise ProtocolError("a second CONNECT")  # [MQTT-3.1.0-2] 3.1.1 [MQTT-3.1.0-2]
         packet = decode_packet(data, pos, body, stop, self._version)
         counters = self._broker.counters
         if isinstance(packet, p.Ack):
@@ -191,8 +201,6 @@ class Channel(Reader):
             self._on_disconnect(session, packet)
         elif isinstance(packet, p.Disconnect):
             self._on_auth(packet)
-        elif kind == p.CONNECT:
-            raise ProtocolError("a second CONNECT")  # [MQTT-3.1.0-2] 3.1.1 [MQTT-3.1.0-2]
         else:
             raise ProtocolError(f"{p.NAMES[kind]} is not for the broker")
 
@@ -248,13 +256,20 @@ class Channel(Reader):
         self._packet_bytes_max = connect.properties.number(props.MAXIMUM_PACKET_SIZE, 0)
         self._tells_problems = connect.properties.number(props.REQUEST_PROBLEM_INFORMATION, 1) == 1
         decide.check_connect(connect, options)
-        client = decide.client_info(connect, peer or Peer(""), options, self._context.new_clientid, broker.now_us)
+        client = decide.client_info(connect, peer or Peer(""), options, self._new_clientid, broker.now_us)
         self._client = client
         self._connect = connect
         self._state = AUTHENTICATING
         handshake = Handshake(broker, client, connect)
         self._handshake = handshake
         self._take_step(handshake.begin(options.enable_authn, options.deny_anonymous))
+
+    def _new_clientid(self) -> str:
+        context = self._context
+        while True:  # ends: nobody can have them all
+            clientid = context.new_clientid()
+            if context.sessions.find(clientid) is None:
+                return clientid
 
     def _on_auth(self, packet: p.Disconnect) -> None:
         self._broker.counters.auth_received += 1
@@ -301,30 +316,27 @@ class Channel(Reader):
                 self._handshake = None
 
     def _send_auth(self, method: str, step: AuthStep) -> None:
+        auth = answers.auth(method, step, self._packet_bytes_max)
+        if auth is None:
+            raise ProtocolError("it does not take the AUTH that it must have", rc.PACKET_TOO_LARGE)
         self._broker.counters.auth_sent += 1
-        self._outbox.put(answers.auth(method, step))
+        self._outbox.put(auth)
 
     def _accept(self, client: ClientInfo, connect: p.Connect, step: AuthStep) -> None:
         """Open the client's session and tell it that it is connected."""
         context, options, broker = self._context, self._options, self._broker
         self._connect = None
         clientid = client.clientid
+        known = context.sessions.find(clientid)
+        # Subscriptions of another mountpoint are not this client's.
+        clean_start = connect.clean_start or (known is not None and known.mountpoint != client.mountpoint)
         other = context.channels.find(clientid)
         if other is not None:
-            other.take_over(connect.clean_start)
-        self._will = connect.will
+            other.take_over(clean_start)
         authorizer = Authorizer(broker, client, options)
-        session, present = context.sessions.open(clientid, connect.clean_start, options.session)
+        session, present = context.sessions.open(clientid, clean_start, options.session)
         session.expiry_interval_s = decide.session_expiry_s(connect, options)
-        session.attach(
-            self._outbox,
-            connect.version,
-            decide.receive_maximum(connect),
-            decide.packet_bytes_max(connect),
-            decide.alias_max(connect, options),
-            len(client.mountpoint.encode("utf-8")),
-            authorizer,
-        )
+        session.mountpoint = client.mountpoint
         context.channels.register(clientid, self)
         self._session = session
         self._authorizer = authorizer
@@ -335,11 +347,26 @@ class Channel(Reader):
         properties = decide.connack_properties(connect, client, options)
         if self._handshake is not None and self._handshake.method is not None:  # [MQTT-4.12.0-6]
             answers.add_authentication(properties, self._handshake.method, step)
-        self._send_connack(present, rc.SUCCESS, properties)
+        if not self._send_connack(present, rc.SUCCESS, properties):
+            self._report("it does not take the CONNACK that it must have")
+            self._end(rc.SUCCESS, "connack_too_large")
+        if self._state == CLOSED:  # or a callback ended it
+            return
+        self._will = connect.will
+        session.attach(  # not before: messages come behind CONNACK [MQTT-3.2.0-1] 3.1.1 [MQTT-3.2.0-1]
+            self._outbox,
+            connect.version,
+            decide.receive_maximum(connect),
+            decide.packet_bytes_max(connect),
+            decide.alias_max(connect, options),
+            len(client.mountpoint.encode("utf-8")),
+            authorizer,
+        )
         broker.hooks.run(hooks.CLIENT_CONNECTED, (client, connect))
         session.resume()
 
-    def _send_connack(self, present: bool, code: int, properties: Properties) -> None:
+    def _send_connack(self, present: bool, code: int, properties: Properties) -> bool:
+        """Send CONNACK; whether the client takes it."""
         broker = self._broker
         client = self._client
         if client is not None:
@@ -353,6 +380,7 @@ class Channel(Reader):
         connack = answers.connack(present, code, properties, self._version, self._packet_bytes_max)
         if connack is not None:
             self._outbox.put(connack)
+        return connack is not None
 
     def _on_disconnect(self, session: Session, packet: p.Disconnect) -> None:
         self._broker.counters.disconnect_received += 1
@@ -388,6 +416,7 @@ class Channel(Reader):
         subscribing = self._subscriber()
         if subscribing is None:
             return
+        subscribing.authorize(packet.entries)
         codes = subscribing.subscribe(packet.entries, packet.properties)
         if self._options.authz_disconnects and rc.NOT_AUTHORIZED in codes:
             raise ProtocolError(subscribing.fault, rc.NOT_AUTHORIZED)
@@ -408,8 +437,10 @@ class Channel(Reader):
             self._broker.counters.unsuback_sent += 1
         reason = fault if self._tells_problems else ""  # [MQTT-3.1.2-29]
         data = answers.suback(kind, packet_id, codes, reason, self._version, self._packet_bytes_max)
-        if data is not None:
-            self._outbox.put(data)
+        if data is None:  # it may not be sent, and without it the client would wait for ever
+            detail = f"the answer to {len(codes)} filters is larger than the {int(self._packet_bytes_max)} bytes it takes"
+            raise ProtocolError(detail, rc.PACKET_TOO_LARGE)
+        self._outbox.put(data)
 
     # --- the end
 
@@ -436,9 +467,7 @@ class Channel(Reader):
 
     def _leave(self, reason: str, with_will: bool) -> None:
         """Part from the session; the will is published unless the client took it back [MQTT-3.1.2-8]."""
-        if self._awaited is not None:
-            self._awaited.forget()
-            self._awaited = None
+        self._forget_authenticator()
         was_connected = self._state == CONNECTED
         self._state = CLOSED
         session, client = self._session, self._client
@@ -451,8 +480,14 @@ class Channel(Reader):
         if self._will is not None and with_will:
             now: i64 = self._broker.now_us
             will = decide.will(self._will, client, now, self._ids.next_low(), self._authorizer)
-        context.sessions.leave(session, will)
+        end = hooks.SESSION_DISCARDED if reason == "discarded" else hooks.SESSION_TERMINATED
+        context.sessions.leave(session, will, end)
         self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason))
+
+    def _forget_authenticator(self) -> None:
+        if self._awaited is not None:
+            self._awaited.forget()
+            self._awaited = None
 
     def _is_over_ceiling(self) -> bool:
         options, outbox = self._options, self._outbox

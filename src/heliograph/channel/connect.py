@@ -12,7 +12,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
 from heliograph.mqtt.strictness import strict_fault, strict_property_fault
-from heliograph.mqtt.topic import has_wildcard, topic_name_fault
+from heliograph.mqtt.topic import MAX_TOPIC_BYTES, has_wildcard, topic_name_fault
 from heliograph.session.guard import Guard
 from heliograph.session.session import PACKET_BYTES_MAX
 from heliograph.session.table import Will
@@ -24,10 +24,7 @@ def check_connect(connect: p.Connect, options: ChannelOptions) -> None:
     Raises:
         ProtocolError: With the reason code for the CONNACK.
     """
-    length = len(connect.clientid.encode("utf-8"))
-    if length > options.max_clientid_len:
-        detail = f"client id of {length} bytes; at most {int(options.max_clientid_len)} are allowed"
-        raise ProtocolError(detail, rc.CLIENT_IDENTIFIER_NOT_VALID)
+    _check_length(connect.clientid, options)
     if not connect.clientid and connect.version != p.V5 and not connect.clean_start:
         detail = "an empty client id needs a clean session in MQTT 3"  # [MQTT-3.1.3-8]
         raise ProtocolError(detail, rc.CLIENT_IDENTIFIER_NOT_VALID)
@@ -37,8 +34,8 @@ def check_connect(connect: p.Connect, options: ChannelOptions) -> None:
     if will is None:
         return
     fault = topic_name_fault(will.topic, options.max_topic_levels)
-    if fault is not None:
-        raise ProtocolError(f"will: {fault}", rc.TOPIC_NAME_INVALID)
+    if fault is not None:  # MQTT 3 has no return code for it 3.1.1 [MQTT-3.2.2-6]
+        raise ProtocolError(f"will: {fault}", rc.TOPIC_NAME_INVALID if connect.version == p.V5 else rc.MALFORMED_PACKET)
     response_topic = will.properties.strings.get(props.RESPONSE_TOPIC, "")
     if has_wildcard(response_topic):
         raise ProtocolError(f"will: response topic {response_topic!r} holds a wildcard")  # [MQTT-3.3.2-14]
@@ -54,7 +51,7 @@ def client_info(
     """Who the client is, by its CONNECT, its certificate and the operator's settings.
 
     Raises:
-        ProtocolError: Its client id or user name may not stand in the mountpoint.
+        ProtocolError: Its client id is too long, or it, its user name or its will has no place in the mountpoint.
     """
     username = connect.username if peer.username is None else peer.username
     clientid = connect.clientid
@@ -62,6 +59,7 @@ def client_info(
         clientid = peer.clientid
     elif options.use_username_as_clientid and username:
         clientid = username
+    _check_length(clientid, options)
     client = ClientInfo(
         clientid or new_clientid(),  # [MQTT-3.1.3-6]
         username,
@@ -78,18 +76,32 @@ def client_info(
         peer.subject,
     )
     client.mountpoint = _mountpoint(options.mountpoint, client)
+    if connect.will is not None and len((client.mountpoint + connect.will.topic).encode("utf-8")) > MAX_TOPIC_BYTES:
+        raise ProtocolError("will: its topic leaves no room for the mountpoint", rc.TOPIC_NAME_INVALID)
     return client
 
 
+def _check_length(clientid: str, options: ChannelOptions) -> None:
+    length = len(clientid.encode("utf-8"))
+    if length > options.max_clientid_len:
+        detail = f"client id of {length} bytes; at most {int(options.max_clientid_len)} are allowed"
+        raise ProtocolError(detail, rc.CLIENT_IDENTIFIER_NOT_VALID)
+
+
 def _mountpoint(template: str, client: ClientInfo) -> str:
-    for name, value in (("${clientid}", client.clientid), ("${username}", client.username or "")):
-        if name in template:
-            if not value or "/" in value or has_wildcard(value):
-                # It would reach into the topics of other clients.
-                detail = f"{value!r} may not stand for {name} in the mountpoint: it is empty or holds '/', '+' or '#'"
-                raise ProtocolError(detail, rc.CLIENT_IDENTIFIER_NOT_VALID)
-            template = template.replace(name, value)
-    return template
+    username = client.username or ""
+    _check_place(template, "${clientid}", client.clientid)
+    _check_place(template, "${username}", username)
+    # At once: what a client calls itself is not looked through for placeholders.
+    return client.clientid.join([part.replace("${username}", username) for part in template.split("${clientid}")])
+
+
+def _check_place(template: str, name: str, value: str) -> None:
+    if name in template and (not value or "/" in value or has_wildcard(value) or value.startswith("$")):
+        # It would reach into the topics of other clients, or of the broker.
+        fault = "it is empty, begins with '$', or holds '/', '+' or '#'"
+        detail = f"{value!r} may not stand for {name} in the mountpoint: {fault}"
+        raise ProtocolError(detail, rc.CLIENT_IDENTIFIER_NOT_VALID)
 
 
 def _check_strictly(connect: p.Connect) -> None:
@@ -133,7 +145,7 @@ def alias_max(connect: p.Connect, options: ChannelOptions) -> int:
 def connack_properties(connect: p.Connect, client: ClientInfo, options: ChannelOptions) -> Properties:
     """What the CONNACK tells a client of MQTT 5: only what differs from the specification's defaults."""
     properties = Properties()
-    if connect.clientid != client.clientid:
+    if not connect.clientid:
         properties.strings[props.ASSIGNED_CLIENT_IDENTIFIER] = client.clientid  # [MQTT-3.1.3-7] [MQTT-3.2.2-16]
     if options.server_keepalive_s >= 0:
         properties.numbers[props.SERVER_KEEP_ALIVE] = options.server_keepalive_s  # [MQTT-3.1.2-21]

@@ -22,6 +22,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import UINT16, encode_ack
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.strictness import strict_fault, strict_property_fault
+from heliograph.mqtt.topic import MAX_TOPIC_BYTES
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 
@@ -183,6 +184,9 @@ class Publishing:
         if options.strict_mode:
             _refuse_fault(strict_fault(publish.topic.decode("utf-8", "replace")))
         if self._mountpoint:
+            if len(self._mountpoint) + len(publish.topic) > MAX_TOPIC_BYTES:
+                detail = f"topic of {len(publish.topic)} bytes, which leaves no room for the mountpoint"
+                raise ProtocolError(detail, rc.TOPIC_NAME_INVALID)
             publish = with_topic(publish, self._mountpoint + publish.topic, publish.property_bytes)
         return publish, expiry_s
 

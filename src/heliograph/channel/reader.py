@@ -168,7 +168,6 @@ class Reader(Waiter):
     def on_rate(self) -> None:
         """It may send again."""
         self._begin_turn()
-        self._on_hold = False
         self._resume(RATE)
 
     def _hold_for_authentication(self) -> None:
@@ -176,7 +175,6 @@ class Reader(Waiter):
         self._pause(AUTHENTICATION)
 
     def _go_on_from_authentication(self) -> None:
-        self._on_hold = False
         self._resume(AUTHENTICATION)
 
     def _limit(self, limiter: RateLimiter, is_message: bool, packet_bytes: i64) -> None:
@@ -219,6 +217,7 @@ class Reader(Waiter):
     def _resume(self, why: i64) -> None:
         if self._paused & why:
             self._paused &= ~why
+            self._on_hold = self._paused & (RATE | AUTHENTICATION) != 0  # one may wait for both
             if self._state == CLOSED:
                 return
             if self._paused == 0:

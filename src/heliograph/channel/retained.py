@@ -87,7 +87,7 @@ class RetainedDelivery:
         self._broker.work += _DELIVER_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
         if self._allowance is not None:
             self._allowance.take(self._broker.uptime_us)
-        self._session.deliver_retained(message, subscription)
+        self._session.deliver_retained(message, subscription)  # 3.1.1 [MQTT-3.3.1-6]
         return True
 
     def _tidy(self) -> None:

@@ -43,6 +43,19 @@ class Subscribing:
         self._retained: RetainedDelivery | None = None  # what new subscriptions have yet to get
         self.fault = ""
 
+    def authorize(self, entries: list[p.SubscribeEntry]) -> None:
+        """Refuse what the client may not subscribe to, by the filters that it named, without a group before them.
+
+        Whatever is subscribed to on its behalf is not asked about.
+        """
+        if not self._broker.hooks.client_authorize.callbacks:
+            return
+        for entry in entries:
+            fault = subscription_fault(entry.topic_filter, self._options.max_topic_levels)
+            if fault is None and not self._authorizer.may_subscribe(bare_filter(entry.topic_filter)):
+                self._broker.counters.subscriptions_not_authorized += 1
+                entry.code = rc.NOT_AUTHORIZED
+
     def subscribe(self, entries: list[p.SubscribeEntry], properties: Properties) -> list[int]:
         """Subscribe to filters: a reason code for each, in order [MQTT-3.8.4-6] [MQTT-3.9.3-1]."""
         self.fault = ""
@@ -63,9 +76,11 @@ class Subscribing:
         """Drop filters: a reason code for each, in order [MQTT-3.11.3-1]."""
         broker, session = self._broker, self._session
         if broker.hooks.point(hooks.CLIENT_UNSUBSCRIBE).callbacks:
-            _, outcome = broker.hooks.run(hooks.CLIENT_UNSUBSCRIBE, (self._client, properties), topic_filters)
-            if isinstance(outcome, list) and len(outcome) == len(topic_filters):
-                topic_filters = [str(topic_filter) for topic_filter in outcome]
+            _, outcome = broker.hooks.run(hooks.CLIENT_UNSUBSCRIBE, (self._client, properties), list(topic_filters))
+            if isinstance(outcome, list):
+                others = [topic_filter for topic_filter in outcome if isinstance(topic_filter, str)]
+                if len(others) == len(topic_filters):  # there is a reason code for each [MQTT-3.11.3-1]
+                    topic_filters = others
         codes: list[int] = []
         for topic_filter in topic_filters:
             if session.unsubscribe(topic_filter) is None:
@@ -88,7 +103,7 @@ class Subscribing:
         return False
 
     def _hooked(self, entries: list[p.SubscribeEntry], properties: Properties) -> list[p.SubscribeEntry]:
-        _, outcome = self._broker.hooks.run(hooks.CLIENT_SUBSCRIBE, (self._client, properties), entries)
+        _, outcome = self._broker.hooks.run(hooks.CLIENT_SUBSCRIBE, (self._client, properties), list(entries))
         if not isinstance(outcome, list):
             return entries
         changed = [entry for entry in outcome if isinstance(entry, p.SubscribeEntry)]
@@ -96,11 +111,10 @@ class Subscribing:
 
     def _refused(self, entry: p.SubscribeEntry) -> int:
         code = entry.code
+        if code not in rc.SUBSCRIBE_FAILURES and code != rc.SUCCESS:
+            code = rc.UNSPECIFIED_ERROR
         if code == rc.SUCCESS:
             code = self._not_allowed(entry.topic_filter)
-        if code == rc.SUCCESS and not self._authorizer.may_subscribe(entry.topic_filter):
-            self._broker.counters.subscriptions_not_authorized += 1
-            code = rc.NOT_AUTHORIZED
         if code != rc.SUCCESS and not self.fault:
             self.fault = f"{entry.topic_filter[:200]!r} is refused: {rc.name_of(code)}"
         return code
@@ -132,17 +146,16 @@ class Subscribing:
     def _subscribe_one(self, entry: p.SubscribeEntry, subscription_id: int) -> int:
         qos: int = min(entry.qos, self._options.max_qos_allowed)  # [MQTT-3.8.4-7]
         subscription = self._session.subscriptions.get(entry.topic_filter)
+        no_local = entry.no_local or (self._session.options.ignore_loop_deliver and self._client.version != p.V5)
         if subscription is not None:
-            subscription.set_options(
-                qos, entry.no_local, entry.retain_as_published, entry.retain_handling, subscription_id
-            )
+            subscription.set_options(qos, no_local, entry.retain_as_published, entry.retain_handling, subscription_id)
         else:
-            subscription = self._make(entry, qos, subscription_id)
+            subscription = self._make(entry, qos, no_local, subscription_id)
             self._session.subscribe(entry.topic_filter, subscription)
         self._find_retained(subscription, entry.retain_handling)
         return qos
 
-    def _make(self, entry: p.SubscribeEntry, qos: int, subscription_id: int) -> Subscription:
+    def _make(self, entry: p.SubscribeEntry, qos: int, no_local: bool, subscription_id: int) -> Subscription:
         name = entry.topic_filter
         group, _ = split_share(name)
         topic_filter = self._mounted(bare_filter(name))
@@ -152,7 +165,7 @@ class Subscribing:
             self._session,
             topic_filter,
             qos,
-            entry.no_local,
+            no_local,
             entry.retain_as_published,
             entry.retain_handling,
             subscription_id,

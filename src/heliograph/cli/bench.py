@@ -198,7 +198,8 @@ def _add_messages(parser: argparse.ArgumentParser, shape: str) -> None:
             "--outstanding",
             type=int,
             metavar="N",
-            help="QoS 0 without --rate: messages on the way to a subscriber (default: what 512 KiB hold; 0: no limit)",
+            help="QoS 0 without --rate: messages on the way to a subscriber "
+            "(default: what 512 KiB hold, 16 MiB for all; 0: no limit)",
         )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvloop
 
+from heliograph.access.bootstrap import BootstrapFileError
 from heliograph.config import Config, ConfigError, load_config
 from heliograph.node import Node, NodeError
 from heliograph.storage.errors import StorageError
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     _allow_open_files()
     try:
         return uvloop.run(_serve(config))
-    except (ListenerError, NodeError, StorageError) as error:
+    except (BootstrapFileError, ListenerError, NodeError, StorageError) as error:
         print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1
 

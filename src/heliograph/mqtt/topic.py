@@ -10,6 +10,7 @@ SHARE_PREFIX: Final = "$share/"
 QUEUE_PREFIX: Final = "$queue/"  # EMQX's short form: one group for everybody
 QUEUE_GROUP: Final = "$queue"
 EXCLUSIVE_PREFIX: Final = "$exclusive/"
+DELAYED_PREFIX: Final = "$delayed/"
 _SHOWN_LENGTH_MAX: Final = 200
 _PREFIXES: Final = (SHARE_PREFIX, QUEUE_PREFIX, EXCLUSIVE_PREFIX)
 
@@ -118,6 +119,17 @@ def bare_filter(topic_filter: str) -> str:
         return topic_filter[len(EXCLUSIVE_PREFIX) :]
     _, bare = split_share(topic_filter)
     return bare
+
+
+def without_delay(topic: str) -> str:
+    """The topic that a message is for in the end: `$delayed/5/t` is for `t`; that is what is to be authorized."""
+    at = 0
+    while topic.startswith(DELAYED_PREFIX, at):
+        end = topic.find("/", at + len(DELAYED_PREFIX))
+        if end < 0:
+            break
+        at = end + 1
+    return topic[at:]
 
 
 def has_wildcard(topic_filter: str) -> bool:

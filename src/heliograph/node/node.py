@@ -213,6 +213,8 @@ class Node:
             try:
                 context.channels.tick(now)
                 context.sessions.expire(now)
+                if isinstance(self.broker.retained, MemoryRetainer):
+                    self.broker.retained.sweep()
                 if self._services is not None:
                     self._services.tick(now)
                 for listener in self._listeners:

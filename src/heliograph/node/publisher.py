@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from heliograph.broker.guid import IdSource
-from heliograph.broker.hooks import Callback
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.router import Route
 from heliograph.channel.context import ChannelContext
@@ -15,42 +14,34 @@ from heliograph.observe.views import SYSTEM_CLIENTID
 
 
 class SystemPublisher(Kernel):
-    """Publishes messages of the broker's own; owned by the node's services.
-
-    Attributes:
-        own_callbacks: Callbacks of `message.publish` that do nothing with such messages unless somebody wants them.
-    """
+    """Publishes messages of the broker's own; owned by the node's services."""
 
     def __init__(self, context: ChannelContext) -> None:
         self._broker = context.broker
         self._context = context
         self._ids = IdSource(context.node, context.next_number())
-        self.own_callbacks: list[Callback] = []
         self._invalid = 0
 
     def wants(self, topic: str) -> bool:
         """Whether anybody would notice a message to `topic` that is not retained."""
-        broker = self._broker
-        if len(broker.hooks.message_publish.callbacks) > len(self.own_callbacks):
-            return True
         try:
             route = self._route(topic)
         except ProtocolError:
             self._invalid += 1
             return False
-        return route.durable or any(not entry.is_empty() for entry in route.entries)
+        return route.hooked or route.durable or any(not entry.is_empty() for entry in route.entries)
 
     def publish(self, topic: str, payload: bytes, retain: bool) -> None:
         """Publish a message at QoS 0; one whose topic no packet can hold is dropped and counted."""
         broker = self._broker
         broker.begin_turn(self._context.clock())
         try:
-            self._route(topic)
+            route = self._route(topic)
             low = self._ids.next_low()
             message = make_message(broker.now_us, low, topic, payload, 0, retain, b"", SYSTEM_CLIENTID, None)
-            outcome = broker.hooked(message) if broker.hooks.message_publish.callbacks else message
+            outcome = broker.hooked(message) if route.hooked else message
             if outcome is not None:
-                self._send(outcome)
+                self._send(route if outcome.topic == topic else self._route(outcome.topic), outcome)
         except ProtocolError:
             self._invalid += 1
 
@@ -66,10 +57,9 @@ class SystemPublisher(Kernel):
         """How often a topic was not one that can be published to (a client id is part of some)."""
         return {"system_messages.invalid": self._invalid}
 
-    def _send(self, message: Message) -> None:
+    def _send(self, route: Route, message: Message) -> None:
         broker = self._broker
         broker.counters.messages_publishes += 1
-        route = self._route(message.topic)
         if broker.retain(message):
             broker.store(route, message)
             broker.dispatch(route, message)

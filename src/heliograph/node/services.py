@@ -4,8 +4,8 @@ A service that is not configured has no callback anywhere and costs nothing.
 """
 
 import logging
-import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -37,8 +37,15 @@ AUTO_SUBSCRIBE: Final = 920
 EVENTS: Final = 900
 DELAYED: Final = 860
 
-# A callback and where it belongs: hook point, callback, priority.
-_Hook = tuple[str, hooks.Callback, int]
+
+@dataclass(frozen=True, slots=True)
+class _Hook:
+    """A callback and where it belongs; `wants` says which topics it is for, at `message.publish`."""
+
+    point: str
+    callback: hooks.Callback
+    priority: int
+    wants: Callable[[str], bool] | None = None
 
 
 class ConnectedClients:
@@ -123,18 +130,14 @@ class Services:
 
     def start(self) -> None:
         """Hook in what is wanted."""
-        for hook in self._wanted():
-            name, callback, priority = hook
-            self._hooks.point(name).add(callback, priority)
-            self._hooked.append(hook)
-        self._publisher.own_callbacks = [
-            callback for name, callback, _ in self._hooked if name == hooks.MESSAGE_PUBLISH
-        ]
+        self._hooked = self._wanted()
+        for hook in self._hooked:
+            self._hooks.point(hook.point).add(hook.callback, hook.priority, hook.wants)
 
     def stop(self) -> None:
         """Take every callback out again; messages that are held for later are lost, which the log tells."""
-        for name, callback, _ in self._hooked:
-            self._hooks.point(name).remove(callback)
+        for hook in self._hooked:
+            self._hooks.point(hook.point).remove(hook.callback)
         self._hooked = []
         lost = self.delayed.clear()
         if lost:
@@ -169,64 +172,55 @@ class Services:
         return numbers
 
     def _wanted(self) -> list[_Hook]:
-        wanted: list[_Hook] = [(hooks.CLIENT_CONNECT, self.bans.on_client_connect, ACCESS), *self._lifecycle_hooks()]
+        rewrite, delayed = self._rewrite, self.delayed
+        wanted = [_Hook(hooks.CLIENT_CONNECT, self.bans.on_client_connect, ACCESS), *self._lifecycle_hooks()]
         if any(zone.enable for zone in _zones(self._config).values()):
-            wanted.append((hooks.CLIENT_DISCONNECTED, self._flapping.on_client_disconnected, ACCESS))
+            wanted.append(_Hook(hooks.CLIENT_DISCONNECTED, self._flapping.on_client_disconnected, ACCESS))
         if self._config.delayed.enable:
-            wanted.append((hooks.MESSAGE_PUBLISH, self.delayed.on_message_publish, DELAYED))
-        if self._rewrite.rewrites_messages:
-            wanted.append((hooks.MESSAGE_PUBLISH, self._rewrite.on_message_publish, REWRITE))
-        if self._rewrite.rewrites_filters:
-            wanted.append((hooks.CLIENT_SUBSCRIBE, self._rewrite.on_client_subscribe, REWRITE))
-            wanted.append((hooks.CLIENT_UNSUBSCRIBE, self._rewrite.on_client_unsubscribe, REWRITE))
+            wanted.append(_Hook(hooks.MESSAGE_PUBLISH, delayed.on_message_publish, DELAYED, delayed.wants))
+        if rewrite.rewrites_messages:
+            wanted.append(_Hook(hooks.MESSAGE_PUBLISH, rewrite.on_message_publish, REWRITE, rewrite.wants))
+        if rewrite.rewrites_filters:
+            wanted.append(_Hook(hooks.CLIENT_SUBSCRIBE, rewrite.on_client_subscribe, REWRITE))
+            wanted.append(_Hook(hooks.CLIENT_UNSUBSCRIBE, rewrite.on_client_unsubscribe, REWRITE))
         if self._config.auto_subscribe.topics:
-            wanted.append((hooks.CLIENT_CONNECTED, self._auto_subscribe.on_client_connected, AUTO_SUBSCRIBE))
+            wanted.append(_Hook(hooks.CLIENT_CONNECTED, self._auto_subscribe.on_client_connected, AUTO_SUBSCRIBE))
         return [*wanted, *self._event_hooks()]
 
     def _lifecycle_hooks(self) -> list[_Hook]:
         lifecycle = self._lifecycle
         return [
-            (hooks.CLIENT_CONNECTED, lifecycle.on_client_connected, SYS_TOPICS),
-            (hooks.CLIENT_DISCONNECTED, lifecycle.on_client_disconnected, SYS_TOPICS),
-            (hooks.SESSION_CREATED, lifecycle.on_session_created, SYS_TOPICS),
-            (hooks.SESSION_RESUMED, lifecycle.on_session_resumed, SYS_TOPICS),
-            (hooks.SESSION_TAKENOVER, lifecycle.on_session_takenover, SYS_TOPICS),
-            (hooks.SESSION_DISCARDED, lifecycle.on_session_discarded, SYS_TOPICS),
-            (hooks.SESSION_TERMINATED, lifecycle.on_session_terminated, SYS_TOPICS),
+            _Hook(hooks.CLIENT_CONNECTED, lifecycle.on_client_connected, SYS_TOPICS),
+            _Hook(hooks.CLIENT_DISCONNECTED, lifecycle.on_client_disconnected, SYS_TOPICS),
+            _Hook(hooks.SESSION_CREATED, lifecycle.on_session_created, SYS_TOPICS),
+            _Hook(hooks.SESSION_RESUMED, lifecycle.on_session_resumed, SYS_TOPICS),
+            _Hook(hooks.SESSION_TAKENOVER, lifecycle.on_session_takenover, SYS_TOPICS),
+            _Hook(hooks.SESSION_DISCARDED, lifecycle.on_session_discarded, SYS_TOPICS),
+            _Hook(hooks.SESSION_TERMINATED, lifecycle.on_session_terminated, SYS_TOPICS),
         ]
 
     def _event_hooks(self) -> list[_Hook]:
         about, wanted = self._config.sys_topics.sys_event_messages, self._config.event_message
         sys, events = self._sys_topics, self._events
-        optional: list[tuple[bool, str, hooks.Callback, int]] = [
-            (about.client_connected, hooks.CLIENT_CONNECTED, sys.on_client_connected, SYS_TOPICS),
-            (about.client_disconnected, hooks.CLIENT_DISCONNECTED, sys.on_client_disconnected, SYS_TOPICS),
-            (about.client_subscribed, hooks.SESSION_SUBSCRIBED, sys.on_session_subscribed, SYS_TOPICS),
-            (about.client_unsubscribed, hooks.SESSION_UNSUBSCRIBED, sys.on_session_unsubscribed, SYS_TOPICS),
-            (wanted.client_connected, hooks.CLIENT_CONNECTED, events.on_client_connected, EVENTS),
-            (wanted.client_disconnected, hooks.CLIENT_DISCONNECTED, events.on_client_disconnected, EVENTS),
-            (wanted.session_subscribed, hooks.SESSION_SUBSCRIBED, events.on_session_subscribed, EVENTS),
-            (wanted.session_unsubscribed, hooks.SESSION_UNSUBSCRIBED, events.on_session_unsubscribed, EVENTS),
-            (wanted.message_delivered, hooks.MESSAGE_DELIVERED, events.on_message_delivered, EVENTS),
-            (wanted.message_acked, hooks.MESSAGE_ACKED, events.on_message_acked, EVENTS),
-            (wanted.message_dropped, hooks.MESSAGE_DROPPED, events.on_message_dropped, EVENTS),
+        optional: list[tuple[bool, _Hook]] = [
+            (about.client_connected, _Hook(hooks.CLIENT_CONNECTED, sys.on_client_connected, SYS_TOPICS)),
+            (about.client_disconnected, _Hook(hooks.CLIENT_DISCONNECTED, sys.on_client_disconnected, SYS_TOPICS)),
+            (about.client_subscribed, _Hook(hooks.SESSION_SUBSCRIBED, sys.on_session_subscribed, SYS_TOPICS)),
+            (about.client_unsubscribed, _Hook(hooks.SESSION_UNSUBSCRIBED, sys.on_session_unsubscribed, SYS_TOPICS)),
+            (wanted.client_connected, _Hook(hooks.CLIENT_CONNECTED, events.on_client_connected, EVENTS)),
+            (wanted.client_disconnected, _Hook(hooks.CLIENT_DISCONNECTED, events.on_client_disconnected, EVENTS)),
+            (wanted.session_subscribed, _Hook(hooks.SESSION_SUBSCRIBED, events.on_session_subscribed, EVENTS)),
+            (wanted.session_unsubscribed, _Hook(hooks.SESSION_UNSUBSCRIBED, events.on_session_unsubscribed, EVENTS)),
+            (wanted.message_delivered, _Hook(hooks.MESSAGE_DELIVERED, events.on_message_delivered, EVENTS)),
+            (wanted.message_acked, _Hook(hooks.MESSAGE_ACKED, events.on_message_acked, EVENTS)),
+            (wanted.message_dropped, _Hook(hooks.MESSAGE_DROPPED, events.on_message_dropped, EVENTS)),
         ]
-        found = [(name, callback, priority) for is_wanted, name, callback, priority in optional if is_wanted]
-        if any(name not in (hooks.CLIENT_CONNECTED, hooks.CLIENT_DISCONNECTED) for name, _, _ in found):
+        found = [hook for is_wanted, hook in optional if is_wanted]
+        if any(hook.point not in (hooks.CLIENT_CONNECTED, hooks.CLIENT_DISCONNECTED) for hook in found):
             # Known before anybody asks for it, and forgotten after everybody did.
-            found.append((hooks.CLIENT_CONNECTED, self._clients.on_client_connected, REWRITE))
-            found.append((hooks.CLIENT_DISCONNECTED, self._clients.on_client_disconnected, 0))
+            found.append(_Hook(hooks.CLIENT_CONNECTED, self._clients.on_client_connected, REWRITE))
+            found.append(_Hook(hooks.CLIENT_DISCONNECTED, self._clients.on_client_disconnected, 0))
         return found
-
-
-def make_services(
-    config: Config,
-    context: ChannelContext,
-    numbers: Callable[[], Mapping[str, float]],
-    now_s: Callable[[], int] = lambda: int(time.time()),
-) -> Services:
-    """The services of a node; see `Services`."""
-    return Services(config, context, numbers, now_s)
 
 
 def _zones(config: Config) -> Mapping[str, FlappingDetect]:

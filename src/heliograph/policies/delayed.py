@@ -15,11 +15,10 @@ from heliograph.broker.hooks import OK, STOP
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt.errors import ProtocolError
-from heliograph.mqtt.topic import topic_name_fault
+from heliograph.mqtt.topic import DELAYED_PREFIX, topic_name_fault
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.policies.readdressing import readdressed
 
-PREFIX: Final = "$delayed/"
 DELAY_MAX_S: Final = 42_949_670
 # A number that is smaller, and larger than the longest delay, was meant as a delay; the time of it is long past.
 _FIRST_TIME_S: Final = 1_000_000_000
@@ -72,9 +71,13 @@ class Delayed:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def wants(self, topic: str) -> bool:
+        """Whether messages of a topic are held for later."""
+        return topic.startswith(DELAYED_PREFIX)
+
     def on_message_publish(self, message: Message) -> object:
         """Callback of `message.publish`: hold a message that is for later; what cannot be held is dropped."""
-        if not message.topic.startswith(PREFIX):
+        if not message.topic.startswith(DELAYED_PREFIX):
             return OK
         self.take(message)
         return STOP, None
@@ -132,7 +135,7 @@ class Delayed:
 
     def _parse(self, name: str) -> tuple[int, str]:
         """The delay in microseconds and the topic."""
-        digits, slash, topic = name[len(PREFIX) :].partition("/")
+        digits, slash, topic = name[len(DELAYED_PREFIX) :].partition("/")
         if not slash:
             raise DelayedError("it names no topic: $delayed/SECONDS/TOPIC is valid")
         if not digits.isascii() or not digits.isdigit() or len(digits) > 12:

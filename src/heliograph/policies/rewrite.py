@@ -83,6 +83,10 @@ class TopicRewrite:
 
     # --- callbacks of hook points
 
+    def wants(self, topic: str) -> bool:
+        """Whether a rule is for messages of a topic."""
+        return _first_for(self._for_messages, topic) is not None
+
     def on_message_publish(self, message: Message) -> object:
         """Give a message another topic."""
         topic = message.topic

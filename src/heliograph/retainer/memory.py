@@ -71,8 +71,8 @@ class MemoryRetainer(RetainedStore):
         publish = message.publish
         payload_bytes = len(publish.data) - publish.payload_at
         if payload_bytes == 0:
-            self._forget(publish.topic)  # [MQTT-3.3.1-6] [MQTT-3.3.1-7]
-            return not self._options.stop_publish_clear_msg
+            self._forget(publish.topic)  # [MQTT-3.3.1-6] [MQTT-3.3.1-7] 3.1.1 [MQTT-3.3.1-11]
+            return not self._options.stop_publish_clear_msg  # 3.1.1 [MQTT-3.3.1-10]
         if payload_bytes > self._options.max_payload_size:
             self._dropped_payload_size += 1
             self._forget(publish.topic)
@@ -188,7 +188,7 @@ class MemoryRetainer(RetainedStore):
             due_s = self._expiry.add(slot, -(-expires_us // _US), self.broker.now_us // _US)
         record = pack(slot, self._sequence, message, expires_us, due_s)
         self._bytes += len(record)
-        records[topic] = record
+        records[topic] = record  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-5] [MQTT-3.3.1-7]
 
     def _add(self, topic: bytes) -> int:
         if self._free:

@@ -27,6 +27,7 @@ class OutboundAliases:
         self._aliases: dict[bytes, int] = {}
         self._counts: dict[bytes, int] = {}
         self._until_halving: i64 = _HALVING_PERIOD
+        self._least_count: i64 = 0  # no topic with an alias came less often; looked for only if that could help
 
     def find(self, topic: bytes) -> int:
         """The alias that the client knows for a topic, or 0; counts that the topic came."""
@@ -44,8 +45,11 @@ class OutboundAliases:
             return 0
         if len(self._aliases) < self._alias_max:
             return len(self._aliases) + 1
+        if count <= 2 * self._least_count:
+            return 0
         least = min(self._aliases, key=self._count)
-        return self._aliases[least] if count > 2 * self._counts.get(least, 0) else 0
+        self._least_count = self._count(least)
+        return self._aliases[least] if count > 2 * self._least_count else 0
 
     def keep(self, topic: bytes, alias: int) -> None:
         """The client was sent the topic together with the alias."""
@@ -60,4 +64,5 @@ class OutboundAliases:
 
     def _halve(self) -> None:
         self._until_halving = _HALVING_PERIOD
+        self._least_count = 0
         self._counts = {topic: count // 2 for topic, count in self._counts.items() if count > 1}

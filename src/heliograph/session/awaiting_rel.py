@@ -9,7 +9,7 @@ class AwaitingRel:
     """Packet identifiers with the time they were taken at and their storage ticket; owned by the session."""
 
     def __init__(self, options: SessionOptions) -> None:
-        self._options = options
+        self.options = options
         self._taken: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
@@ -22,7 +22,7 @@ class AwaitingRel:
 
     def has_room(self, uptime_us: i64) -> bool:
         """Whether one more may be taken; the oldest is given up if it has waited for too long."""
-        options = self._options
+        options = self.options
         if options.max_awaiting_rel == 0 or len(self._taken) < options.max_awaiting_rel:
             return True
         oldest = next(iter(self._taken))

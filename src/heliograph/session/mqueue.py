@@ -16,7 +16,7 @@ from heliograph.session.options import SessionOptions
 WAITING: i64 = 0  # in the queue
 PUBLISHED: i64 = 1  # PUBLISH sent, PUBACK or PUBREC awaited
 RELEASED: i64 = 2  # PUBREL sent, PUBCOMP awaited
-DROPPED: i64 = 3  # passed over by the queue
+DROPPED: i64 = 3  # taken out of turn: the queue passes over it
 
 
 class Delivery:
@@ -87,11 +87,8 @@ class MessageQueue:
                 return delivery
         return None
 
-    def is_full(self, topic: str) -> bool:
-        """Whether something must be dropped for a message of that topic to wait."""
-        return self._len_max != 0 and self.count >= self._len_max
-
-    def _victim(self, delivery: Delivery) -> Delivery:
+    def pop_qos0(self) -> Delivery | None:
+        """The QoS 0 delivery that has waited longest, or None."""
         while self._qos0:
             oldest = self._qos0.popleft()
             if oldest.phase == WAITING:
@@ -99,6 +96,20 @@ class MessageQueue:
                 self.count -= 1
                 self._compact()
                 return oldest
+        return None
+
+    def holds_qos0(self) -> bool:
+        """Whether a QoS 0 delivery waits."""
+        return len(self._qos0) > 0
+
+    def is_full(self, topic: str) -> bool:
+        """Whether something must be dropped for a message of that topic to wait."""
+        return self._len_max != 0 and self.count >= self._len_max
+
+    def _victim(self, delivery: Delivery) -> Delivery:
+        oldest = self.pop_qos0()
+        if oldest is not None:
+            return oldest
         if delivery.qos == 0:
             return delivery
         popped = self.pop()
@@ -110,7 +121,7 @@ class MessageQueue:
 
     def _compact(self) -> None:
         # Marked deliveries behind the head would gather without bound while nothing is popped.
-        if len(self._waiting) > 2 * self._len_max + 16:
+        if len(self._waiting) > 2 * self.count + 16:
             self._waiting = deque([waiting for waiting in self._waiting if waiting.phase != DROPPED])
 
 
@@ -139,6 +150,19 @@ class PriorityQueue(MessageQueue):
                 self.count -= 1
                 return delivery
         return None
+
+    def pop_qos0(self) -> Delivery | None:
+        """The QoS 0 delivery of the highest priority that has waited longest, or None."""
+        for priority in self._order:
+            delivery = self._lanes[priority].pop_qos0()
+            if delivery is not None:
+                self.count -= 1
+                return delivery
+        return None
+
+    def holds_qos0(self) -> bool:
+        """Whether a QoS 0 delivery waits in any of them."""
+        return any(lane.holds_qos0() for lane in self._lanes.values())
 
     def is_full(self, topic: str) -> bool:
         """Whether the queue of that topic's priority is full."""

@@ -17,7 +17,7 @@ class SessionOptions:
         max_awaiting_rel: QoS 2 packet identifiers that a client may leave without PUBREL; 0 for no limit.
         await_rel_timeout_us: After how long such an identifier may be given up for another.
         upgrade_qos: Deliver at the subscription's QoS even if the message was published at a lower one.
-        ignore_loop_deliver: Do not deliver a client's own messages to it, as no-local does in MQTT 5.
+        ignore_loop_deliver: Do not deliver an MQTT 3 client's own messages to it, as no-local does in MQTT 5.
     """
 
     def __init__(

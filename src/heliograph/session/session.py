@@ -23,8 +23,10 @@ from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
 
 PACKET_BYTES_MAX: Final = 268_435_460
-# Bytes that QoS 0 messages may put into an outbox within one turn.
+# Bytes in an outbox beyond which neither QoS 0 messages nor a queue add to it within one turn.
 UNSENT_BYTES_MAX: Final = 16_777_216
+# What sending from the queue costs, in deliveries.
+_BYTES_PER_WORK_LOG2: Final = 8
 
 
 class Session(Subscriber):
@@ -36,6 +38,7 @@ class Session(Subscriber):
         self.options = options
         self.created_at_us = created_at_us
         self.expiry_interval_s: i64 = 0
+        self.mountpoint = ""  # that its subscriptions were made with
         self.subscriptions: dict[str, Subscription] = {}  # by the filters as the client knows them
         self.dropped_count: i64 = 0
         self._inflight: dict[int, Delivery] = {}
@@ -51,10 +54,26 @@ class Session(Subscriber):
         self._packet_bytes_max: i64 = PACKET_BYTES_MAX
         self._aliases: OutboundAliases | None = None
         self._shares_encoding = True  # its packets are those of everybody else
+        self._qos0_waits = False  # QoS 0 messages that came while it was away are still in the queue
+        self._passes_qos0 = True  # neither keeps a QoS 0 message from the shortest way
         self._sent_count: i64 = 0  # of `_inflight`, how many went out on this connection
         self._resend: list[int] = []
 
     # --- the connection
+
+    def set_options(self, options: SessionOptions) -> None:
+        """Keep to other limits: the client came back through another listener."""
+        if options is self.options:
+            return
+        self.options = options
+        if self._awaiting_rel is not None:
+            self._awaiting_rel.options = options
+        queue, self._queue = self._queue, None
+        while queue is not None:
+            delivery = queue.pop()
+            if delivery is None:
+                return
+            self._wait(delivery)
 
     @property
     def attached(self) -> bool:
@@ -86,12 +105,15 @@ class Session(Subscriber):
         self._mount_bytes = mount_bytes
         self._guard = guard
         self._shares_encoding = alias_max == 0 and mount_bytes == 0
-
-    def resume(self) -> None:
-        """Send again what is unacknowledged, in its first order [MQTT-4.4.0-1] [MQTT-4.6.0-1], then what waited."""
+        self._qos0_waits = self._queue is not None and self._queue.holds_qos0()
+        self._passes_qos0 = self._shares_encoding and not self._qos0_waits
+        # Known before anything new can come: that must not overtake them, and they are sent again only once.
         self._sent_count = 0
         self._resend = list(self._inflight)
         self._resend.reverse()
+
+    def resume(self) -> None:
+        """Send again what is unacknowledged, in its first order [MQTT-4.4.0-1] [MQTT-4.6.0-1], then what waited."""
         self.pump()
 
     def detach(self) -> None:
@@ -110,11 +132,13 @@ class Session(Subscriber):
     def deliver(self, message: Message, subscription: Subscription) -> None:
         """Send a message at once if the connection and the window allow it; let it wait otherwise."""
         options = self.options
-        if (subscription.no_local or options.ignore_loop_deliver) and message.clientid == self.clientid:
+        if subscription.no_local and message.clientid == self.clientid:
             self._drop(message, "no_local")  # [MQTT-3.8.3-3]
             return
         if self.broker.hooks.client_authorize.callbacks and not self._may_have(message.topic, subscription):
             self._drop(message, "not_authorized")
+            return
+        if self._mount_bytes > 0 and self._hides(message.topic, subscription):
             return
         qos = subscription.qos
         if message.qos < qos and not options.upgrade_qos:
@@ -124,12 +148,8 @@ class Session(Subscriber):
             # More than its publishers' turns allow: its own subscriptions overlap, and would fill memory in one turn.
             self._drop(message, "qos0_msg")
             return
-        if qos == 0 and subscription.plain and self._shares_encoding and outbox is not None and not outbox.congested:
-            chunk = message.wire(self._version)
-            if len(chunk) <= self._packet_bytes_max:
-                outbox.put(chunk)
-                self._sent(message, 0)
-            else:
+        if qos == 0 and subscription.plain and self._passes_qos0 and outbox is not None and not outbox.congested:
+            if not self._pass(outbox, message):
                 self._drop(message, "too_large")
             return
         retain = message.retain and subscription.retain_as_published  # [MQTT-3.3.1-12] [MQTT-3.3.1-13]
@@ -141,21 +161,29 @@ class Session(Subscriber):
         Args:
             last: Nobody else could take it: better it waits here for the client to come back than it is lost.
         """
-        if not last and (self._outbox is None or self._outbox.congested):
+        outbox = self._outbox
+        free = outbox is not None and not outbox.congested
+        if not (free or last):
             return False
         if self.broker.hooks.client_authorize.callbacks and not self._may_have(message.topic, subscription):
+            return False
+        if self._mount_bytes > 0 and self._hides(message.topic, subscription):
             return False
         qos = subscription.qos
         if message.qos < qos and not self.options.upgrade_qos:
             qos = message.qos
-        must_wait = self._outbox is None or self._outbox.congested or self._sent_count >= self._window
-        if must_wait and qos == 0 and (self._outbox is not None or not self.options.mqueue_store_qos0):
-            if self._outbox is None or self._outbox.congested:
-                return False
-        elif must_wait and self._queue is not None and self._queue.is_full(message.topic):
-            return False
-        self._take(Delivery(message, qos, message.retain and subscription.retain_as_published, subscription))
-        return True
+        if outbox is not None and qos == 0:
+            takes = free and outbox.waiting_bytes <= UNSENT_BYTES_MAX
+            if takes and subscription.plain and self._passes_qos0:
+                return self._pass(outbox, message)
+        elif free and self._sent_count < self._window:
+            takes = True
+        else:
+            has_room = self._queue is None or not self._queue.is_full(message.topic)
+            takes = has_room and (qos != 0 or self.options.mqueue_store_qos0)
+        if takes:
+            self._take(Delivery(message, qos, message.retain and subscription.retain_as_published, subscription))
+        return takes
 
     def deliver_retained(self, message: Message, subscription: Subscription) -> None:
         """Send a retained message for a subscription that was just made; its retain flag is set [MQTT-3.3.1-8]."""
@@ -167,25 +195,34 @@ class Session(Subscriber):
         ):
             self._drop(message, "not_authorized")
             return
-        qos = min(message.qos, subscription.qos)
+        if self._mount_bytes > 0 and self._hides(message.topic, subscription):
+            return
+        qos = subscription.qos
+        if message.qos < qos and not self.options.upgrade_qos:
+            qos = message.qos
         self._take(Delivery(message, qos, True, subscription))
 
     def pump(self) -> None:
-        """Send what may be sent now: first what must be sent again, then what waits in the queue."""
+        """Send what may be sent now: first what must be sent again, then what waits in the queue.
+
+        It ends early when the outbox holds enough; then it is to be called once more when that is written.
+        """
         outbox = self._outbox
-        while outbox is not None and not outbox.congested and self._sent_count < self._window:
+        while (
+            outbox is not None
+            and not outbox.congested
+            and self._sent_count < self._window
+            and outbox.waiting_bytes <= UNSENT_BYTES_MAX
+        ):
             if self._resend:
                 self._send_again(outbox, self._resend.pop())
                 continue
             delivery = self._queue.pop() if self._queue is not None else None
             if delivery is None:
-                return
-            if delivery.message.expired(self.broker.now_us):
-                self._drop(delivery.message, "expired")
-            elif delivery.qos == 0:
-                self._send_encoded(outbox, delivery, 0, False)
-            else:
-                self._send_new(outbox, delivery)
+                break
+            self._send_waiting(outbox, delivery)
+        if self._qos0_waits and outbox is not None and self._queue is not None:
+            self._pump_qos0(outbox, self._queue)
 
     def retry(self, uptime_us: i64) -> None:
         """Send an MQTT 3 client again what it has not acknowledged for the retry interval."""
@@ -292,18 +329,53 @@ class Session(Subscriber):
 
     # --- inside
 
+    def _pass(self, outbox: Outbox, message: Message) -> bool:
+        """Send a message at QoS 0 in the encoding that all its receivers share, unless it is too large for this one."""
+        chunk = message.wire(self._version)
+        if len(chunk) > self._packet_bytes_max:
+            return False
+        outbox.put(chunk)
+        self._sent(message, 0)
+        return True
+
     def _take(self, delivery: Delivery) -> None:
         outbox = self._outbox
-        free = outbox is not None and not outbox.congested
-        if outbox is not None and free and delivery.qos == 0:
-            self._send_encoded(outbox, delivery, 0, False)
-        elif outbox is not None and free and self._sent_count < self._window and self._nothing_waits():
+        if outbox is not None and delivery.qos == 0 and not self._qos0_waits:
+            if outbox.congested:
+                # A reader too slow for QoS 0 loses it; waiting would only delay the loss.
+                self._drop(delivery.message, "qos0_msg")
+            else:
+                self._send_encoded(outbox, delivery, 0, False)
+        elif (
+            outbox is not None
+            and delivery.qos != 0
+            and not outbox.congested
+            and self._sent_count < self._window
+            and self._nothing_waits()
+        ):
             self._send_new(outbox, delivery)
-        elif outbox is not None and delivery.qos == 0:
-            # A reader too slow for QoS 0 loses it; waiting would only delay the loss.
-            self._drop(delivery.message, "qos0_msg")
         else:
             self._wait(delivery)
+
+    def _pump_qos0(self, outbox: Outbox, queue: MessageQueue) -> None:
+        # They need no place in the window, and later ones must not overtake them [MQTT-4.6.0-6].
+        while not outbox.congested and outbox.waiting_bytes <= UNSENT_BYTES_MAX:
+            delivery = queue.pop_qos0()
+            if delivery is None:
+                self._qos0_waits = False
+                self._passes_qos0 = self._shares_encoding
+                return
+            self._send_waiting(outbox, delivery)
+
+    def _send_waiting(self, outbox: Outbox, delivery: Delivery) -> None:
+        message = delivery.message
+        self.broker.work += 1 + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
+        if message.expired(self.broker.now_us):
+            self._drop(message, "expired")
+        elif delivery.qos == 0:
+            self._send_encoded(outbox, delivery, 0, False)
+        else:
+            self._send_new(outbox, delivery)
 
     def _wait(self, delivery: Delivery) -> None:
         queue = self._queue
@@ -313,6 +385,11 @@ class Session(Subscriber):
         dropped = queue.push(delivery)
         if dropped is not None:
             self._drop(dropped.message, "qos0_msg" if dropped is delivery and delivery.qos == 0 else "queue_full")
+
+    def _hides(self, topic: str, subscription: Subscription) -> bool:
+        """Whether a mountpoint made a filter match that does not match what the client knows of the topic."""
+        at = len(self.mountpoint)
+        return topic[at : at + 1] == "$" and subscription.topic_filter[at : at + 1] in ("+", "#")  # [MQTT-4.7.2-1]
 
     def _may_have(self, topic: str, subscription: Subscription) -> bool:
         # Whoever may subscribe to a filter with wildcards need not be allowed all that it matches.
@@ -344,7 +421,10 @@ class Session(Subscriber):
         """Let another member of the group have what this one leaves; nothing where the subscription is not shared."""
         if subscription.group:
             for message in messages:
-                self.broker.shared.redispatch(message, subscription)
+                if message.expired(self.broker.now_us):
+                    self._drop(message, "expired")
+                else:
+                    self.broker.shared.redispatch(message, subscription)
 
     def _nothing_waits(self) -> bool:
         return not self._resend and (self._queue is None or self._queue.count == 0)
@@ -372,6 +452,9 @@ class Session(Subscriber):
         topic = message.publish.topic
         if self._mount_bytes > 0:
             topic = topic[self._mount_bytes :]
+            if not topic:  # `#` matches the level above the mountpoint too, which is not the client's
+                self._drop(message, "not_authorized")
+                return False
         known_alias: i64 = 0
         new_alias: i64 = 0
         aliases = self._aliases

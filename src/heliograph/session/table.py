@@ -62,7 +62,7 @@ class SessionTable:
         if session is not None and not clean_start:
             self._absences.pop(clientid, None)
             self._wills.pop(clientid, None)  # [MQTT-3.1.3-9]
-            session.options = options
+            session.set_options(options)
             self._broker.hooks.run(hooks.SESSION_RESUMED, (clientid,))
             return session, True
         if session is not None:
@@ -72,11 +72,12 @@ class SessionTable:
         self._broker.hooks.run(hooks.SESSION_CREATED, (clientid,))
         return session, False
 
-    def leave(self, session: Session, will: Will | None) -> None:
+    def leave(self, session: Session, will: Will | None, end: str = hooks.SESSION_TERMINATED) -> None:
         """A client's connection is gone: its session ends now or after its expiry interval, its will likewise.
 
         Args:
             will: The will to publish, or None if there is none or DISCONNECT took it back [MQTT-3.1.2-10].
+            end: The hook point that is told if its session ends now.
         """
         session.detach()
         now = self._broker.uptime_us
@@ -85,7 +86,7 @@ class SessionTable:
             self._publish(will)
             will = None
         if expiry_s == 0:
-            self._end(session, hooks.SESSION_TERMINATED)
+            self._end(session, end)
             return
         clientid = session.clientid
         self._absence += 1

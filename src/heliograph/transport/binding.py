@@ -57,7 +57,6 @@ async def _tcp_sockets(bind: Address, options: TcpOptions, opened: list[socket.s
 
 
 def _set_options(listening: socket.socket, options: TcpOptions) -> None:
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, options.nodelay)
     if options.sndbuf is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.sndbuf)
     if options.recbuf is not None:

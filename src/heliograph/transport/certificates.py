@@ -7,6 +7,7 @@ import logging
 import os
 import ssl
 from dataclasses import fields
+from pathlib import Path
 from typing import Final
 
 from heliograph.config.listeners import ServerName, SslOptions
@@ -99,7 +100,9 @@ class Certificates:
             # An empty answer, not a question on the terminal, for a key with a password that is not given.
             context.load_cert_chain(certfile, keyfile or None, lambda: password)
         except ssl.SSLError as error:
-            raise self._error(f"{entry}keyfile", keyfile or certfile, _why_not(error, bool(password))) from None
+            raise self._error(
+                f"{entry}keyfile", keyfile or certfile, _why_not(error, keyfile or certfile, bool(password))
+            ) from None
 
     def _load_authorities(self, context: ssl.SSLContext) -> None:
         options = self._options
@@ -143,14 +146,13 @@ class _Selection:
             connection.context = chosen
 
 
-def _why_not(error: ssl.SSLError, has_password: bool) -> str:
+def _why_not(error: ssl.SSLError, key: str, has_password: bool) -> str:
     if error.reason == "KEY_VALUES_MISMATCH":
         return "the key does not belong to the certificate"
-    if error.reason in ("NO_START_LINE", "PEM_LIB") or error.reason is None:
-        wrong = "the password is wrong" if has_password else "the key has a password and none is given"
-        return f"certificate or key is not PEM, or {wrong}"
-    if error.reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ", "PROBLEMS_GETTING_PASSWORD"):
+    if b"ENCRYPTED" in Path(key).read_bytes():
         return "the password is wrong" if has_password else "the key has a password and none is given"
+    if error.reason in (None, "NO_START_LINE", "PEM_LIB"):
+        return "certificate or key is not PEM"
     return f"OpenSSL says {error.reason}"
 
 

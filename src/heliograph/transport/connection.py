@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from heliograph.channel.channel import Channel
-from heliograph.channel.peer import Peer
 from heliograph.session.outbox import Wire
+from heliograph.transport.arrival import Arrival
 
 if TYPE_CHECKING:
     from heliograph.transport.listener import Listener
@@ -17,33 +17,33 @@ class Connection(Wire):
 
     Args:
         listener: Told when its buffer is full, and when it is gone.
-        peer: Who is at the other end.
+        arrival: What it is made of.
     """
 
     # `data_received` is the channel's own method: between the socket and compiled code stands no Python frame.
-    __slots__ = ("_channel", "_listener", "_peer", "_transport", "data_received")
+    __slots__ = ("_arrival", "_channel", "_listener", "_transport", "data_received")
 
-    def __init__(self, listener: "Listener", peer: Peer) -> None:
+    def __init__(self, listener: "Listener", arrival: Arrival) -> None:
         self._listener = listener
-        self._peer: Peer | None = peer
+        self._arrival: Arrival | None = arrival
         self._transport: asyncio.Transport | None = None
         self._channel: Channel | None = None
         self.data_received: Callable[[bytes], None] = _ignore
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a channel: the connection stands, and over TLS its handshake is done."""
-        listener, peer = self._listener, self._peer
-        if peer is None:
+        listener, arrival = self._listener, self._arrival
+        if arrival is None:
             return
-        self._peer = None
+        self._arrival = None
         self._transport = cast("asyncio.Transport", transport)
+        peer = listener.welcome(self, arrival)
+        listener.identify(peer, self._transport)
         self._transport.set_write_buffer_limits(high=listener.high_watermark)
-        listener.complete(peer, self._transport)
         channel = Channel(listener.context, self, listener.options)
         self._channel = channel
         self.data_received = channel.receive
         self._transport.set_protocol(cast("asyncio.Protocol", self))  # the event loop looks up `data_received` here
-        listener.admit(self)
         channel.connection_made(peer)
 
     def connection_lost(self, exc: Exception | None) -> None:

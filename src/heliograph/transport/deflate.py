@@ -136,6 +136,12 @@ class MessageCodec:
             plain = iter((data,) if data else ())
             self._current = self._inflater.pieces(data, self._ends_message) if is_compressed else plain
 
+    def drop(self) -> None:
+        """Forget what waits."""
+        self._queue.clear()
+        self._current = iter(())
+        self.waits = False
+
     def deflate(self, data: bytes) -> bytes:
         """The payload of a message of ours."""
         return self._deflater.message(data)

@@ -159,7 +159,7 @@ class FrameReader:
                     return
             else:
                 # The frame that nearly all are needs no further look.
-                if (first != BINARY or self._in_message) and not self._begin(first):
+                if (first != BINARY or self._in_message or self._compresses) and not self._begin(first):
                     return
                 if self._message_bytes_max != 0 and not self._count(length):
                     return

@@ -197,18 +197,28 @@ class Listener:
 
     # --- told by connections
 
-    def complete(self, peer: Peer, transport: asyncio.Transport) -> None:
-        """Fill in what a connection's certificate says; TLS is done."""
+    def welcome(self, link: Link, arrival: Arrival) -> Peer:
+        """A connection stands, and over TLS its handshake is done; who is at its other end."""
+        self._arrivals.discard(arrival)
+        self._links.add(link)
+        if not self._settings.tcp_options.nodelay and arrival.connection.family != socket.AF_UNIX:
+            # The event loop switches it on for all.
+            arrival.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        peer = Peer(arrival.peername, address_text(arrival.connection.getsockname()))
+        header = arrival.header
+        if header is not None and header.source is not None:
+            peer.peername = header.source
+            if header.common_name is not None:
+                self._identity.fill_in_common_name(peer, header.common_name)
+        return peer
+
+    def identify(self, peer: Peer, transport: asyncio.Transport) -> None:
+        """Fill in what the certificate of a TLS connection says, unless a proxy said who is behind it."""
         if self._certificates is not None and peer.common_name is None:
             self._identity.fill_in(peer, transport.get_extra_info("ssl_object"))
 
-    def admit(self, link: Link) -> None:
-        """A connection stands."""
-        self._links.add(link)
-
     def await_request(self, handshake: WebSocketHandshake) -> None:
-        """A connection stands and has to ask for WebSocket."""
-        self._links.add(handshake)
+        """A connection has to ask for WebSocket from now on."""
         self._requests[handshake] = self.context.clock() + int(self._handshake_s * 1e6)
 
     def replace(self, handshake: WebSocketHandshake, connection: WebSocketConnection) -> None:
@@ -277,9 +287,8 @@ class Listener:
         certificates = self._certificates
         ssl_options = getattr(self._settings, "ssl_options", None)
         try:
-            peer = self._peer(arrival)
             kind = WebSocketHandshake if self.websocket is not None else Connection
-            protocol = cast("asyncio.Protocol", kind(self, peer))  # one by its methods
+            protocol = cast("asyncio.Protocol", kind(self, arrival))  # one by its methods
             loop = asyncio.get_running_loop()
             if certificates is None or not isinstance(ssl_options, config.SslOptions):
                 await loop.connect_accepted_socket(lambda: protocol, arrival.connection)
@@ -291,7 +300,7 @@ class Listener:
                     ssl_handshake_timeout=min(ssl_options.handshake_timeout, self._handshake_s),
                     ssl_shutdown_timeout=_TLS_GOODBYE_S,
                 )
-        except TimeoutError:
+        except (TimeoutError, ConnectionAbortedError):  # the second is what the event loop calls a slow handshake
             self._tally.timeouts += 1
         except OSError as error:
             if certificates is None:
@@ -299,15 +308,6 @@ class Listener:
             self.count_failure("TLS" if certificates is not None else "accepting", str(error))
         finally:
             self._arrivals.discard(arrival)
-
-    def _peer(self, arrival: Arrival) -> Peer:
-        peer = Peer(arrival.peername, address_text(arrival.connection.getsockname()))
-        header = arrival.header
-        if header is not None and header.source is not None:
-            peer.peername = header.source
-            if header.common_name is not None:
-                self._identity.fill_in_common_name(peer, header.common_name)
-        return peer
 
     def _run(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -11,6 +11,7 @@ except ImportError:  # where the package was built without a C compiler
 
 from heliograph.channel.channel import Channel
 from heliograph.channel.peer import Peer
+from heliograph.transport.arrival import Arrival
 from heliograph.transport.deflate import InflateError, MessageCodec
 from heliograph.transport.frames import (
     BINARY,
@@ -38,20 +39,23 @@ _COPIED_BYTES_MAX: Final = 16_384
 class WebSocketHandshake:
     """The beginning of a WebSocket connection, and its asyncio protocol until it is answered; holds one request."""
 
-    __slots__ = ("_listener", "_peer", "_request", "_transport")
+    __slots__ = ("_arrival", "_listener", "_peer", "_request", "_transport")
 
-    def __init__(self, listener: "Listener", peer: Peer) -> None:
+    def __init__(self, listener: "Listener", arrival: Arrival) -> None:
         self._listener = listener
-        self._peer: Peer | None = peer
+        self._arrival: Arrival | None = arrival
+        self._peer: Peer | None = None
         self._request = b""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the request: the connection stands, and over TLS its handshake is done."""
-        self._transport = cast("asyncio.Transport", transport)
-        if self._peer is not None:
-            self._listener.complete(self._peer, self._transport)
-        self._listener.await_request(self)
+        if self._arrival is not None:
+            self._transport = cast("asyncio.Transport", transport)
+            self._peer = self._listener.welcome(self, self._arrival)
+            self._arrival = None
+            self._listener.identify(self._peer, self._transport)
+            self._listener.await_request(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It ended before it began."""
@@ -200,12 +204,12 @@ class WebSocketConnection(FramedWire):
 
         A peer that does not is cut by its channel, as any that does not read its last words.
         """
-        if not self.reader.discards:
+        if self._goodbye is not None:
+            self._conclude()
+        elif not self.reader.discards:
             self.reader.discards = True
             self._send_close(NORMAL_CLOSURE)
-            if self._goodbye is not None:
-                self._close_transport()
-            elif self._is_paused and self._transport is not None and not self._transport.is_closing():
+            if self._is_paused and self._transport is not None and not self._transport.is_closing():
                 self._transport.resume_reading()
 
     def abort(self) -> None:
@@ -267,6 +271,8 @@ class WebSocketConnection(FramedWire):
                 try:
                     piece = codec.next_piece()
                 except InflateError as error:
+                    codec.drop()
+                    self.reader.stop()
                     self.on_fault(MESSAGE_TOO_BIG if error.is_too_long else INVALID_PAYLOAD, str(error))
                     return
                 if piece is None:
@@ -280,16 +286,16 @@ class WebSocketConnection(FramedWire):
             self._transport.resume_reading()
 
     def _finish(self, code: int) -> None:
+        """End the connection behind what was read, and what that has the channel write in this turn."""
+        self._goodbye = code
         waits = self._is_paused or (self._codec is not None and self._codec.waits)
-        if waits and not self.reader.discards and self._goodbye is None:
-            self._goodbye = code
-            return
+        if not waits or self.reader.discards:
+            self._listener.context.defer(self._conclude)
+
+    def _conclude(self) -> None:
         if not self.reader.discards:
             self.reader.discards = True
-            self._send_close(code)
-        self._close_transport()
-
-    def _close_transport(self) -> None:
+            self._send_close(self._goodbye or NORMAL_CLOSURE)
         self.reader.stop()
         if self._transport is not None:
             self._transport.close()
