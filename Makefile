@@ -5,7 +5,8 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer,src/heliograph/$(room)/*.py))
+COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer bench,src/heliograph/$(room)/*.py)) \
+	src/heliograph/transport/frames.py
 
 .PHONY: help setup demo test lint conformance bench fuzz clean format
 

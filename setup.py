@@ -10,6 +10,17 @@ from setuptools import setup
 # Compiled rooms; the whole folder is one unit with the others, so calls between them are C calls.
 COMPILED = ("mqtt", "broker", "session", "channel", "retainer")
 
+# Single modules of other rooms: what handles every frame of a WebSocket, and the load tool's packets and clients.
+ALSO_COMPILED = (
+    "transport/frames.py",
+    "bench/clients.py",
+    "bench/latency.py",
+    "bench/packets.py",
+    "bench/publisher.py",
+    "bench/subscriber.py",
+    "bench/websocket.py",
+)
+
 # Modules of these rooms that stay plain Python, each with its reason.
 INTERPRETED: dict[str, str] = {}
 
@@ -18,6 +29,7 @@ def compiled_sources() -> list[str]:
     """Paths of the modules to compile, in a stable order."""
     rooms = [Path("src/heliograph") / room for room in COMPILED]
     files = sorted(path for room in rooms for path in room.glob("*.py"))
+    files += [Path("src/heliograph") / module for module in ALSO_COMPILED]
     return [str(path) for path in files if path.name != "__init__.py" and str(path) not in INTERPRETED]
 
 

@@ -41,6 +41,7 @@ class Kind:
 
     Args:
         name: As the table calls it.
+        product: Which broker it is: heliograph, mosquitto or nobody.
         storing: Whether it keeps every message on disk.
         transport: What the load comes over: tcp, tls, ws or wss.
         environment: Variables to set for its process.
@@ -48,6 +49,7 @@ class Kind:
     """
 
     name: str
+    product: str = "heliograph"
     storing: bool = False
     transport: str = "tcp"
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -59,8 +61,10 @@ STORING: Final = Kind("heliograph, storing", storing=True)
 PURE: Final = Kind("heliograph, pure Python", environment={"HELIOGRAPH_PURE": "1"})
 TLS: Final = Kind("heliograph, TLS", transport="tls")
 WEBSOCKET: Final = Kind("heliograph, WebSocket", transport="ws")
-MOSQUITTO: Final = Kind("mosquitto")
-NOBODY: Final = Kind("nobody")  # benchmarks/null_peer.py
+MOSQUITTO: Final = Kind("mosquitto", "mosquitto")
+# By default it lets the system gather small packets, which costs it latency and spares it system calls.
+PROMPT_MOSQUITTO: Final = Kind("mosquitto, no delay", "mosquitto", settings="set_tcp_nodelay true\n")
+NOBODY: Final = Kind("nobody", "nobody")  # benchmarks/null_peer.py
 
 
 def another_tree(folder: Path) -> Kind:
@@ -92,10 +96,10 @@ class Broker:
 
     def __enter__(self) -> "Broker":
         self._folder.mkdir(parents=True, exist_ok=True)
-        start = {MOSQUITTO.name: self._start_mosquitto, NOBODY.name: self._start_nobody}
+        start = {"mosquitto": self._start_mosquitto, "nobody": self._start_nobody}
         began = time.perf_counter()
         try:
-            start.get(self.kind.name, self._start_heliograph)()
+            start.get(self.kind.product, self._start_heliograph)()
         except BaseException:
             self._stop()
             raise
@@ -165,7 +169,8 @@ class Broker:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         config = self._folder / "mosquitto.conf"
-        config.write_text(f"{(_HERE / 'mosquitto.conf').read_text()}\nlistener {self.port} 127.0.0.1\n")
+        settings = (_HERE / "mosquitto.conf").read_text() + self.kind.settings
+        config.write_text(f"{settings}listener {self.port} 127.0.0.1\n")
         self._launch([program, "-c", str(config)], stdout=False, is_ready=lambda line: "running" in line)
 
     def _start_nobody(self) -> None:

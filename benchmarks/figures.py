@@ -14,6 +14,7 @@ from benchmarks.brokers import (
     HELIOGRAPH,
     MOSQUITTO,
     NOBODY,
+    PROMPT_MOSQUITTO,
     PURE,
     STORING,
     TLS,
@@ -84,9 +85,9 @@ class Outcome:
     def _peer_median(self) -> float | None:
         return None if self.figure.peer is None else self.median(self.figure.peer)
 
-    def per_cpu_second(self, kind: Kind) -> float | None:
-        """Median of the messages per second of the broker's CPU time."""
-        runs = self.runs.get(kind.name)
+    def per_cpu_second(self, kind: str) -> float | None:
+        """Median of the messages per second of that broker's CPU time."""
+        runs = self.runs.get(kind)
         return statistics.median(run.per_cpu_second for run in runs) if runs else None
 
     @property
@@ -94,7 +95,7 @@ class Outcome:
         """As `ratio`, per second of CPU time of each broker."""
         if self.figure.peer is None:
             return None
-        ours, peer = self.per_cpu_second(self.figure.ours[0]), self.per_cpu_second(self.figure.peer)
+        ours, peer = self.per_cpu_second(self.figure.ours[0].name), self.per_cpu_second(self.figure.peer.name)
         return ours / peer if ours is not None and peer else None
 
     @property
@@ -124,6 +125,7 @@ FIGURES: Final = (
         "p99 at 20,000 messages/s, QoS 0",
         1.0,
         Load("pair", 1, 1, rate=20_000),
+        peer=PROMPT_MOSQUITTO,
         at_most=True,
         measure="p99_us",
         unit=" µs",
@@ -179,7 +181,7 @@ class Bench:
 
     def _kinds(self, figure: Figure) -> Sequence[Kind]:
         kinds = [*figure.ours]
-        if figure.peer is not None and (self.with_peer or figure.peer is not MOSQUITTO):
+        if figure.peer is not None and (self.with_peer or figure.peer.product != MOSQUITTO.product):
             kinds.append(figure.peer)
         if self.before is not None and HELIOGRAPH in kinds:
             kinds.append(self.before)

@@ -50,7 +50,7 @@ def write_into(page: Path, name: str, table: list[Row], conditions: str, notes: 
     rule = ("---", *("---:" for _ in head[1:]))
     lines = ["| " + " | ".join(row) + " |" for row in (head, rule, *body)]
     said = [f"- {note}" for note in notes]
-    parts = [f"{conditions[0].upper()}{conditions[1:]}.", "\n".join(lines), *(["\n".join(said)] if said else [])]
+    parts = [f"Measured on {conditions}.", "\n".join(lines), *(["\n".join(said)] if said else [])]
     page.write_text(f"{before}{begin}\n\n" + "\n\n".join(parts) + f"\n\n{end}{after}")
 
 
@@ -72,6 +72,9 @@ def notes(outcome: Outcome) -> list[str]:
         ratio = outcome.ratio_per_cpu
         fair = "" if ratio is None else f"; ratio per second of broker CPU {ratio:.2f}x"
         found.append(f"{title}: no core was full: {'; '.join(waiting)}{fair}")
+    ours, before = outcome.per_cpu_second(outcome.figure.ours[0].name), outcome.per_cpu_second("before")
+    if ours and before:
+        found.append(f"{title}: broker CPU per message {1e6 / ours:.3f} µs, before {1e6 / before:.3f} µs")
     return found
 
 

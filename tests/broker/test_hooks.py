@@ -173,11 +173,16 @@ def test_stop_without_a_value_ends_the_chain_and_the_message_goes_on() -> None:
     assert later == []
 
 
+def record(called: list[str], name: str, accumulator: object) -> tuple[str, object]:
+    called.append(name)
+    return hooks.OK, accumulator
+
+
 def test_hook_points_of_a_conversation_in_their_order() -> None:
     kernel = Kernel()
     called: list[str] = []
     for name in hooks.NAMES:
-        kernel.broker.hooks.point(name).add(lambda *args, name=name: called.append(name))
+        kernel.broker.hooks.point(name).add(lambda *args, name=name: record(called, name, args[-1]))
     peer = kernel.connect()
     peer.subscribe("t", 1)
     peer.publish("t", b"x", 1, 5)
@@ -190,12 +195,18 @@ def test_hook_points_of_a_conversation_in_their_order() -> None:
         "client.connect",
         "client.authenticate",
         "session.created",
+        "client.connack",
         "client.connected",
+        "client.authorize",
+        "client.check_authz_complete",
         "client.subscribe",
         "session.subscribed",
+        "client.authorize",
+        "client.check_authz_complete",
         "message.publish",
         "message.delivered",
         "message.acked",
+        "delivery.completed",
         "client.unsubscribe",
         "session.unsubscribed",
         "message.publish",
@@ -203,3 +214,21 @@ def test_hook_points_of_a_conversation_in_their_order() -> None:
         "session.terminated",
         "client.disconnected",
     ]
+
+
+def test_a_callback_is_asked_about_the_topics_that_it_is_for() -> None:
+    kernel = Kernel()
+    seen: list[str] = []
+
+    def note(message: Message) -> None:
+        seen.append(message.topic)
+
+    peer = kernel.connect()
+    peer.publish("a/1")
+    kernel.broker.hooks.message_publish.add(note, wants=lambda topic: topic.startswith("a/"))
+    for topic in ("a/1", "b/1", "a/2"):
+        peer.publish(topic)
+    assert seen == ["a/1", "a/2"]
+    kernel.broker.hooks.message_publish.remove(note)
+    peer.publish("a/1")
+    assert seen == ["a/1", "a/2"]

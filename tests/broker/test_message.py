@@ -63,7 +63,8 @@ def test_the_encoding_for_one_receiver(
     qos = data.draw(st.integers(0, 2))
     retain, dup = data.draw(st.booleans()), qos > 0 and data.draw(st.booleans())
     message = message_of(packet)
-    chunk = message.encode(receiver, qos, retain, dup, 9, subscription_id, NOW_US + waited_s * 1_000_000 + 5)
+    now_us = NOW_US + waited_s * 1_000_000 + 5
+    chunk = message.encode(receiver, qos, retain, dup, 9, subscription_id, now_us, packet.topic, 0)
     got = decode_one(chunk, receiver)
     assert isinstance(got, p.Publish)
     assert plain(got) == expected(packet, receiver, qos, retain, dup, 9, got.property_bytes)

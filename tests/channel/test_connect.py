@@ -145,7 +145,7 @@ def test_wills_that_are_refused(sent: p.Will, code: int) -> None:
         ('10 # "HTTP" 04 02 003c "c"', "20 02 00 01"),
         ('10 # "MQTT" 04 00 003c ""', "20 02 00 02"),  # identifier rejected
         # a client of MQTT 5 is answered in MQTT 5
-        ('10 # "MQTT" 05 02 003c { 21 0000 } "c"', "20 # 00 82 { 1f \"Receive-Maximum is 0\" }"),
+        ('10 # "MQTT" 05 02 003c { 21 0000 } "c"', '20 # 00 82 { 1f "Receive-Maximum is 0" }'),
         (
             '10 # "MQTT" 05 02 003c { 15 "x" } "c"',
             "20 # 00 8c { 1f \"client 'c' is refused: bad_authentication_method\" }",

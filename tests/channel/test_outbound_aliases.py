@@ -116,14 +116,13 @@ def test_aliases_end_with_the_connection_and_what_is_sent_again_has_its_topic() 
     pub.publish("t", b"x", 1)
     again = Reader(kernel.peer(), 2)
     again.peer.connect("sub", clean_start=False, session_expiry_interval=60, topic_alias_maximum=2)
-    first, *others = again.read()
-    assert first == ("t", None, True)
-    assert others == [("t", 1, True), ("t", 1, False), ("t", 1, False)]
+    # What is sent again teaches no alias: a client may pass over a repetition with all that it says.
+    assert again.read() == [("t", None, True)] * 3 + [("t", 1, True)]
     third = kernel.peer()
     third.connect("sub", clean_start=False)  # and takes none now
     pub.publish("t", b"later", 0)
     packets = [packet for packet in third.received() if isinstance(packet, p.Publish)]
-    assert len(packets) == 5
+    assert len(packets) == 5  # four again
     assert all(packet.topic == b"t" and "Topic-Alias" not in properties_of(packet) for packet in packets)
 
 

@@ -4,22 +4,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heliograph.broker import hooks
+from heliograph.broker.authentication import AuthAttempt, AuthStep, Deferred
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.shared import STRATEGIES, SharedOptions
+from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.encode import encode_packet
 from heliograph.session.options import SessionOptions
 from mqtt.bank import CASES
 from support.kernel import Kernel, Peer
-from support.packets import properties, say
-from support.strategies import VERSIONS, client_packets, packets
+from support.packets import properties, publish, say
+from support.strategies import VERSIONS, client_packets, packets, topic_filters, topic_names
 
 RAW = [case.data for case in CASES if len(case.data) < 2_000]
 CLIENT_IDS = ["one", "two"]
 FROM_BROKER = (p.Connack, p.Publish, p.Ack, p.Suback, p.Ping, p.Disconnect)
+PREFIXES = ["$share/g/", "$share/h/", "$queue/", "$exclusive/"]
+AUTH_CODES = [rc.SUCCESS, rc.CONTINUE_AUTHENTICATION, rc.REAUTHENTICATE, rc.NOT_AUTHORIZED]
+ANSWERS = [rc.SUCCESS, rc.SUCCESS, rc.CONTINUE_AUTHENTICATION, rc.NOT_AUTHORIZED, rc.BAD_USERNAME_OR_PASSWORD, 999]
 ACTIONS = [
     "connect",
     "packet",
     "packet",
     "packet",
+    "bold packet",
+    "bold packet",
     "any packet",
     "raw",
     "drop",
@@ -28,30 +40,80 @@ ACTIONS = [
     "cut",
     "full",
     "congest",
+    "answer",
 ]
+
+
+class World:
+    """A kernel with every kind of listener, an authorizer, and an authenticator that takes its time."""
+
+    def __init__(self, strategy: str) -> None:
+        limits = SessionOptions(max_mqueue_len=3, max_awaiting_rel=2, max_inflight=4)
+        again = SessionOptions(
+            max_mqueue_len=2, retry_interval_us=4_000_000, mqueue_priorities={"a": 9}, upgrade_qos=True
+        )
+        self.listeners = [
+            ChannelOptions(limits, exclusive_subscription=True),
+            ChannelOptions(limits, mountpoint="m/", max_topic_alias=3),
+            ChannelOptions(limits, mountpoint="of/${clientid}/", messages_rate=3.0, bytes_rate=300.0),
+            ChannelOptions(again, authz_disconnects=True, max_subscriptions=3, exclusive_subscription=True),
+            ChannelOptions(again, max_qos_allowed=1, message_expiry_interval_s=30, strict_mode=True),
+        ]
+        self.kernel = Kernel(self.listeners[0], stored=["a/#", "b"], shared=SharedOptions(strategy))
+        self.thinking: list[Deferred] = []
+        self.kernel.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(self._authenticate)
+        self.kernel.broker.hooks.point(hooks.CLIENT_AUTHORIZE).add(_authorize)
+
+    def _authenticate(self, client: ClientInfo, attempt: AuthAttempt, outcome: object) -> tuple[str, object] | None:
+        if attempt.method is None and attempt.username is None:
+            return None
+        if attempt.state is None and attempt.method is not None and not attempt.renews:
+            attempt.state = "asked"
+            return hooks.STOP, AuthStep(rc.CONTINUE_AUTHENTICATION, b"?")
+        self.thinking.append(Deferred())
+        return hooks.STOP, self.thinking[-1]
+
+
+def is_denied(topic: str) -> bool:
+    """What client "two" may have nothing to do with."""
+    return topic == "b" or topic.startswith("ab")
+
+
+def _authorize(client: ClientInfo, action: str, topic: str, verdict: object) -> tuple[str, str] | None:
+    return (hooks.STOP, "deny") if client.clientid == "two" and is_denied(topic) else None
 
 
 class Watched:
     """A connection whose every word is checked against what the specification lets a broker say."""
 
-    def __init__(self, peer: Peer, receive_maximum: int) -> None:
+    def __init__(self, peer: Peer, clientid: str, receive_maximum: int, alias_max: int, method: str | None) -> None:
         self.peer = peer
+        self.clientid = clientid
         self._receive_maximum = receive_maximum
-        self._heard_count = 0
+        self._alias_max = alias_max
+        self._method = method
+        self._is_let_in = False
+        self._aliases: dict[int, bytes] = {}
         self._unacknowledged: set[int] = set()
         self._is_over = False
 
     def check(self) -> None:
         for packet in self.peer.received():
-            assert not self._is_over, f"{say(packet)} behind DISCONNECT"
-            assert isinstance(packet, p.Connack) == (self._heard_count == 0), say(packet)
+            assert not self._is_over, f"{say(packet)} behind the end"
             assert isinstance(packet, FROM_BROKER), say(packet)
-            assert packet.kind not in (p.PINGREQ, p.AUTH), say(packet)
-            self._heard_count += 1
-            if isinstance(packet, p.Publish):
+            assert packet.kind != p.PINGREQ
+            if packet.kind == p.AUTH:
+                assert self._method is not None
+                continue
+            assert isinstance(packet, p.Connack) is not self._is_let_in, say(packet)
+            if isinstance(packet, p.Connack):
+                self._is_let_in = packet.code == rc.SUCCESS
+                self._is_over = not self._is_let_in
+            elif isinstance(packet, p.Publish):
                 self._check_publish(packet)
             elif isinstance(packet, p.Disconnect):
                 assert self.peer.version == p.V5
+                assert packet.code in rc.DISCONNECT_FROM_SERVER
                 assert packet.code >= 0x80
                 self._is_over = True
             elif isinstance(packet, p.Ack) and self.peer.version != p.V5:
@@ -71,41 +133,72 @@ class Watched:
         self._unacknowledged.clear()
 
     def _check_publish(self, packet: p.Publish) -> None:
-        assert packet.topic
+        topic = packet.topic
         if self.peer.version == p.V5:
             named = props.properties_from_wire(packet.property_bytes, props.ALLOWED_PUBLISH_TO_CLIENT)
-            assert props.TOPIC_ALIAS not in named.numbers
-        if packet.qos:
+            alias = named.numbers.get(props.TOPIC_ALIAS)
+            if alias is not None:
+                assert 1 <= alias <= self._alias_max
+                topic = topic or self._aliases[alias]
+                self._aliases[alias] = topic
+        assert topic
+        assert self.clientid != "two" or not is_denied(topic.decode())
+        if packet.qos and not (packet.dup and self.peer.version != p.V5):  # MQTT 3 may be sent it again
             assert packet.packet_id not in self._unacknowledged, f"{say(packet)} is in use"
             self._unacknowledged.add(int(packet.packet_id))
             assert len(self._unacknowledged) <= self._receive_maximum
 
 
-def connected(kernel: Kernel, data: st.DataObject) -> Watched:
+def connected(world: World, data: st.DataObject) -> Watched:
     version = data.draw(st.sampled_from(VERSIONS))
-    peer = kernel.peer(version)
+    peer = world.kernel.peer(version, options=data.draw(st.sampled_from(world.listeners)))
     will = data.draw(st.sampled_from([None, p.Will("a", b"will", 1, True, properties())]))
     receive_maximum = data.draw(st.integers(1, 3)) if version == p.V5 else 65_535
     clientid, clean_start = data.draw(st.sampled_from(CLIENT_IDS)), data.draw(st.booleans())
     keepalive_s, expiry_s = data.draw(st.sampled_from([0, 10])), data.draw(st.sampled_from([0, 60]))
+    alias_max = data.draw(st.sampled_from([0, 0, 2])) if version == p.V5 else 0
+    method = data.draw(st.sampled_from([None, None, None, "quiz"])) if version == p.V5 else None
+    username = data.draw(st.sampled_from([None, None, None, "u"]))
     if version == p.V5:
-        peer.connect(
-            clientid,
-            clean_start=clean_start,
-            keepalive_s=keepalive_s,
-            will=will,
-            receive_maximum=receive_maximum,
-            session_expiry_interval=expiry_s,
-        )
+        named: dict[str, int | str] = {"receive_maximum": receive_maximum, "session_expiry_interval": expiry_s}
+        named |= {"topic_alias_maximum": alias_max} if alias_max else {}
+        named |= {"authentication_method": method} if method else {}
+        packet = p.Connect(version, clientid, clean_start, keepalive_s, will, username, None, properties(**named))
     else:
-        peer.connect(clientid, clean_start=clean_start, keepalive_s=keepalive_s, will=will)
-    return Watched(peer, receive_maximum)
+        packet = p.Connect(version, clientid, clean_start, keepalive_s, will, username, None, properties())
+    peer.send(packet)
+    return Watched(peer, clientid, receive_maximum, alias_max, method)
 
 
-def act(kernel: Kernel, watched: list[Watched], data: st.DataObject) -> None:
+def bold(version: int, data: st.DataObject) -> bytes:
+    """What few clients send: shared and exclusive filters, aliases, AUTH, and reason codes of all kinds."""
+    kind = data.draw(st.sampled_from(["subscribe", "unsubscribe", "alias", "auth", "code"]))
+    packet_id = data.draw(st.integers(1, 4))
+    if kind in ("subscribe", "unsubscribe"):
+        topic_filter = data.draw(st.sampled_from(PREFIXES)) + data.draw(topic_filters())
+        entry = p.SubscribeEntry(topic_filter, data.draw(st.integers(0, 2)), False, False, 0)
+        subscribe, unsubscribe = p.Subscribe(packet_id, [entry], properties()), [topic_filter]
+        if kind == "subscribe":
+            return encode_packet(subscribe, version)
+        return encode_packet(p.Unsubscribe(packet_id, unsubscribe, properties()), version)
+    if version != p.V5:
+        return encode_packet(p.Ping(p.PINGREQ), version)
+    if kind == "alias":
+        topic = data.draw(st.sampled_from(["", ""]) | topic_names())
+        return encode_packet(publish(topic, b"x", topic_alias=data.draw(st.integers(1, 4))), version)
+    if kind == "auth":
+        named = data.draw(st.sampled_from([{"authentication_method": "quiz"}] * 4 + [{}]))
+        auth = p.Disconnect(p.AUTH, data.draw(st.sampled_from(AUTH_CODES)), properties(**named))
+        return encode_packet(auth, version)
+    first = data.draw(st.sampled_from([0x40, 0x50, 0x62, 0x70]))
+    return bytes([first, 3, 0, packet_id, data.draw(st.integers(0, 255))])
+
+
+def act(world: World, watched: list[Watched], data: st.DataObject) -> None:
+    kernel = world.kernel
     action = data.draw(st.sampled_from(ACTIONS))
     if action == "connect" or not watched:
-        watched.append(connected(kernel, data))
+        watched.append(connected(world, data))
         return
     one = watched[data.draw(st.integers(0, len(watched) - 1))]
     peer = one.peer
@@ -114,47 +207,66 @@ def act(kernel: Kernel, watched: list[Watched], data: st.DataObject) -> None:
         one.forget(packet)
         if not peer.closed() and not peer.lost:
             peer.send(packet)
-    elif action == "raw":
+    elif action == "bold packet" or action == "raw":
         one.forget_everything()
-        peer.send_bytes(data.draw(st.sampled_from(RAW) | st.binary(max_size=20)))
+        sent = bold(peer.version, data) if action == "bold packet" else data.draw(st.sampled_from(RAW) | st.binary())
+        peer.send_bytes(sent)
     elif action == "drop":
         peer.drop()
     elif action == "time":
-        kernel.advance(data.draw(st.sampled_from([0.001, 5, 20, 100])))
+        kernel.advance(data.draw(st.sampled_from([0.001, 0.5, 5, 20, 100])))
     elif action == "commit":
         kernel.commit(data.draw(st.sampled_from([0, 0x80, 0x97])))
     elif action == "cut":
         kernel.sink.cut()
     elif action == "full":
         kernel.sink.full = not kernel.sink.full
+    elif action == "answer":
+        if world.thinking:
+            world.thinking.pop(0).resolve(AuthStep(data.draw(st.sampled_from(ANSWERS)), b"!"))
+            kernel.run()
     elif not peer.lost:
         peer.congest(data.draw(st.booleans()))
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
-@given(data=st.data(), steps=st.integers(10, 40))
-def test_any_packets_in_any_state_end_legal_or_closed(data: st.DataObject, steps: int) -> None:
-    kernel = Kernel(session_options=SessionOptions(max_mqueue_len=3, max_awaiting_rel=2), stored=["a/#", "b"])
+@settings(max_examples=100)
+@given(data=st.data(), steps=st.integers(10, 50), strategy=st.sampled_from(STRATEGIES))
+def test_any_packets_in_any_state_end_legal_or_closed(data: st.DataObject, steps: int, strategy: str) -> None:
+    world = World(strategy)
+    kernel = world.kernel
     watched: list[Watched] = []
     for _ in range(steps):
-        act(kernel, watched, data)
+        act(world, watched, data)
         for one in watched:
             one.check()
+        assert_sessions_keep_to_their_limits(kernel)
         assert kernel.hook_failures == []
     for one in watched:
         one.peer.drop()
-    for clientid in CLIENT_IDS:
-        kernel.connect(clientid, clean_start=True).disconnect()
     assert_nothing_is_left(kernel)
+
+
+def assert_sessions_keep_to_their_limits(kernel: Kernel) -> None:
+    for session in kernel.sessions._sessions.values():
+        numbers, options = session.statistics(), session.options
+        queues = len(options.mqueue_priorities) + 1
+        assert numbers["mqueue_len"] <= options.max_mqueue_len * queues
+        assert numbers["inflight_cnt"] <= 32
+        assert numbers["awaiting_rel_cnt"] <= 100
+        assert numbers["subscriptions_cnt"] < 200
 
 
 def assert_nothing_is_left(kernel: Kernel) -> None:
     assert kernel.context.channels.statistics() == {"connections.count": 0, "live_connections.count": 0}
-    leftover = [session.clientid for session in kernel.sessions._sessions.values()]
-    for clientid in leftover:  # those of packets of the bank and of generated CONNECTs
+    for clientid in [session.clientid for session in kernel.sessions._sessions.values()]:
         kernel.connect(clientid, clean_start=True).disconnect()
     assert kernel.sessions.statistics() == {"sessions.count": 0, "sessions.away": 0}
-    statistics = kernel.broker.router.statistics()
+    statistics = kernel.broker.statistics()
     assert (statistics["topics.count"], statistics["subscriptions.count"]) == (0, 0)
+    assert (statistics["shared_groups.count"], statistics["subscriptions.shared.count"]) == (0, 0)
     assert kernel.broker.router._trie._root.is_empty()
+    assert kernel.broker.exclusive == {}
+    for _ in range(kernel.sink.open_ticket - kernel.sink.committed_ticket):
+        kernel.commit()
+    assert kernel.context.commits._waiting == {}

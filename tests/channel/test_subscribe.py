@@ -28,7 +28,9 @@ def test_a_reason_code_for_each_filter_in_order(version: int) -> None:
 
 
 def test_what_the_operator_forbids() -> None:
-    options = ChannelOptions(max_qos_allowed=1, wildcard_subscription=False, shared_subscription=False, max_subscriptions=3)
+    options = ChannelOptions(
+        max_qos_allowed=1, wildcard_subscription=False, shared_subscription=False, max_subscriptions=3
+    )
     kernel = Kernel(options)
     peer = kernel.connect()
     assert peer.subscribe("a", 2) == [1]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from heliograph.broker import hooks
 from heliograph.mqtt import packets as p
 from support.kernel import Kernel
 from support.packets import properties
@@ -93,3 +94,54 @@ def resume(kernel: Kernel) -> None:
     peer = kernel.peer()
     peer.connect("c", clean_start=False, session_expiry_interval=60)
     assert peer.heard() == ["CONNACK 0x00 present"]
+
+
+@pytest.mark.parametrize(
+    ("expiry_s", "clean_start", "told"),
+    [
+        (60, False, ["takenover", "c takenover", "resumed"]),
+        (60, True, ["c discarded", "discarded", "created"]),
+        (0, True, ["discarded", "c discarded", "created"]),
+        (0, False, ["terminated", "c takenover", "created"]),  # it ended with its connection
+    ],
+)
+def test_what_callbacks_hear_of_it(expiry_s: int, clean_start: bool, told: list[str]) -> None:
+    kernel = Kernel()
+    first = kernel.connect("c", session_expiry_interval=expiry_s)
+    heard: list[str] = []
+    for name in ("created", "resumed", "takenover", "discarded", "terminated"):
+        kernel.broker.hooks.point(f"session.{name}").add(lambda *args, name=name: heard.append(name))
+    kernel.broker.hooks.point(hooks.CLIENT_DISCONNECTED).add(
+        lambda client, reason, _: heard.append(f"{client.clientid} {reason}")
+    )
+    second = kernel.peer()
+    second.connect("c", clean_start=clean_start)
+    first.drop()
+    assert heard == told
+    assert not second.closed()
+
+
+def test_a_session_that_waits_is_resumed_and_not_taken_over() -> None:
+    kernel = Kernel()
+    kernel.connect("c", session_expiry_interval=60).drop()
+    heard: list[str] = []
+    for name in ("resumed", "takenover"):
+        kernel.broker.hooks.point(f"session.{name}").add(lambda *args, name=name: heard.append(name))
+    kernel.peer().connect("c", clean_start=False)
+    assert heard == ["resumed"]
+
+
+def test_a_taken_over_client_that_waited_for_something_waits_no_more() -> None:
+    kernel = Kernel(stored=["s"])
+    first = kernel.connect("c", session_expiry_interval=60)
+    first.publish("s", b"x", 1, 1)
+    first.publish("s", b"x", 2, 2)
+    second = kernel.peer()
+    second.connect("c", clean_start=False)
+    kernel.commit()
+    assert first.heard() == ["DISCONNECT 0x8e"]
+    assert second.heard() == ["CONNACK 0x00 present"]
+    second.publish("s", b"x", 2, 2, dup=True)
+    second.ack(p.PUBREL, 2)
+    assert second.heard() == ["PUBREC #2", "PUBCOMP #2"]
+    assert len(kernel.sink.messages) == 2

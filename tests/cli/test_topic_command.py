@@ -172,7 +172,7 @@ def test_batch(
         (b"[" * 100_000, "not a line of JSON"),
         (b'{"want": "match", "filter": "\xff"}', "not a line of JSON"),
         (b"[1]", "[1] is no object"),
-        (b"{}", '"want" is null'),
+        (b"{}", '"match" needs "filter"'),
         (b'{"want": "matches"}', '"want" is "matches"; "match", "valid" and "parse" are valid'),
         (b'{"want": "match", "filter": "a"}', '"match" needs "topic"'),
         (b'{"want": "parse"}', '"parse" needs "filter"'),

@@ -9,6 +9,7 @@ import pytest
 
 from config.writing import Write, config_of, mistakes_in
 from heliograph.config import Address, Config, ConfigError, TcpListener, environment_name, load_config
+from heliograph.config.listeners import TcpOptions
 
 
 def test_without_a_file_every_setting_has_its_default() -> None:
@@ -36,7 +37,8 @@ def test_a_file_with_everything(write: Write) -> None:
             """
             node { name = "edge-1@10.0.0.5", data_dir = "/var/lib/heliograph" }
             listeners.tcp.default.bind = 1884
-            listeners.tcp.inside { bind = "[::1]:1885", max_connections = 500, backlog = 16, enable = "false" }
+            listeners.tcp.inside { bind = "[::1]:1885", tcp_options.backlog = 16, max_connections = 500 }
+            listeners.tcp.inside.enable = "false"
             mqtt {
               idle_timeout = infinity
               max_packet_size = 512KB
@@ -60,7 +62,9 @@ def test_a_file_with_everything(write: Write) -> None:
     assert config.node.data_dir == "/var/lib/heliograph"
     assert config.listeners.tcp == {
         "default": TcpListener(bind=Address("0.0.0.0", 1884)),
-        "inside": TcpListener(enable=False, bind=Address("::1", 1885), max_connections=500, backlog=16),
+        "inside": TcpListener(
+            enable=False, bind=Address("::1", 1885), max_connections=500, tcp_options=TcpOptions(backlog=16)
+        ),
     }
     assert config.mqtt.idle_timeout is None
     assert config.mqtt.max_packet_size == 512 * 1024
@@ -129,7 +133,7 @@ def test_the_environment_overrides(name: str, text: str, path: str, value: objec
 
 
 def test_the_environment_overrides_the_file_and_the_command_line_both(write: Write) -> None:
-    path = write("node.data_dir = file, mqtt.max_inflight = 5, listeners.tcp.default.backlog = 7")
+    path = write("node.data_dir = file, mqtt.max_inflight = 5, listeners.tcp.default.tcp_options.backlog = 7")
     environ = {
         "HELIOGRAPH_NODE__DATA_DIR": "environment",
         "HELIOGRAPH_MQTT__MAX_INFLIGHT": "6",
@@ -138,7 +142,9 @@ def test_the_environment_overrides_the_file_and_the_command_line_both(write: Wri
     config = load_config(path, environ, {"node.data_dir": 'my "data" #1'})
     assert config.node.data_dir == 'my "data" #1'
     assert config.mqtt.max_inflight == 6
-    assert config.listeners.tcp["default"] == TcpListener(bind=Address("127.0.0.1", 1884), backlog=7)
+    assert config.listeners.tcp["default"] == TcpListener(
+        bind=Address("127.0.0.1", 1884), tcp_options=TcpOptions(backlog=7)
+    )
 
 
 def test_unknown_variables_are_ignored_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:

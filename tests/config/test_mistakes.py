@@ -47,13 +47,15 @@ from heliograph.config import ConfigError, load_config
         (
             'listeners.tcp.default.bind = "::1:1883"',
             'listeners.tcp.default.bind: found "::1:1883", expected an address and port as in "127.0.0.1:1883" or '
-            '"[::1]:1883", or a port as in 1883 (every interface): an IPv6 address stands in brackets, as in '
+            '"[::1]:1883", or a port as in 1883 (every interface), or the path of a Unix socket as in '
+            '"unix:/run/mqtt.sock": an IPv6 address stands in brackets, as in '
             "[::1]:1883",
         ),
         (
             "listeners.tcp.default.bind = 65536",
             'listeners.tcp.default.bind: found 65536, expected an address and port as in "127.0.0.1:1883" or '
-            '"[::1]:1883", or a port as in 1883 (every interface)',
+            '"[::1]:1883", or a port as in 1883 (every interface), or the path of a Unix socket as in '
+            '"unix:/run/mqtt.sock"',
         ),
         (
             'durable_storage.messages.topics = ["a/#/b"]',
@@ -89,7 +91,7 @@ from heliograph.config import ConfigError, load_config
         ("log.zzz = 5", "log.zzz: unknown key; valid here: level"),
         (
             "zzz = 5",
-            "zzz: unknown key; valid here: broker, durable_storage, listeners, log, mqtt, node, retainer",
+            "zzz: unknown key; valid here: ",
         ),
         ('"mqtt.max_inflight" = 5', "mqtt.max_inflight: unknown key; valid here: "),
     ],

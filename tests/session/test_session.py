@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.session.options import SessionOptions
+from heliograph.session.session import UNSENT_BYTES_MAX
 from support.kernel import Kernel, Peer
 from support.packets import say
 
@@ -216,6 +217,42 @@ def test_while_the_client_is_away_the_queue_keeps_to_its_policy() -> None:
     assert dropped == ["1 queue_full", "0 queue_full", "5 qos0_msg"]
     counters = kernel.broker.counters.snapshot()
     assert (counters["delivery.dropped.queue_full"], counters["delivery.dropped.qos0_msg"]) == (2, 1)
+
+
+@pytest.mark.parametrize("alias_max", [0, 5])
+def test_qos_0_that_waited_is_not_overtaken_by_what_comes_later(alias_max: int) -> None:
+    kernel = kernel_with()
+    sub, pub = subscriber(kernel, 1), kernel.connect("pub")
+    sub.drop()
+    for payload, qos in ((b"1", 1), (b"a", 0), (b"2", 1), (b"b", 0)):
+        pub.publish("t", payload, qos)
+    again = kernel.peer()
+    again.connect("sub", clean_start=False, receive_maximum=1, topic_alias_maximum=alias_max)
+    pub.publish("t", b"c", 0)
+    payloads = [packet.payload for packet in again.received() if isinstance(packet, p.Publish)]
+    assert payloads == [b"1", b"a", b"b", b"c"]  # a full window holds back QoS 1 alone [MQTT-4.6.0-6]
+    again.ack(p.PUBACK, 1)
+    assert [packet.payload for packet in again.received() if isinstance(packet, p.Publish)] == [b"2"]
+
+
+def test_what_waited_does_not_fill_memory_in_one_turn() -> None:
+    kernel = kernel_with()
+    sub, pub = subscriber(kernel, 0), kernel.connect("pub")
+    sub.drop()
+    for number in range(60):
+        pub.publish("t", b"%d " % number + b"x" * 900_000, 0)
+    again = back(kernel)
+    came: list[int] = []
+    for turn in range(5):
+        packets = [packet for packet in again.received() if isinstance(packet, p.Publish)]
+        came += [int(packet.payload.split()[0]) for packet in packets]
+        assert sum(len(packet.data) for packet in packets) <= UNSENT_BYTES_MAX + 2_000_000
+        pub.publish("t", b"%d live" % (60 + turn), 0)
+        kernel.advance(1)
+    came += [int(packet.payload.split()[0]) for packet in again.received() if isinstance(packet, p.Publish)]
+    assert came == list(range(65))
+    pub.publish("t", b"65 at once", 0)
+    assert again.heard() == ["PUBLISH t '65 at once' q0"]
 
 
 def test_qos_0_does_not_wait_if_the_operator_does_not_want_it() -> None:

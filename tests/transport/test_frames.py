@@ -131,7 +131,7 @@ def test_a_large_frame_is_handed_on_as_it_comes() -> None:
     ],
     ids=[
         "no mask",
-        "text",  # [MQTT-6.0.0-1]
+        "text",  # [MQTT-6.0.0-1] 3.1.1 [MQTT-6.0.0-1]
         "unknown opcode",
         "unknown control opcode",
         "compressed without agreement",

@@ -150,7 +150,7 @@ async def test_connections_over_the_rate_wait_and_are_served_later() -> None:
 async def test_a_process_without_files_accepts_when_it_has_some_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("heliograph.transport.acceptor._WITHOUT_FILES_S", 0.01)
+    monkeypatch.setattr("heliograph.transport.acceptor._AFTER_FAILURE_S", 0.01)
     async with listening() as rig:
         client = await rig.client()
         waiting = socket.socket()

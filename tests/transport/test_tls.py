@@ -191,23 +191,72 @@ async def test_certificates_are_read_again_on_request(authority: Authority, tmp_
         assert serial_of(await rig.socket(tls=authority.context())) != serial
 
 
-async def test_a_handshake_that_does_not_end_is_cut(authority: Authority) -> None:
+@pytest.mark.parametrize("first", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"], ids=["silent", "byte", "beginning"])
+async def test_a_client_that_does_not_say_hello_is_cut(authority: Authority, first: bytes) -> None:
+    async with listening("ssl", ssl_listener(authority, handshake_timeout=5.0)) as rig:
+        client = await rig.socket(first=first)
+        await rig.until("current_connections", 1)
+        await rig.advance(4.0)
+        assert rig.count("handshake_timeouts") == 0
+        await rig.advance(2.0)
+        assert await client.hear_the_end() == b""
+        assert rig.count("handshake_timeouts") == 1
+        assert rig.count("current_connections") == 0
+
+
+async def test_a_hello_in_single_bytes(authority: Authority) -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    talk = authority.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        talk.do_handshake()
+    async with listening("ssl", ssl_listener(authority)) as rig:
+        client = await rig.socket()
+        for byte in outgoing.read():
+            await client.say(bytes((byte,)))
+            await rig.advance(0)
+        assert (await client.hear(2)) == b"\x16\x03", "a ServerHello"
+
+
+async def test_a_handshake_that_does_not_go_on_is_cut(authority: Authority) -> None:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    talk = authority.context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        talk.do_handshake()
     options = ChannelOptions(idle_timeout_us=100_000)  # real time: the event loop's
     async with listening("ssl", ssl_listener(authority), options) as rig:
-        silent = await rig.socket()
-        trickling = await rig.socket(first=b"\x16\x03\x01")
-        for client in (silent, trickling):
-            assert await client.hear_the_end() == b""
-        await rig.until("handshake_timeouts", 2)
+        client = await rig.socket(first=outgoing.read())
+        assert (await client.hear_the_end())[:1] == b"\x16"
+        await rig.until("handshake_timeouts", 1)
         await rig.until("current_connections", 0)
 
 
-async def test_garbage_is_closed_and_counted(authority: Authority) -> None:
+@pytest.mark.parametrize(
+    "first",
+    [
+        CONNECT,
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x02\x00\x00\x05",
+        b"\x16\x03\x01\x40\x01",
+        b"\x16\x03\x01\x00\x05hello",
+    ],
+    ids=["MQTT", "HTTP", "SSL 2", "long record", "no hello"],
+)
+async def test_what_is_not_tls_is_closed_and_counted(authority: Authority, first: bytes) -> None:
     async with listening("ssl", ssl_listener(authority)) as rig:
-        client = await rig.socket(first=CONNECT)
+        client = await rig.socket(first=first)
         await client.hear_the_end()
         await rig.until("handshake_failures", 1)
+        await rig.until("current_connections", 0)
         await rig.client(tls=authority.context())
+
+
+async def test_a_client_that_hangs_up_in_the_handshake_is_forgotten(authority: Authority) -> None:
+    async with listening("ssl", ssl_listener(authority)) as rig:
+        for first in (b"", b"\x16\x03\x01\x02\x00\x01"):
+            client = await rig.socket(first=first)
+            await rig.until("current_connections", 1)
+            await client.close()
+            await rig.until("current_connections", 0)
 
 
 async def test_half_open_handshakes_count_as_connections(authority: Authority) -> None:

@@ -64,7 +64,7 @@ async def test_a_client_is_served() -> None:
         response = (await client.hear_until(b"\r\n\r\n")).decode()
         assert response.startswith("HTTP/1.1 101 Switching Protocols\r\n")
         assert f"Sec-WebSocket-Accept: {ACCEPT}\r\n" in response
-        assert "Sec-WebSocket-Protocol: mqtt\r\n" in response  # [MQTT-6.0.0-4]
+        assert "Sec-WebSocket-Protocol: mqtt\r\n" in response  # [MQTT-6.0.0-4] 3.1.1 [MQTT-6.0.0-4]
         await client.ask(frame(CONNECT), answer(CONNACK))
         await client.ask(frame(PINGREQ), answer(PINGRESP))
 
@@ -125,7 +125,7 @@ async def test_handshakes_that_are_taken(changes: dict[str, str | None]) -> None
         ({"Sec_WebSocket_Key": "*" * 24}, 400),
         ({"Sec_WebSocket_Version": None}, 400),
         ({"Sec_WebSocket_Version": "8"}, 400),
-        ({"Sec_WebSocket_Protocol": None}, 400),  # [MQTT-6.0.0-3]
+        ({"Sec_WebSocket_Protocol": None}, 400),  # [MQTT-6.0.0-3] 3.1.1 [MQTT-6.0.0-3]
         ({"Sec_WebSocket_Protocol": "chat"}, 400),
         ({"X": "a\r\n folded"}, 400),
         ({"X": "a\x00b"}, 400),
@@ -151,6 +151,13 @@ async def test_subprotocols_as_the_operator_wants_them() -> None:
             response = await client.hear_until(b"\r\n\r\n")
             found = re.search(rb"Sec-WebSocket-Protocol: (\S+)", response)
             assert (found and found[1]) == taken
+
+
+async def test_mqtt_is_the_subprotocol_whatever_else_a_client_asks_for() -> None:
+    async with listening("ws", ws()) as rig:
+        client = await rig.socket()
+        await client.say(request(Sec_WebSocket_Protocol="mqtt-v5, mqtt, mqtt-v3"))
+        assert b"Sec-WebSocket-Protocol: mqtt\r\n" in await client.hear_until(b"\r\n\r\n")
 
 
 async def test_origins_as_the_operator_wants_them() -> None:
@@ -255,7 +262,7 @@ async def test_each_packet_a_message_if_the_operator_wants_it() -> None:
         await client.ask(frame(CONNECT + PINGREQ * 2), answer(CONNACK) + answer(PINGRESP) * 2)
 
 
-async def test_packets_across_frames_and_frames_across_reads() -> None:  # [MQTT-6.0.0-2]
+async def test_packets_across_frames_and_frames_across_reads() -> None:  # [MQTT-6.0.0-2] 3.1.1 [MQTT-6.0.0-2]
     async with listening("ws", ws()) as rig:
         client = await upgraded(rig)
         stream = frame(CONNECT[:3]) + frame(CONNECT[3:9], fin=False) + frame(CONNECT[9:] + PINGREQ, CONTINUATION)
@@ -286,7 +293,7 @@ async def test_a_ping_is_answered_with_what_it_holds() -> None:
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        (frame(CONNECT, TEXT), 1003),  # [MQTT-6.0.0-1]
+        (frame(CONNECT, TEXT), 1003),  # [MQTT-6.0.0-1] 3.1.1 [MQTT-6.0.0-1]
         (frame(CONNECT, mask=None), 1002),
         (frame(bytes(126), PING), 1002),
         (frame(b"", CONTINUATION), 1002),

@@ -36,7 +36,7 @@ class AuthStep:
     """An authenticator's answer.
 
     Args:
-        code: `SUCCESS` to accept the client, `CONTINUE_AUTHENTICATION` to challenge it with `data`; any other to refuse.
+        code: `SUCCESS` to accept the client, `CONTINUE_AUTHENTICATION` to challenge it with `data`; any other: refuse.
         data: The Authentication Data that the client is sent, or None.
     """
 

@@ -16,7 +16,7 @@ from heliograph.broker.hooks import HookPoint
 from heliograph.broker.subscription import FilterEntry, Subscription
 from heliograph.broker.trie import TopicTrie, filter_matches
 from heliograph.mqtt.errors import MalformedPacketError, TopicNameError
-from heliograph.mqtt.topic import has_wildcard, topic_name_fault
+from heliograph.mqtt.topic import topic_name_fault
 
 # A route costs twice its topic's length, and the cache counts routes: longer topics are resolved at each publish.
 _CACHED_NAME_BYTES_MAX: Final = 1024
@@ -96,7 +96,7 @@ class Router:
     def add(self, subscription: Subscription) -> None:
         """List a subscription under its filter."""
         topic_filter = subscription.topic_filter
-        if has_wildcard(topic_filter):
+        if subscription.is_wild:
             entry = self._trie.obtain(topic_filter)
             if entry.is_empty():
                 self._announce(entry)
@@ -117,7 +117,7 @@ class Router:
             KeyError: It was not.
         """
         topic_filter = subscription.topic_filter
-        is_wildcard = has_wildcard(topic_filter)
+        is_wildcard = subscription.is_wild
         entry = self._trie.find(topic_filter) if is_wildcard else self._filters.get(topic_filter)
         if entry is None or subscription.slot < 0:
             raise KeyError(topic_filter)

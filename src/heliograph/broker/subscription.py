@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from mypy_extensions import i32, i64, mypyc_attr
 
 from heliograph.broker.message import Message
+from heliograph.mqtt.topic import has_wildcard
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -66,6 +67,7 @@ class Subscription:
         self.no_local = no_local
         self.retain_as_published = retain_as_published
         self.is_new = True  # until its retained messages were looked at
+        self.is_wild: bool = has_wildcard(topic_filter)
         # Nothing about it changes the packet, so that its receivers share one encoding.
         self.plain: bool = not retain_as_published and subscription_id == 0
 

@@ -21,6 +21,9 @@ DENY: Final = "deny"
 class Authorizer(Guard):
     """One client's rights as they were last told; made with its CONNACK, kept by its session until the next one.
 
+    Attributes:
+        allowed_until_us: Until when the last thing that it was allowed may be taken for allowed without asking again.
+
     Topics are those that the client knows, without its mountpoint.
     """
 
@@ -30,6 +33,7 @@ class Authorizer(Guard):
         self._client = client
         self._cache_size: i64 = options.authz_cache_size
         self._ttl_us: i64 = options.authz_cache_ttl_us
+        self.allowed_until_us: i64 = 0
         # Until when a decision holds; a negative time is a denial's. Made when somebody decides.
         self._publishing: dict[str, int] | None = None
         self._subscribing: dict[str, int] | None = None
@@ -61,7 +65,8 @@ class Authorizer(Guard):
     def may_come_from(self, message: Message) -> bool:
         """Whether whoever published a retained message may still publish it; its address is not known any more."""
         is_brokers_own = not message.clientid  # no client is without an id
-        if is_brokers_own or not self._broker.checks_retained_source:
+        broker = self._broker
+        if is_brokers_own or not broker.checks_retained_source or not broker.hooks.client_authorize.callbacks:
             return True
         publisher = ClientInfo(message.clientid, message.username, "")
         return self._ask(publisher, PUBLISH, self._without_mountpoint(message.topic))
@@ -72,9 +77,11 @@ class Authorizer(Guard):
     def _decide(self, cache: dict[str, int], action: str, topic: str) -> bool:
         if self._client.is_superuser:
             return True
+        self.allowed_until_us = 0
         now: i64 = self._broker.uptime_us
         known: i64 = cache.get(topic, 0)
         if known > now:
+            self.allowed_until_us = known
             return True
         if known < -now:
             return False
@@ -84,6 +91,7 @@ class Authorizer(Guard):
                 del cache[next(iter(cache))]
             until: i64 = now + self._ttl_us
             cache[topic] = until if allowed else -until
+            self.allowed_until_us = until if allowed else 0
         return allowed
 
     def _ask(self, client: ClientInfo, action: str, topic: str) -> bool:

@@ -67,6 +67,7 @@ class Channel(Reader):
     def connection_made(self, peer: Peer) -> None:
         """The connection stands, and this is its other end."""
         self._peer = peer
+        self._outbox.set_writer(self._wire.writer())
         self._context.channels.add(self._number, self)
         self._broker.counters.connections_accepted += 1
 
@@ -228,6 +229,7 @@ class Channel(Reader):
         if self._is_connect_refusal(error):
             properties = Properties()
             answers.add_reason(properties, error.detail)
+            properties = self._hooked_connack(error.reason_code, properties)
             self._send_connack(False, error.reason_code, properties)  # [MQTT-3.1.4-2] [MQTT-3.2.2-6]
         self._state = CLOSED
         self._close()
@@ -337,6 +339,13 @@ class Channel(Reader):
         session, present = context.sessions.open(clientid, clean_start, options.session)
         session.expiry_interval_s = decide.session_expiry_s(connect, options)
         session.mountpoint = client.mountpoint
+        properties = decide.connack_properties(connect, client, options)
+        if self._handshake is not None and self._handshake.method is not None:  # [MQTT-4.12.0-6]
+            answers.add_authentication(properties, self._handshake.method, step)
+        properties = self._hooked_connack(rc.SUCCESS, properties)
+        if self._state == CLOSED:  # a callback ended it
+            context.sessions.leave(session, None)
+            return
         context.channels.register(clientid, self)
         self._session = session
         self._authorizer = authorizer
@@ -344,13 +353,9 @@ class Channel(Reader):
         self._state = CONNECTED
         self._heard_at_us = broker.uptime_us
         self._silence_us_max = client.keepalive_s * 10_000 * options.keepalive_multiplier_percent
-        properties = decide.connack_properties(connect, client, options)
-        if self._handshake is not None and self._handshake.method is not None:  # [MQTT-4.12.0-6]
-            answers.add_authentication(properties, self._handshake.method, step)
         if not self._send_connack(present, rc.SUCCESS, properties):
             self._report("it does not take the CONNACK that it must have")
             self._end(rc.SUCCESS, "connack_too_large")
-        if self._state == CLOSED:  # or a callback ended it
             return
         self._will = connect.will
         session.attach(  # not before: messages come behind CONNACK [MQTT-3.2.0-1] 3.1.1 [MQTT-3.2.0-1]
@@ -365,18 +370,20 @@ class Channel(Reader):
         broker.hooks.run(hooks.CLIENT_CONNECTED, (client, connect))
         session.resume()
 
+    def _hooked_connack(self, code: int, properties: Properties) -> Properties:
+        """What callbacks make of a CONNACK's properties."""
+        client = self._client
+        if client is None:
+            return properties
+        _, outcome = self._broker.hooks.run(hooks.CLIENT_CONNACK, (client, code), properties)
+        return outcome if isinstance(outcome, Properties) else properties
+
     def _send_connack(self, present: bool, code: int, properties: Properties) -> bool:
         """Send CONNACK; whether the client takes it."""
-        broker = self._broker
-        client = self._client
-        if client is not None:
-            _, outcome = broker.hooks.run(hooks.CLIENT_CONNACK, (client, code), properties)
-            if isinstance(outcome, Properties):
-                properties = outcome
         if code == rc.SUCCESS:
-            broker.counters.connack_sent += 1
+            self._broker.counters.connack_sent += 1
         else:
-            broker.counters.connack_error += 1
+            self._broker.counters.connack_error += 1
         connack = answers.connack(present, code, properties, self._version, self._packet_bytes_max)
         if connack is not None:
             self._outbox.put(connack)
@@ -438,7 +445,9 @@ class Channel(Reader):
         reason = fault if self._tells_problems else ""  # [MQTT-3.1.2-29]
         data = answers.suback(kind, packet_id, codes, reason, self._version, self._packet_bytes_max)
         if data is None:  # it may not be sent, and without it the client would wait for ever
-            detail = f"the answer to {len(codes)} filters is larger than the {int(self._packet_bytes_max)} bytes it takes"
+            detail = (
+                f"the answer to {len(codes)} filters is larger than the {int(self._packet_bytes_max)} bytes it takes"
+            )
             raise ProtocolError(detail, rc.PACKET_TOO_LARGE)
         self._outbox.put(data)
 

@@ -76,9 +76,16 @@ def client_info(
         peer.subject,
     )
     client.mountpoint = _mountpoint(options.mountpoint, client)
-    if connect.will is not None and len((client.mountpoint + connect.will.topic).encode("utf-8")) > MAX_TOPIC_BYTES:
-        raise ProtocolError("will: its topic leaves no room for the mountpoint", rc.TOPIC_NAME_INVALID)
+    if connect.will is not None and client.mountpoint:
+        _check_mounted(client.mountpoint + connect.will.topic, options)
     return client
+
+
+def _check_mounted(topic: str, options: ChannelOptions) -> None:
+    # What is found out when the will is published is found out too late: nobody is there to be refused.
+    fault = topic_name_fault(topic, options.max_topic_levels)
+    if fault is not None or len(topic.encode("utf-8")) > MAX_TOPIC_BYTES:
+        raise ProtocolError("will: its topic leaves no room for the mountpoint", rc.TOPIC_NAME_INVALID)
 
 
 def _check_length(clientid: str, options: ChannelOptions) -> None:

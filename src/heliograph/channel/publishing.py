@@ -66,6 +66,8 @@ class Publishing:
         )
         self._aliases: InboundAliases | None = None
         self._route: Route | None = None  # that of the last PUBLISH
+        self._allowed_route: Route | None = None  # the last one that the client was allowed, and until when
+        self._allowed_until_us: i64 = 0
         self._acks: PendingAcks | None = None  # made when the first acknowledgement must wait
         self.stored = False  # something went to storage; reset by the channel
 
@@ -98,7 +100,7 @@ class Publishing:
         if route is None or route.epoch != broker.router.epoch or route.name != publish.topic:
             route = broker.route(publish.topic)
             self._route = route
-        if broker.hooks.client_authorize.callbacks and not self._authorizer.may_publish(self._known_topic(route)):
+        if broker.hooks.client_authorize.callbacks and not self._may_publish(route):
             self._deny(publish, route)
             return
         message = Message(
@@ -190,6 +192,15 @@ class Publishing:
             publish = with_topic(publish, self._mountpoint + publish.topic, publish.property_bytes)
         return publish, expiry_s
 
+    def _may_publish(self, route: Route) -> bool:
+        if route is self._allowed_route and self._broker.uptime_us < self._allowed_until_us:
+            return True
+        authorizer = self._authorizer
+        allowed = authorizer.may_publish(self._known_topic(route))
+        self._allowed_route = route if allowed else None
+        self._allowed_until_us = authorizer.allowed_until_us
+        return allowed
+
     def _known_topic(self, route: Route) -> str:
         """A route's topic as the client knows it."""
         return route.topic[len(self._mountpoint.decode("utf-8")) :] if self._mountpoint else route.topic
@@ -231,6 +242,12 @@ class Publishing:
             self._session.awaiting_rel.add(packet_id, ticket, self._broker.uptime_us)
         if self._version == p.V5 and code != rc.SUCCESS:
             self._acknowledge(encode_ack(kind, packet_id, code, p.V5), ticket)
+        elif ticket == NOT_STORED and (self._acks is None or not self._acks):
+            if kind == p.PUBACK:
+                self._broker.counters.puback_sent += 1
+            else:
+                self._broker.counters.pubrec_sent += 1
+            self._outbox.put_ack(kind << 4, packet_id)
         else:
             self._acknowledge(UINT16[(kind << 12) | 2] + UINT16[packet_id], ticket)
 

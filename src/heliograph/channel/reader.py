@@ -32,8 +32,13 @@ AUTHENTICATION: Final = 16  # an authenticator has yet to answer
 
 # A packet that is no message costs about as much as so many deliveries.
 _PACKET_WORK: Final = 4
+# What the write of an outbox costs, and how far it lets a turn grow.
+_WRITE_WORK: Final = 100
+_WRITE_WORK_MAX: Final = 98_304
 # A client with so little to say need not wait for its turn.
 _SHORT_BYTES: Final = 4096
+# A timer keeps what it calls in memory, also a connection that has ended: it is never set for longer.
+_RATE_TIMER_US_MAX: Final = 1_000_000.0
 # A peer that sends without reading is not read from while this many bytes of answers wait for it.
 _UNREAD_ANSWERS_MAX: Final = 65_536
 
@@ -51,6 +56,7 @@ class Reader(Waiter):
         self._version: i64 = p.V3_1_1
         self._inbox: Inbox | None = None  # made when a packet does not come whole
         self._limiter: RateLimiter | None = None
+        self._rate_until_us: i64 = 0  # when it may send again
         self._paused: i64 = 0
         self._on_hold = False  # not one more packet may be parsed now
         self._waits_for_turn = False
@@ -110,7 +116,7 @@ class Reader(Waiter):
         work_max = self._context.turns.work_max
         try:
             while end - pos >= 2 and self._state != CLOSED:
-                if self._on_hold or (broker.work > work_max and (pos > 0 or end > _SHORT_BYTES)):
+                if self._on_hold or (broker.work > work_max and self._has_had_turn(pos, end)):
                     self._hold(data[pos:])
                     return
                 length: i64 = data[pos + 1]
@@ -166,9 +172,8 @@ class Reader(Waiter):
         self._resume(STORAGE)
 
     def on_rate(self) -> None:
-        """It may send again."""
-        self._begin_turn()
-        self._resume(RATE)
+        """It may send again, unless it has sent more than a timer is set for."""
+        self._wait_for_rate(float(self._rate_until_us - self._begin_turn()))
 
     def _hold_for_authentication(self) -> None:
         self._on_hold = True
@@ -182,7 +187,14 @@ class Reader(Waiter):
         if wait_us > 0.0 and self._state != CLOSED:
             self._on_hold = True
             self._pause(RATE)
-            self._context.call_later(wait_us / 1e6, self.on_rate)
+            self._rate_until_us = self._broker.uptime_us + i64(wait_us)
+            self._wait_for_rate(wait_us)
+
+    def _wait_for_rate(self, wait_us: float) -> None:
+        if wait_us > 0.0 and self._state != CLOSED:
+            self._context.call_later(min(wait_us, _RATE_TIMER_US_MAX) / 1e6, self.on_rate)
+        else:
+            self._resume(RATE)
 
     def _keep(self, rest: bytes, wanted_bytes: i64) -> None:
         inbox = self._inbox
@@ -190,6 +202,14 @@ class Reader(Waiter):
             inbox = Inbox()
             self._inbox = inbox
         inbox.keep(rest, wanted_bytes)
+
+    def _has_had_turn(self, pos: i64, end: i64) -> bool:
+        """Whether the rest must wait for another turn, now that this one has done its work."""
+        if pos == 0 and end <= _SHORT_BYTES:
+            return False
+        # Each outbox costs a write at the end of the turn: the more there are, the more each should carry.
+        touched: i64 = self._context.flusher.touched_count
+        return self._broker.work > self._context.turns.work_max + min(_WRITE_WORK * touched, _WRITE_WORK_MAX)
 
     def _hold(self, rest: bytes) -> None:
         self._keep(rest, 0)

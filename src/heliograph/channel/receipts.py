@@ -5,7 +5,7 @@ from mypy_extensions import i64
 from heliograph.broker.counters import Counters
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.mqtt.encode import UINT16, encode_ack
+from heliograph.mqtt.encode import encode_ack
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 
@@ -46,6 +46,6 @@ def _answer(outbox: Outbox, counters: Counters, kind: i64, packet_id: int, code:
     else:
         counters.pubcomp_sent += 1
     if code == rc.SUCCESS:
-        outbox.put(UINT16[0x6202 if kind == p.PUBREL else 0x7002] + UINT16[packet_id])
+        outbox.put_ack(0x62 if kind == p.PUBREL else 0x70, packet_id)
     else:
         outbox.put(encode_ack(kind, packet_id, code, version))

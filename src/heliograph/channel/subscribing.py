@@ -107,7 +107,12 @@ class Subscribing:
         if not isinstance(outcome, list):
             return entries
         changed = [entry for entry in outcome if isinstance(entry, p.SubscribeEntry)]
-        return changed if len(changed) == len(entries) else entries
+        if len(changed) != len(entries):
+            return entries
+        for entry, before in zip(changed, entries, strict=True):
+            if entry.code == rc.SUCCESS:
+                entry.code = before.code  # another filter makes nobody allowed who was not
+        return changed
 
     def _refused(self, entry: p.SubscribeEntry) -> int:
         code = entry.code

@@ -23,7 +23,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "start",
         help="run a node in the foreground",
-        description="Run a node in the foreground until SIGTERM or Ctrl-C. SIGUSR1 writes its counters into the log.",
+        description=(
+            "Run a node in the foreground until SIGTERM or Ctrl-C. SIGUSR1 writes its counters into the log; SIGHUP "
+            "has its listeners read their certificates again."
+        ),
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="a HOCON file; without it every default holds")
     parser.add_argument("--data-dir", metavar="DIR", help="where data is kept (node.data_dir; default ./data)")
@@ -55,6 +58,7 @@ async def _serve(config: Config) -> int:
         loop.add_signal_handler(number, asked_to_stop.set)
     node = Node(config)
     loop.add_signal_handler(signal.SIGUSR1, node.log_statistics)
+    loop.add_signal_handler(signal.SIGHUP, node.reload_certificates)
     try:
         await node.start()
         print(node.ready_line(), flush=True)

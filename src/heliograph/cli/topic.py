@@ -207,7 +207,7 @@ def answer_case(line: bytes) -> dict[str, object]:
     subscription = case.get("subscription", case.get("want") == "parse")
     if not isinstance(subscription, bool):
         raise CaseError(f'"subscription" is {_shown(subscription)}; true or false are valid')
-    want = case.get("want")
+    want = case.get("want", "match")
     if want == "match":
         return {"match": matches(_required(case, "filter"), _required(case, "topic"), subscription)}
     if want == "parse":
@@ -238,7 +238,7 @@ def _is_valid(case: dict[str, object], subscription: bool) -> bool:
 def _required(case: dict[str, object], key: str) -> bytes:
     value = _optional(case, key)
     if value is None:
-        raise CaseError(f'{_shown(case.get("want"))} needs "{key}"')
+        raise CaseError(f'{_shown(case.get("want", "match"))} needs "{key}"')
     return value
 
 

@@ -152,6 +152,11 @@ class Node:
         numbers = {name: value for name, value in sorted(self.statistics().items()) if value}
         _log.info("statistics %s", json.dumps(numbers))
 
+    def reload_certificates(self) -> None:
+        """Have every listener read its certificates again; connections that stand are not touched."""
+        for listener in self._listeners:
+            listener.reload_certificates()
+
     def _make_context(self) -> ChannelContext:
         loop = asyncio.get_running_loop()
         broker = self.broker

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.counters import Counters
+from heliograph.mqtt.encode import UINT16
 
 
 class Flusher:
@@ -23,6 +24,11 @@ class Flusher:
         self._schedule = schedule
         self._touched: list[Outbox] = []
         self.counters = counters
+
+    @property
+    def touched_count(self) -> int:
+        """How many connections will be written to at the end of this turn."""
+        return len(self._touched)
 
     def touch(self, outbox: "Outbox") -> None:
         """Have `outbox` flushed at the end of this turn."""
@@ -47,6 +53,10 @@ class Wire:
         """Send bytes behind those sent before."""
         raise NotImplementedError(type(self).__name__)
 
+    def writer(self) -> Callable[[bytes], object]:
+        """What `write` comes to in the end, so that nothing stands between outbox and transport; asked for once."""
+        return self.write
+
     def close(self) -> None:
         """Close the connection behind the bytes sent before."""
         raise NotImplementedError(type(self).__name__)
@@ -70,6 +80,7 @@ class Outbox:
     def __init__(self, flusher: Flusher, wire: Wire) -> None:
         self._flusher = flusher
         self._wire: Wire | None = wire
+        self._write: Callable[[bytes], object] = wire.write
         self._chunks: list[bytes] = []
         self.waiting_bytes: i64 = 0
         self.congested = False
@@ -85,6 +96,16 @@ class Outbox:
         """Add encoded bytes behind what waits already."""
         self._chunks.append(chunk)
         self.waiting_bytes += len(chunk)
+        if not self._touched:
+            self._touched = True
+            self._flusher.touch(self)
+
+    def put_ack(self, first: i64, packet_id: i64) -> None:
+        """Add a PUBACK, PUBREC, PUBREL or PUBCOMP without a reason code; `first` is its first byte."""
+        chunks = self._chunks
+        chunks.append(UINT16[(first << 8) | 2])
+        chunks.append(UINT16[packet_id])
+        self.waiting_bytes += 4
         if not self._touched:
             self._touched = True
             self._flusher.touch(self)
@@ -112,9 +133,13 @@ class Outbox:
             self.waiting_bytes = 0
             data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             chunks.clear()
-            wire.write(data)
+            self._write(data)
         if self.closing:
             wire.close()
+
+    def set_writer(self, write: Callable[[bytes], object]) -> None:
+        """The connection stands, and this is what sends bytes."""
+        self._write = write
 
     def set_congested(self, congested: bool) -> None:
         """Told by the transport when its buffer passes its high mark, and again when it is below its low mark."""
@@ -136,3 +161,8 @@ class Outbox:
         self.waiting_bytes = 0
         self.closing = True
         self._wire = None
+        self._write = _nowhere
+
+
+def _nowhere(data: bytes) -> None:
+    """Bytes for a connection that is gone."""

@@ -14,7 +14,7 @@ from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import UINT16, encode_ack
-from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, has_wildcard
+from heliograph.mqtt.topic import EXCLUSIVE_PREFIX
 from heliograph.session.aliases import OutboundAliases
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.guard import Guard
@@ -135,7 +135,7 @@ class Session(Subscriber):
         if subscription.no_local and message.clientid == self.clientid:
             self._drop(message, "no_local")  # [MQTT-3.8.3-3]
             return
-        if self.broker.hooks.client_authorize.callbacks and not self._may_have(message.topic, subscription):
+        if subscription.is_wild and not self._may_have(message.topic):
             self._drop(message, "not_authorized")
             return
         if self._mount_bytes > 0 and self._hides(message.topic, subscription):
@@ -165,7 +165,7 @@ class Session(Subscriber):
         free = outbox is not None and not outbox.congested
         if not (free or last):
             return False
-        if self.broker.hooks.client_authorize.callbacks and not self._may_have(message.topic, subscription):
+        if subscription.is_wild and not self._may_have(message.topic):
             return False
         if self._mount_bytes > 0 and self._hides(message.topic, subscription):
             return False
@@ -190,8 +190,9 @@ class Session(Subscriber):
         if subscription.no_local and message.clientid == self.clientid:  # [MQTT-3.8.3-3]
             self._drop(message, "no_local")
             return
-        if self.broker.hooks.client_authorize.callbacks and not (
-            self._may_have(message.topic, subscription) and (self._guard is None or self._guard.may_come_from(message))
+        guard = self._guard
+        if (subscription.is_wild and not self._may_have(message.topic)) or (
+            guard is not None and not guard.may_come_from(message)
         ):
             self._drop(message, "not_authorized")
             return
@@ -391,10 +392,10 @@ class Session(Subscriber):
         at = len(self.mountpoint)
         return topic[at : at + 1] == "$" and subscription.topic_filter[at : at + 1] in ("+", "#")  # [MQTT-4.7.2-1]
 
-    def _may_have(self, topic: str, subscription: Subscription) -> bool:
+    def _may_have(self, topic: str) -> bool:
         # Whoever may subscribe to a filter with wildcards need not be allowed all that it matches.
         guard = self._guard
-        return guard is None or not has_wildcard(subscription.topic_filter) or guard.may_receive(topic)
+        return guard is None or not self.broker.hooks.client_authorize.callbacks or guard.may_receive(topic)
 
     def _withdraw(self, name: str, subscription: Subscription) -> None:
         self.broker.unsubscribe(subscription)
@@ -460,7 +461,7 @@ class Session(Subscriber):
         aliases = self._aliases
         if aliases is not None:
             known_alias = aliases.find(topic)
-            if known_alias == 0:
+            if known_alias == 0 and not dup:  # a client may pass over what it has already, alias and all
                 new_alias = aliases.assign(topic)
         packet = message.encode(
             self._version,

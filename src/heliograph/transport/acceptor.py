@@ -15,10 +15,10 @@ from heliograph.transport.admission import ConnectionRate
 _log = logging.getLogger(__name__)
 
 _ACCEPTED_AT_ONCE: Final = 32  # then others have their turn
-_WITHOUT_FILES_S: Final = 1.0  # how long to wait when the process has no file left for a connection
+# How long to wait when the process has no file left for a connection, or the system no memory: trying at once would
+# take the whole time of the event loop, and closing other connections would only make room for a flood.
+_AFTER_FAILURE_S: Final = 1.0
 
-# The process or the system has no room for another socket.
-_NO_ROOM: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 # The connection is gone again, or its network is.
 _GONE: Final = frozenset(
     (
@@ -62,7 +62,7 @@ class Acceptor:
         self._clock = clock
         self._on_accept = on_accept
         self._timer: asyncio.TimerHandle | None = None
-        self._lacks_files = False
+        self._fails = False
         self._pauses_count = 0
         self._failures_count = 0
 
@@ -97,14 +97,12 @@ class Acceptor:
                 return
             except OSError as error:
                 self._rate.give_back()
-                if error.errno in _NO_ROOM:
-                    self._report_no_room(error)
-                    self._pause(_WITHOUT_FILES_S)
-                    return
-                if error.errno not in _GONE:
-                    raise
-                continue
-            self._lacks_files = False
+                if error.errno in _GONE:
+                    continue
+                self._report(error)
+                self._pause(_AFTER_FAILURE_S)
+                return
+            self._fails = False
             connection.setblocking(False)
             self._on_accept(connection, address)
 
@@ -112,12 +110,9 @@ class Acceptor:
         self.stop()
         self._timer = self._loop.call_later(seconds, self.start)
 
-    def _report_no_room(self, error: OSError) -> None:
+    def _report(self, error: OSError) -> None:
         self._failures_count += 1
-        if not self._lacks_files:
-            self._lacks_files = True
-            _log.error(
-                "listener %s cannot accept connections: %s. They wait; raise the limit of open files",
-                self._name,
-                error.strerror,
-            )
+        if not self._fails:
+            self._fails = True
+            advice = "; raise the limit of open files (ulimit -n)" if error.errno == errno.EMFILE else ""
+            _log.error("listener %s cannot accept connections, which wait: %s%s", self._name, error.strerror, advice)

@@ -1,5 +1,7 @@
 """Addresses of sockets as text: `192.0.2.1:1883`, `[2001:db8::1]:1883`, `unix:/run/mqtt.sock`."""
 
+import ipaddress
+from functools import lru_cache
 from typing import Final
 
 _MAPPED: Final = "::ffff:"  # how IPv4 peers look on a socket for both
@@ -13,10 +15,19 @@ def address_text(address: object) -> str:
     return f"unix:{address}" if isinstance(address, str) else "unix:"
 
 
+@lru_cache(maxsize=64)
+def own_address_text(address: tuple[object, ...] | str) -> str:
+    """The text of an address of ours: nearly all connections of a listener have the same, and share it."""
+    return address_text(address)
+
+
 def plain_host(host: str) -> str:
     """A host without scope, and an IPv4 address that came over IPv6 as itself."""
     host = host.partition("%")[0]
-    return host.removeprefix(_MAPPED) if host.startswith(_MAPPED) and "." in host else host
+    if host.startswith(_MAPPED):  # `::ffff:192.0.2.1` or `::ffff:c000:201`: a ban must find it as 192.0.2.1
+        mapped = ipaddress.IPv6Address(host).ipv4_mapped
+        return host if mapped is None else str(mapped)
+    return host
 
 
 def host_and_port(text: str) -> tuple[str, str]:

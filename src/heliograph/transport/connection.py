@@ -79,6 +79,10 @@ class Connection(Wire):
         if self._transport is not None:
             self._transport.write(data)
 
+    def writer(self) -> Callable[[bytes], object]:
+        """The transport's own method."""
+        return self.write if self._transport is None else self._transport.write
+
     def close(self) -> None:
         """Close the connection behind the bytes sent before."""
         if self._transport is not None:

@@ -191,7 +191,7 @@ class FrameReader:
         reserved: i64 = first & _RESERVED
         self._is_final = first >= _FIN
         if opcode == _OP_TEXT:
-            self._fail(UNSUPPORTED_DATA, "MQTT is not sent as text")  # [MQTT-6.0.0-1]
+            self._fail(UNSUPPORTED_DATA, "MQTT is not sent as text")  # [MQTT-6.0.0-1] 3.1.1 [MQTT-6.0.0-1]
         elif reserved != 0 and not (reserved == COMPRESSED and self._compresses and opcode == _OP_BINARY):
             self._fail(PROTOCOL_ERROR, "a frame with reserved bits")
         elif opcode == _OP_BINARY and not self._in_message:
@@ -238,7 +238,7 @@ class FrameReader:
     def _hand_on(self, piece: bytes, is_end: bool, pieces: list[bytes], wire: FramedWire) -> None:
         if not self._compresses:
             if piece:
-                pieces.append(piece)
+                pieces.append(piece)  # packets and frames end where they like [MQTT-6.0.0-2] 3.1.1 [MQTT-6.0.0-2]
         elif not self.discards:
             wire.on_piece(piece, self._is_compressed, is_end)
 

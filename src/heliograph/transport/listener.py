@@ -6,7 +6,6 @@ What holds for all of them, that nobody stays there for ever and that all count 
 
 import asyncio
 import socket
-from collections.abc import Coroutine
 from typing import Final, Protocol, cast
 
 from heliograph.channel.context import ChannelContext
@@ -15,7 +14,7 @@ from heliograph.channel.peer import Peer
 from heliograph.config import listeners as config
 from heliograph.config.units import UnixAddress
 from heliograph.transport.acceptor import Acceptor
-from heliograph.transport.addresses import address_text, plain_host
+from heliograph.transport.addresses import address_text, own_address_text, plain_host
 from heliograph.transport.admission import AccessRules, ConnectionRate
 from heliograph.transport.arrival import Arrival
 from heliograph.transport.binding import close_sockets, listening_sockets
@@ -80,15 +79,17 @@ class Listener:
         self._path = f"listeners.{kind}.{name}"
         self._identity = identity or Identity()
         self._rules = AccessRules(settings.access_rules)
+        self._handshake_s = float(options.idle_timeout_us) / 1e6 or _FOR_EVER_S
+        self._tls_handshake_s = self._handshake_s
         self._certificates: Certificates | None = None
         if isinstance(settings, config.SslListener | config.WssListener):
             self._certificates = Certificates(self._path, settings.ssl_options)
+            self._tls_handshake_s = min(settings.ssl_options.handshake_timeout, self._handshake_s)
         websocket = settings.websocket if isinstance(settings, config.WsListener | config.WssListener) else None
         self.websocket = websocket
         self.upgrades = UpgradePolicy(websocket or config.WebsocketOptions())
         self.message_bytes_max = 0 if websocket is None else websocket.max_frame_size or 0
         self.is_single = websocket is not None and websocket.mqtt_piggyback == "single"
-        self._handshake_s = float(options.idle_timeout_us) / 1e6 or _FOR_EVER_S
         self._send_timeout_us = int((settings.tcp_options.send_timeout or 0) * 1e6)
         self._sockets: list[socket.socket] = []
         self._acceptor: Acceptor | None = None
@@ -137,7 +138,7 @@ class Listener:
 
     def tick(self, uptime_us: int) -> None:
         """Time has passed: end what takes too long, look at the certificates' files."""
-        for arrival in [each for each in self._arrivals if each.awaits_header and each.deadline_us < uptime_us]:
+        for arrival in [each for each in self._arrivals if 0 < each.deadline_us < uptime_us]:
             self._arrivals.discard(arrival)
             arrival.close()
             self._tally.timeouts += 1
@@ -163,7 +164,7 @@ class Listener:
             self._acceptor.stop()
         close_sockets(self._sockets)
         self._sockets = []
-        for arrival in [each for each in self._arrivals if each.awaits_header]:
+        for arrival in [each for each in self._arrivals if each.deadline_us]:
             self._arrivals.discard(arrival)
             arrival.close()
         for handshake in list(self._requests):
@@ -204,7 +205,7 @@ class Listener:
         if not self._settings.tcp_options.nodelay and arrival.connection.family != socket.AF_UNIX:
             # The event loop switches it on for all.
             arrival.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
-        peer = Peer(arrival.peername, address_text(arrival.connection.getsockname()))
+        peer = Peer(arrival.peername, own_address_text(arrival.connection.getsockname()))
         header = arrival.header
         if header is not None and header.source is not None:
             peer.peername = header.source
@@ -219,7 +220,7 @@ class Listener:
 
     def await_request(self, handshake: WebSocketHandshake) -> None:
         """A connection has to ask for WebSocket from now on."""
-        self._requests[handshake] = self.context.clock() + int(self._handshake_s * 1e6)
+        self._requests[handshake] = self._deadline_us(self._handshake_s)
 
     def replace(self, handshake: WebSocketHandshake, connection: WebSocketConnection) -> None:
         """A WebSocket handshake is done."""
@@ -244,9 +245,9 @@ class Listener:
         """A connection's buffer has room again."""
         self._congested.pop(link, None)
 
-    def count_failure(self, stage: str, reason: str) -> None:
-        """A peer broke the protocol of `stage`."""
-        self._tally.fail(stage, reason)
+    def count_failure(self, reason: str) -> None:
+        """A peer broke the protocol of TLS, WebSocket or its proxy."""
+        self._tally.fail(reason)
 
     # --- from a socket to a connection
 
@@ -261,43 +262,47 @@ class Listener:
             self._tally.refused += 1
             connection.close()
             return
-        settings = self._settings
-        arrival = Arrival(
-            connection,
-            address_text(address if isinstance(address, tuple) else connection.getsockname()),
-            is_proxied=settings.proxy_protocol,
-            deadline_us=self.context.clock() + int(min(settings.proxy_protocol_timeout, self._handshake_s) * 1e6),
-        )
+        arrival = Arrival(connection, address_text(address if isinstance(address, tuple) else connection.getsockname()))
         self._arrivals.add(arrival)
-        if arrival.awaits_header:
-            arrival.read_header(self._join, self._refuse)
+        if self._settings.proxy_protocol:
+            within_s = min(self._settings.proxy_protocol_timeout, self._handshake_s)
+            arrival.read_header(self._deadline_us(within_s), self._begin, self._turn_away)
+        else:
+            self._begin(arrival)
+
+    def _begin(self, arrival: Arrival) -> None:
+        """Lead a socket whose peer is known to its connection."""
+        # The system's buffer of a Unix socket cannot be waited for; who may open it is the file system's matter.
+        if self._certificates is not None and arrival.connection.family != socket.AF_UNIX:
+            arrival.await_hello(self._deadline_us(self._tls_handshake_s), self._join, self._turn_away)
         else:
             self._join(arrival)
 
-    def _refuse(self, arrival: Arrival, reason: str) -> None:
+    def _turn_away(self, arrival: Arrival, reason: str) -> None:
         self._arrivals.discard(arrival)
         arrival.close()
-        self.count_failure("PROXY protocol", reason)
+        self.count_failure(reason)
 
     def _join(self, arrival: Arrival) -> None:
-        self._run(self._connect(arrival))
+        task = asyncio.get_running_loop().create_task(self._connect(arrival))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, arrival: Arrival) -> None:
         """Make the socket a connection; over TLS, this is its handshake."""
+        kind = WebSocketHandshake if self.websocket is not None else Connection
+        protocol = cast("asyncio.Protocol", kind(self, arrival))  # one by its methods
+        loop = asyncio.get_running_loop()
         certificates = self._certificates
-        ssl_options = getattr(self._settings, "ssl_options", None)
         try:
-            kind = WebSocketHandshake if self.websocket is not None else Connection
-            protocol = cast("asyncio.Protocol", kind(self, arrival))  # one by its methods
-            loop = asyncio.get_running_loop()
-            if certificates is None or not isinstance(ssl_options, config.SslOptions):
+            if certificates is None:
                 await loop.connect_accepted_socket(lambda: protocol, arrival.connection)
             else:
                 await loop.connect_accepted_socket(
                     lambda: protocol,
                     arrival.connection,
                     ssl=certificates.context,
-                    ssl_handshake_timeout=min(ssl_options.handshake_timeout, self._handshake_s),
+                    ssl_handshake_timeout=self._tls_handshake_s,
                     ssl_shutdown_timeout=_TLS_GOODBYE_S,
                 )
         except (TimeoutError, ConnectionAbortedError):  # the second is what the event loop calls a slow handshake
@@ -305,14 +310,12 @@ class Listener:
         except OSError as error:
             if certificates is None:
                 arrival.connection.close()
-            self.count_failure("TLS" if certificates is not None else "accepting", str(error))
+            self.count_failure(f"{'TLS' if certificates is not None else 'accepting'}: {error}")
         finally:
             self._arrivals.discard(arrival)
 
-    def _run(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _deadline_us(self, within_s: float) -> int:
+        return self.context.clock() + int(within_s * 1e6)
 
     # --- what takes too long
 

@@ -32,10 +32,10 @@ class Tally:
         self._told = 0
         self._last_failure = ""
 
-    def fail(self, stage: str, reason: str) -> None:
-        """A peer broke the protocol of `stage`."""
+    def fail(self, reason: str) -> None:
+        """A peer broke a protocol."""
         self.failures += 1
-        self._last_failure = f"{stage}: {reason}"
+        self._last_failure = reason
 
     def tell(self) -> None:
         """Write into the log what came since the last time, as one line."""

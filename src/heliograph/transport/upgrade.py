@@ -18,11 +18,12 @@ from websockets.server import ServerProtocol
 from websockets.typing import Origin, Subprotocol
 
 from heliograph.config.listeners import WebsocketOptions
-from heliograph.transport.addresses import host_and_port
+from heliograph.transport.addresses import host_and_port, plain_host
 from heliograph.transport.deflate import Deflater, Inflater
 
 REQUEST_BYTES_MAX: Final = 8192
 END_OF_REQUEST: Final = b"\r\n\r\n"
+_MQTT: Final = Subprotocol("mqtt")
 
 _log = logging.getLogger("heliograph.transport.websockets")
 _log.setLevel(logging.ERROR)  # what peers do wrong is counted and answered; it does not fill the log
@@ -113,8 +114,8 @@ class UpgradePolicy:
         if not hosts and not ports:
             return None
         told = _valid_host(hosts) or host
-        if ports.isascii() and ports.isdigit() and int(ports[:6]) <= 65535:
-            port = ports
+        if ports.isascii() and ports.isdigit() and len(ports) <= 5 and int(ports) <= 65535:
+            port = str(int(ports))
         return f"[{told}]:{port}" if ":" in told else f"{told}:{port}"
 
 
@@ -132,13 +133,15 @@ class _Protocol(ServerProtocol):
         self._is_required = is_required
 
     def select_subprotocol(self, subprotocols: Sequence[Subprotocol]) -> Subprotocol | None:
-        """The first that the client asks for and the listener has [MQTT-6.0.0-4]."""
+        """`mqtt` where the client asks for it; else the first of its others that the listener has."""
         supported = self.available_subprotocols or ()
-        for name in subprotocols:
-            if name in supported:
-                return name
+        common = [name for name in subprotocols if name in supported]
+        if common:
+            return _MQTT if _MQTT in common else common[0]  # [MQTT-6.0.0-4] 3.1.1 [MQTT-6.0.0-4]
         if self._is_required:
-            raise NegotiationError(f"the subprotocol must be one of {', '.join(supported)}")  # [MQTT-6.0.0-3]
+            raise NegotiationError(
+                f"the subprotocol must be one of {', '.join(supported)}"
+            )  # [MQTT-6.0.0-3] 3.1.1 [MQTT-6.0.0-3]
         return None
 
 
@@ -164,7 +167,7 @@ def _header(request: Request, name: str) -> str:
 def _valid_host(text: str) -> str:
     """An address in its usual form; empty for what is none: bans and logs are by address."""
     try:
-        return str(ipaddress.ip_address(text.removeprefix("[").removesuffix("]")))
+        return plain_host(str(ipaddress.ip_address(text.removeprefix("[").removesuffix("]"))))
     except ValueError:
         return ""
 

@@ -109,7 +109,7 @@ class WebSocketHandshake:
 
     def _refuse(self, transport: asyncio.Transport, reason: str) -> None:
         self._peer = None
-        self._listener.count_failure("WebSocket handshake", reason)
+        self._listener.count_failure(f"WebSocket handshake: {reason}")
         transport.close()
 
 
@@ -245,7 +245,7 @@ class WebSocketConnection(FramedWire):
 
     def on_fault(self, code: int, reason: str) -> None:
         """End a connection that broke the protocol."""
-        self._listener.count_failure("WebSocket", reason)
+        self._listener.count_failure(f"WebSocket: {reason}")
         self._finish(code)
 
     def on_piece(self, piece: bytes, is_compressed: bool, is_end: bool) -> None:

@@ -1,0 +1,117 @@
+"""Listeners as an operator configures them: every kind at once, zones, and mistakes told at the start."""
+
+import asyncio
+import re
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from heliograph.channel.context import ChannelContext
+from heliograph.config import load_config
+from heliograph.node.listeners import make_listeners
+from heliograph.transport.errors import ListenerSettingsError
+from heliograph.transport.listener import Listener
+from support.certificates import Authority
+from support.kernel import Kernel
+from support.listening import CONNACK, CONNECT
+from support.process import NodeProcess
+from support.websocket import answer, frame, request
+
+
+def listeners_of(tmp_path: Path, text: str) -> dict[str, Listener]:
+    file = tmp_path / "node.conf"
+    file.write_text(text)
+    context: ChannelContext = Kernel().context
+    return {f"{each.kind}:{each.name}": each for each in make_listeners(load_config(file), context)}
+
+
+def test_a_listener_that_is_switched_off_is_not_made(tmp_path: Path) -> None:
+    text = "listeners { tcp.default.enable = false, tcp.other.bind = 0, ws.default {} }"
+    assert list(listeners_of(tmp_path, text)) == ["tcp:other", "ws:default"]
+
+
+def test_a_listener_gives_its_channels_its_zone_and_its_own_settings(tmp_path: Path) -> None:
+    text = """
+        mqtt.max_packet_size = 100KB
+        zones.small.mqtt.max_packet_size = 1KB
+        listeners.tcp.default { zone = small, mountpoint = "site/1/", enable_authn = false }
+        listeners.tcp.other { messages_rate = "60/1m", messages_burst = 5, bytes_rate = "1KB/s", bytes_burst = 1MB }
+        listeners.ws.strict.enable_authn = quick_deny_anonymous
+    """
+    made = listeners_of(tmp_path, text)
+    default, other, strict = (made[name].options for name in ("tcp:default", "tcp:other", "ws:strict"))
+    assert (default.zone, default.max_packet_size, default.mountpoint) == ("small", 1024, "site/1/")
+    assert (default.listener, default.enable_authn, default.deny_anonymous) == ("tcp:default", False, False)
+    assert (other.zone, other.max_packet_size, other.enable_authn) == ("default", 102_400, True)
+    assert (other.messages_rate, other.messages_burst) == (1.0, 5.0)
+    assert (other.bytes_rate, other.bytes_burst) == (1024.0, 1_048_576.0)
+    assert (strict.enable_authn, strict.deny_anonymous) == (True, True)
+
+
+def test_a_zone_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ListenerSettingsError) as caught:
+        listeners_of(tmp_path, "zones.inside.mqtt.max_qos_allowed = 1, listeners.tcp.default.zone = insde")
+    assert str(caught.value) == (
+        'listeners.tcp.default.zone = "insde": there is no such zone; there are default, inside. '
+        "Name one of them, or describe it under zones.insde"
+    )
+
+
+@pytest.mark.service
+@pytest.mark.slow
+async def test_every_kind_of_listener_at_once(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate = f'ssl_options.certfile = "{authority.server()}"'
+    settings = f"""
+        durable_storage.flight.enable = false
+        listeners.tcp.six.bind = "[::1]:0"
+        listeners.tcp.local.bind = "unix:{tmp_path}/mqtt.sock"
+        listeners.ssl.default {{ bind = "127.0.0.1:0", {certificate} }}
+        listeners.ws.default.bind = "127.0.0.1:0"
+        listeners.wss.default {{ bind = "127.0.0.1:0", {certificate}, websocket.mqtt_path = "/live" }}
+    """
+    with NodeProcess(tmp_path, settings) as node:
+        places = re.findall(r"mqtt (\w+)(?:://(\S+?):(\d+)|:)(/[^,]*)?(?:,|$)", node.ready_line)
+        assert [(kind, host, path) for kind, host, _, path in places] == [
+            ("tcp", "127.0.0.1", ""),
+            ("tcp", "[::1]", ""),
+            ("unix", "", f"{tmp_path}/mqtt.sock"),
+            ("ssl", "127.0.0.1", ""),
+            ("ws", "127.0.0.1", "/mqtt"),
+            ("wss", "127.0.0.1", "/live"),
+        ]
+        for kind, host, port, path in places:
+            tls: ssl.SSLContext | None = authority.context() if kind in ("ssl", "wss") else None
+            if kind == "unix":
+                reader, writer = await asyncio.open_unix_connection(path)
+            else:
+                name = "localhost" if tls is not None else None
+                reader, writer = await asyncio.open_connection(host.strip("[]"), port, ssl=tls, server_hostname=name)
+            is_framed = kind in ("ws", "wss")
+            writer.write(request(path=path) + frame(CONNECT) if is_framed else CONNECT)
+            if is_framed:
+                await reader.readuntil(b"\r\n\r\n")
+            expected = answer(CONNACK) if is_framed else CONNACK
+            assert await reader.readexactly(len(expected)) == expected
+            writer.close()
+        assert node.stop() == 0
+    assert not (tmp_path / "mqtt.sock").exists()
+
+
+@pytest.mark.service
+@pytest.mark.slow
+def test_a_start_that_fails_names_the_setting_and_the_code(tmp_path: Path) -> None:
+    file = tmp_path / "node.conf"
+    file.write_text('listeners.ssl.default { bind = "127.0.0.1:0", ssl_options.certfile = "/no/such/file.pem" }\n')
+    command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(file)]
+    result = subprocess.run(
+        [*command, "--data-dir", str(tmp_path / "data")], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert result.returncode == 1
+    assert result.stderr.splitlines()[-1] == (
+        "heliograph: [listener_certificate] "
+        'listeners.ssl.default.ssl_options.certfile = "/no/such/file.pem": No such file or directory'
+    )
