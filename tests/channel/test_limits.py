@@ -269,6 +269,20 @@ def test_a_message_without_a_lifetime_gets_the_operators() -> None:
     assert payloads(again) == [b"own"]
 
 
+def test_a_will_without_a_lifetime_gets_it_too() -> None:
+    kernel = Kernel(ChannelOptions(message_expiry_interval_s=10))
+    sub, away = kernel.connect("sub"), kernel.connect("away", session_expiry_interval=60)
+    for peer in (sub, away):
+        peer.subscribe("w", 1)
+    away.drop()
+    kernel.connect("c", will=p.Will("w", b"gone", 1, False, properties())).drop()
+    assert payloads(sub) == [b"gone"]
+    kernel.advance(11)
+    again = kernel.peer()
+    again.connect("away", clean_start=False)
+    assert payloads(again) == []
+
+
 def test_a_lifetime_of_0_is_over_when_the_message_would_wait() -> None:
     kernel = Kernel()
     sub, away = kernel.connect("sub"), kernel.connect("away", session_expiry_interval=60)

@@ -256,7 +256,11 @@ class Peer:
 
     def send(self, *packets: p.Packet) -> None:
         """Send packets in one piece."""
-        self.send_bytes(b"".join(encode_packet(packet, self.version) for packet in packets))
+        self.send_bytes(self.encoded(*packets))
+
+    def encoded(self, *packets: p.Packet) -> bytes:
+        """Packets as this client would send them."""
+        return b"".join(encode_packet(packet, self.version) for packet in packets)
 
     def connect(
         self,

@@ -106,6 +106,8 @@ class Message:
             publish = self.publish
             property_bytes = publish.property_bytes
             payload = publish.payload
+            # [MQTT-3.3.1-3] [MQTT-4.3.2-2] [MQTT-4.3.3-2] 3.1.1 [MQTT-3.3.1-3] 3.1.1 [MQTT-4.3.2-1]
+            # 3.1.1 [MQTT-4.3.3-1]
             self._head = publish_head(version, publish.topic, qos, False, False, len(payload), property_bytes)
             self._tail = payload if version != p.V5 else publish_properties(version, property_bytes) + payload
             self._head_for = key
@@ -131,10 +133,12 @@ class Message:
             topic: The topic name as this receiver knows it; empty where an alias stands for it.
             alias: The topic alias that it is sent with, 0 for none.
         """
+        # [MQTT-3.3.2-4] [MQTT-3.3.2-15] [MQTT-3.3.2-16] [MQTT-3.3.2-17] [MQTT-3.3.2-18] [MQTT-3.3.2-20]
         property_bytes = self.publish.property_bytes if version == p.V5 else b""
         if self.expiry_s != NEVER and version == p.V5:
             property_bytes = self._counted_down(now_us)
         if subscription_id != 0 and version == p.V5:
+            # [MQTT-3.3.4-3] [MQTT-3.3.4-4] [MQTT-3.3.4-5]
             property_bytes += bytes([props.SUBSCRIPTION_IDENTIFIER]) + encode_varint(subscription_id)
         if alias != 0:
             property_bytes += bytes([props.TOPIC_ALIAS]) + UINT16[alias]
@@ -145,6 +149,7 @@ class Message:
         same_form = publish.version == version or (publish.version < p.V5 and version < p.V5)
         if same_form and publish.qos == 0 and not publish.retain:
             return publish.data
+        # [MQTT-3.3.1-2] [MQTT-4.3.1-1] 3.1.1 [MQTT-3.3.1-2] 3.1.1 [MQTT-4.3.1-1]
         return encode_publish(version, publish.topic, publish.payload, 0, False, False, 0, publish.property_bytes)
 
     def _counted_down(self, now_us: i64) -> bytes:

@@ -115,7 +115,7 @@ class Broker:
         if not message.retain or retained is None:  # [MQTT-3.3.1-8] 3.1.1 [MQTT-3.3.1-12]
             return True
         self.work += _RETAIN_WORK + (len(message.publish.data) >> _RETAIN_BYTES_PER_WORK_LOG2)
-        return retained.retain(message)
+        return retained.retain(message)  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-7]
 
     def dispatch(self, route: Route, message: Message) -> i64:
         """Hand a message to every local subscription of its route; how many there were."""
@@ -123,6 +123,8 @@ class Broker:
         refusals = self.shared.refusals
         count: i64 = 0
         router.dispatching += 1  # a callback may unsubscribe somebody meanwhile
+        # [MQTT-3.3.4-2] [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] 3.1.1 [MQTT-3.3.5-1] 3.1.1 [MQTT-4.5.0-1]
+        # 3.1.1 [MQTT-4.6.0-5] 3.1.1 [MQTT-4.6.0-6]
         for entry in route.entries:
             only = entry.only
             if only is not None:

@@ -131,7 +131,7 @@ class Router:
 
     def match(self, topic: str) -> list[FilterEntry]:
         """The entries of every filter that matches a valid topic name."""
-        entries = self._trie.match(topic)
+        entries = self._trie.match(topic)  # [MQTT-3.3.2-3] [MQTT-4.7.3-4] 3.1.1 [MQTT-3.3.2-3] 3.1.1 [MQTT-4.7.3-4]
         exact = self._filters.get(topic)
         if exact is not None:
             entries.append(exact)
@@ -152,9 +152,10 @@ class Router:
         try:
             topic = name.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise MalformedPacketError(f"the topic name is not UTF-8: {error.reason}") from None  # [MQTT-3.3.2-1]
+            # [MQTT-3.3.2-1] [MQTT-1.5.4-1] 3.1.1 [MQTT-1.5.3-1] 3.1.1 [MQTT-3.3.2-1]
+            raise MalformedPacketError(f"the topic name is not UTF-8: {error.reason}") from None
         if "\0" in topic:
-            raise MalformedPacketError("the topic name holds U+0000")  # [MQTT-1.5.4-2]
+            raise MalformedPacketError("the topic name holds U+0000")  # [MQTT-1.5.4-2] 3.1.1 [MQTT-1.5.3-2]
         fault = topic_name_fault(topic, self._levels_max)
         if fault is not None:
             raise TopicNameError(fault)

@@ -75,7 +75,7 @@ class Subscription:
         self, qos: i64, no_local: bool, retain_as_published: bool, retain_handling: i64, subscription_id: i64
     ) -> None:
         """Replace the options, as a SUBSCRIBE with the same filter does [MQTT-3.8.4-3]."""
-        self.qos = qos
+        self.qos = qos  # [MQTT-3.8.4-3] 3.1.1 [MQTT-3.8.4-3]
         self.no_local = no_local
         self.retain_as_published = retain_as_published
         self.retain_handling = retain_handling

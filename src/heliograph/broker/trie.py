@@ -164,7 +164,8 @@ class TopicTrie:
         levels = topic.split("/")
         depth: i64 = 0
         below: TrieNode | FilterEntry | None = self._root
-        if levels[0].startswith("$"):  # wildcards at the first level do not match it [MQTT-4.7.2-1]
+        # wildcards at the first level do not match it [MQTT-4.7.2-1] 3.1.1 [MQTT-4.7.2-1]
+        if levels[0].startswith("$"):
             below = self._root.branch(levels[0])
             depth = 1
         waiting: list[tuple[TrieNode | FilterEntry, i64]] = []  # other branches, and the levels that lead below them
@@ -219,7 +220,7 @@ class TopicTrie:
 
 def filter_matches(topic_filter: str, levels: list[str]) -> bool:
     """Whether a filter matches a topic name that is cut into its levels."""
-    if levels[0].startswith("$") and topic_filter.startswith(("+", "#")):  # [MQTT-4.7.2-1]
+    if levels[0].startswith("$") and topic_filter.startswith(("+", "#")):  # [MQTT-4.7.2-1] 3.1.1 [MQTT-4.7.2-1]
         return False
     return _follow(topic_filter, 0, levels, 0) == len(levels)
 

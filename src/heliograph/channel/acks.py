@@ -1,6 +1,6 @@
 """Acknowledgements that wait for storage.
 
-They leave in the order of the messages they answer [MQTT-4.6.0-2] [MQTT-4.6.0-3], so one that waits for no commit
+They leave in the order of the messages they answer, so one that waits for no commit
 itself still waits behind those that do. A refused commit turns its acknowledgements into refusals.
 """
 
@@ -39,7 +39,7 @@ class PendingAcks:
         batches = self._batches
         last = batches[-1] if batches else None
         if last is not None and (last.ticket == ticket or ticket == 0) and last.stored == (ticket != 0):
-            last.acks.append(ack)
+            last.acks.append(ack)  # 3.1.1 [MQTT-4.6.0-2] 3.1.1 [MQTT-4.6.0-3]
             return False
         batch = AckBatch(ticket if ticket != 0 or last is None else last.ticket, ticket != 0)
         batch.acks.append(ack)
@@ -66,4 +66,4 @@ class PendingAcks:
 def refusal(ack: bytes, code: int) -> bytes:
     """The MQTT 5 acknowledgement that refuses what `ack` would have accepted."""
     packet_id = (ack[2] << 8) | ack[3]
-    return encode_ack(ack[0] >> 4, packet_id, code, 5)
+    return encode_ack(ack[0] >> 4, packet_id, code, 5)  # [MQTT-2.2.1-5] [MQTT-3.4.2-1] [MQTT-3.5.2-1]

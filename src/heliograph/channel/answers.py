@@ -41,7 +41,7 @@ def add_authentication(properties: Properties, method: str, step: AuthStep) -> N
 def auth(method: str, step: AuthStep, bytes_max: i64) -> bytes | None:
     """AUTH: a challenge, or that an authentication anew succeeded; None where it is too large for the client."""
     properties = Properties()
-    add_authentication(properties, method, step)
+    add_authentication(properties, method, step)  # [MQTT-3.15.2-2] [MQTT-3.15.2-3]
     data = encode_disconnect(p.Disconnect(p.AUTH, step.code, properties), p.V5)
     return data if _fits(data, bytes_max) else None
 
@@ -52,6 +52,7 @@ def connack(present: bool, code: int, properties: Properties, version: i64, byte
     Args:
         bytes_max: What the client takes; 0 for anything.
     """
+    present = present and version != p.V3_1  # whose CONNACK has no flags
     if code not in rc.CONNACK_CODES:  # a callback's
         code = rc.UNSPECIFIED_ERROR
     data = encode_connack(p.Connack(present, code, properties), version)
@@ -83,6 +84,7 @@ def suback(kind: int, packet_id: int, codes: list[int], reason: str, version: i6
     add_reason(properties, reason)
     data = encode_packet(p.Suback(kind, packet_id, codes, properties), version)
     if not _fits(data, bytes_max):  # [MQTT-3.9.2-1] [MQTT-3.11.2-1]
+        # [MQTT-3.9.2-1] [MQTT-3.9.2-2] [MQTT-3.11.2-1] [MQTT-3.11.2-2]
         data = encode_packet(p.Suback(kind, packet_id, codes, Properties()), version)
     return data if _fits(data, bytes_max) else None
 

@@ -20,9 +20,18 @@ from heliograph.channel.handshake import Handshake
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.channel.publishing import Publishing
-from heliograph.channel.reader import AUTHENTICATING, CLOSED, CONGESTED, CONNECTED, IDLE, Reader
+from heliograph.channel.reader import (
+    AUTHENTICATING,
+    AUTHENTICATION,
+    CLOSED,
+    CONGESTED,
+    CONNECTED,
+    FILTERS,
+    IDLE,
+    Reader,
+)
 from heliograph.channel.receipts import take_receipt
-from heliograph.channel.subscribing import Subscribing
+from heliograph.channel.subscribing import FilterWork, Subscribing
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
@@ -58,6 +67,7 @@ class Channel(Reader):
         self._authorizer: Authorizer | None = None
         self._publishing: Publishing | None = None
         self._subscribing: Subscribing | None = None  # made by the first SUBSCRIBE
+        self._filters: FilterWork | None = None  # of a SUBSCRIBE or UNSUBSCRIBE that is not done yet
         self._packet_bytes_max: i64 = 0  # what the client takes, 0 for anything
         self._tells_problems = True
         self._silence_us_max: i64 = options.idle_timeout_us
@@ -132,7 +142,7 @@ class Channel(Reader):
         if publishing is not None:
             code = publishing.on_committed(ticket, code, self._state == CONNECTED)
             if code != rc.SUCCESS:
-                self._end(code, "storage refused a message")
+                self._end(code, "storage refused a message")  # 3.1.1 [MQTT-4.8.0-2]
             if self._state == CLOSED:
                 self._part_from_publishing()
 
@@ -141,7 +151,7 @@ class Channel(Reader):
         session = self._session
         if not discard and session is not None and session.expiry_interval_s != 0:  # it goes on with the other
             self._broker.hooks.run(hooks.SESSION_TAKENOVER, (self._clientid,))
-        self._end(rc.SESSION_TAKEN_OVER, "discarded" if discard else "takenover")
+        self._end(rc.SESSION_TAKEN_OVER, "discarded" if discard else "takenover")  # [MQTT-3.1.4-3] 3.1.1 [MQTT-3.1.4-2]
 
     def shut_down(self, code: int) -> None:
         """The broker ends the conversation."""
@@ -153,14 +163,14 @@ class Channel(Reader):
         subscribing = self._subscriber()
         if subscribing is None:
             return []
-        codes = subscribing.subscribe(entries, Properties())
+        codes = subscribing.subscribe(entries)
         self.deliver_retained()
         return codes
 
     def unsubscribe(self, topic_filters: list[str]) -> list[int]:
         """Unsubscribe on the client's behalf: a reason code for each filter; none if the client is not connected."""
         subscribing = self._subscriber()
-        return [] if subscribing is None else subscribing.unsubscribe(topic_filters, Properties())
+        return [] if subscribing is None else subscribing.unsubscribe(topic_filters)
 
     # --- told by the reader
 
@@ -213,6 +223,15 @@ class Channel(Reader):
         publishing.stored = False
         return True
 
+    def go_on(self) -> None:
+        """Go on with what was more than a turn's work."""
+        if self._filters is not None:
+            try:
+                self._go_on_with_filters(self._filters)
+            except ProtocolError as error:
+                self.on_protocol_error(error)
+        self.deliver_retained()
+
     def deliver_retained(self) -> None:
         """Go on with delivering retained messages, as far as client and turn allow."""
         subscribing = self._subscribing
@@ -224,13 +243,15 @@ class Channel(Reader):
         self._broker.counters.protocol_errors += 1
         self._report(error.detail)
         if self._state == CONNECTED:
+            # [MQTT-4.12.1-2] [MQTT-4.13.1-1] 3.1.1 [MQTT-4.8.0-1]
             self._end(error.reason_code, "protocol_error", error.detail)
             return
-        if self._is_connect_refusal(error):
+        if self._is_connect_refusal(error):  # [MQTT-3.1.4-1] 3.1.1 [MQTT-3.1.4-1]
             properties = Properties()
             answers.add_reason(properties, error.detail)
             properties = self._hooked_connack(error.reason_code, properties)
-            self._send_connack(False, error.reason_code, properties)  # [MQTT-3.1.4-2] [MQTT-3.2.2-6]
+            # [MQTT-3.1.4-2] [MQTT-3.2.2-6] [MQTT-3.2.2-7] 3.1.1 [MQTT-3.2.2-4] 3.1.1 [MQTT-3.2.2-5]
+            self._send_connack(False, error.reason_code, properties)
         self._state = CLOSED
         self._close()
 
@@ -284,7 +305,7 @@ class Channel(Reader):
         if isinstance(step, AuthStep):
             self._on_step(step)
         else:
-            self._hold_for_authentication()
+            self._hold_packets(AUTHENTICATION)
             self._awaited = step
             step.then(self._on_answer)
 
@@ -296,7 +317,7 @@ class Channel(Reader):
             self._on_step(step)
         except ProtocolError as error:
             self.on_protocol_error(error)
-        self._go_on_from_authentication()
+        self._resume(AUTHENTICATION)
 
     def _on_step(self, step: AuthStep) -> None:
         handshake = self._handshake
@@ -336,6 +357,7 @@ class Channel(Reader):
         if other is not None:
             other.take_over(clean_start)
         authorizer = Authorizer(broker, client, options)
+        # [MQTT-3.1.4-4] 3.1.1 [MQTT-3.1.4-3]
         session, present = context.sessions.open(clientid, clean_start, options.session)
         session.expiry_interval_s = decide.session_expiry_s(connect, options)
         session.mountpoint = client.mountpoint
@@ -353,11 +375,12 @@ class Channel(Reader):
         self._state = CONNECTED
         self._heard_at_us = broker.uptime_us
         self._silence_us_max = client.keepalive_s * 10_000 * options.keepalive_multiplier_percent
+        # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2] 3.1.1 [MQTT-3.1.4-4] 3.1.1 [MQTT-3.2.0-1]
         if not self._send_connack(present, rc.SUCCESS, properties):
             self._report("it does not take the CONNACK that it must have")
             self._end(rc.SUCCESS, "connack_too_large")
             return
-        self._will = connect.will
+        self._will = connect.will  # [MQTT-3.1.2-7] 3.1.1 [MQTT-3.1.2-8]
         session.attach(  # not before: messages come behind CONNACK [MQTT-3.2.0-1] 3.1.1 [MQTT-3.2.0-1]
             self._outbox,
             connect.version,
@@ -398,7 +421,8 @@ class Channel(Reader):
             if expiry_s > 0 and session.expiry_interval_s == 0:  # a protocol error by section 3.14.2.2.2
                 raise ProtocolError("DISCONNECT sets a session expiry interval where CONNECT had none")
             session.expiry_interval_s = expiry_s
-        self._leave("normal", packet.code != rc.SUCCESS)  # [MQTT-3.14.4-3] [MQTT-3.1.2-10]
+        # [MQTT-3.14.4-3] [MQTT-3.1.2-10] 3.1.1 [MQTT-3.1.2-10] 3.1.1 [MQTT-3.14.4-3]
+        self._leave("normal", packet.code != rc.SUCCESS)
         self._close()
 
     # --- acknowledgements, SUBSCRIBE and UNSUBSCRIBE
@@ -421,32 +445,45 @@ class Channel(Reader):
     def _on_subscribe(self, packet: p.Subscribe) -> None:
         self._broker.counters.subscribe_received += 1
         subscribing = self._subscriber()
-        if subscribing is None:
-            return
-        subscribing.authorize(packet.entries)
-        codes = subscribing.subscribe(packet.entries, packet.properties)
-        if self._options.authz_disconnects and rc.NOT_AUTHORIZED in codes:
-            raise ProtocolError(subscribing.fault, rc.NOT_AUTHORIZED)
-        self._send_suback(p.SUBACK, packet.packet_id, codes, subscribing.fault)  # [MQTT-3.8.4-1] [MQTT-3.8.4-2]
-        self.deliver_retained()
+        if subscribing is not None:
+            self._filters = subscribing.begin_subscribe(packet)
+            self._go_on_with_filters(self._filters)
 
     def _on_unsubscribe(self, packet: p.Unsubscribe) -> None:
         self._broker.counters.unsubscribe_received += 1
         subscribing = self._subscriber()
         if subscribing is not None:
-            codes = subscribing.unsubscribe(packet.topic_filters, packet.properties)
-            self._send_suback(p.UNSUBACK, packet.packet_id, codes, "")  # [MQTT-3.10.4-4] [MQTT-3.10.4-5]
+            self._filters = subscribing.begin_unsubscribe(packet)
+            self._go_on_with_filters(self._filters)
 
-    def _send_suback(self, kind: int, packet_id: int, codes: list[int], fault: str) -> None:
-        if kind == p.SUBACK:
+    def _go_on_with_filters(self, filters: FilterWork) -> None:
+        """Take as many filters of a packet as the turn allows, and answer it when all are done."""
+        if not filters.advance(self._context.turns.work_max):
+            if not self._paused & FILTERS:
+                self._hold_packets(FILTERS)
+            self._wait_for_turn()
+            return
+        self._filters = None
+        if self._options.authz_disconnects and filters.kind == p.SUBACK and rc.NOT_AUTHORIZED in filters.codes:
+            raise ProtocolError(filters.fault, rc.NOT_AUTHORIZED)
+        # The answer, under the identifier of its request: [MQTT-2.2.1-6] [MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-3.10.4-4]
+        # [MQTT-3.10.4-5] 3.1.1 [MQTT-2.3.1-7] 3.1.1 [MQTT-3.8.4-1] 3.1.1 [MQTT-3.8.4-2] 3.1.1 [MQTT-3.10.4-4]
+        self._send_suback(filters)
+        self.deliver_retained()
+        self._resume(FILTERS)
+
+    def _send_suback(self, filters: FilterWork) -> None:
+        codes = filters.codes
+        if filters.kind == p.SUBACK:
             self._broker.counters.suback_sent += 1
         else:
             self._broker.counters.unsuback_sent += 1
-        reason = fault if self._tells_problems else ""  # [MQTT-3.1.2-29]
-        data = answers.suback(kind, packet_id, codes, reason, self._version, self._packet_bytes_max)
+        reason = filters.fault if self._tells_problems else ""  # [MQTT-3.1.2-29]
+        bytes_max = self._packet_bytes_max
+        data = answers.suback(filters.kind, filters.packet_id, codes, reason, self._version, bytes_max)
         if data is None:  # it may not be sent, and without it the client would wait for ever
             detail = (
-                f"the answer to {len(codes)} filters is larger than the {int(self._packet_bytes_max)} bytes it takes"
+                f"the answer to {len(codes)} filters is larger than the {int(bytes_max)} bytes that the client takes"
             )
             raise ProtocolError(detail, rc.PACKET_TOO_LARGE)
         self._outbox.put(data)
@@ -464,15 +501,16 @@ class Channel(Reader):
     def _end(self, code: int, reason: str, detail: str = "") -> None:
         if self._state == CLOSED:
             return
-        if self._version == p.V5 and self._state == CONNECTED and code != rc.SUCCESS:
+        if self._version == p.V5 and self._state == CONNECTED and code != rc.SUCCESS:  # [MQTT-3.14.0-1] [MQTT-4.13.2-1]
             self._broker.counters.disconnect_sent += 1
+            # [MQTT-3.14.2-2] [MQTT-3.14.2-4]
             self._outbox.put(answers.disconnect(code, detail, self._packet_bytes_max))
         self._leave(reason, True)
         self._close()
 
     def _close(self) -> None:
         self._heard_at_us = self._broker.uptime_us
-        self._outbox.close_after_flush()
+        self._outbox.close_after_flush()  # [MQTT-3.2.2-7] [MQTT-3.14.4-1] [MQTT-3.14.4-2] 3.1.1 [MQTT-3.2.2-5]
 
     def _leave(self, reason: str, with_will: bool) -> None:
         """Part from the session; the will is published unless the client took it back [MQTT-3.1.2-8]."""
@@ -485,10 +523,11 @@ class Channel(Reader):
         context = self._context
         context.channels.unregister(client.clientid, self)
         self._subscribing = None
+        self._filters = None
         will = None
-        if self._will is not None and with_will:
+        if self._will is not None and with_will:  # [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-12]
             now: i64 = self._broker.now_us
-            will = decide.will(self._will, client, now, self._ids.next_low(), self._authorizer)
+            will = decide.will(self._will, client, self._options, now, self._ids.next_low(), self._authorizer)
         end = hooks.SESSION_DISCARDED if reason == "discarded" else hooks.SESSION_TERMINATED
         context.sessions.leave(session, will, end)
         self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from heliograph.broker.client import ClientInfo
-from heliograph.broker.message import make_message
+from heliograph.broker.message import NEVER, make_message
 from heliograph.channel.options import INFINITE, ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.mqtt import packets as p
@@ -26,7 +26,7 @@ def check_connect(connect: p.Connect, options: ChannelOptions) -> None:
     """
     _check_length(connect.clientid, options)
     if not connect.clientid and connect.version != p.V5 and not connect.clean_start:
-        detail = "an empty client id needs a clean session in MQTT 3"  # [MQTT-3.1.3-8]
+        detail = "an empty client id needs a clean session in MQTT 3"  # 3.1.1 [MQTT-3.1.3-7] 3.1.1 [MQTT-3.1.3-8]
         raise ProtocolError(detail, rc.CLIENT_IDENTIFIER_NOT_VALID)
     if options.strict_mode:
         _check_strictly(connect)
@@ -35,14 +35,16 @@ def check_connect(connect: p.Connect, options: ChannelOptions) -> None:
         return
     fault = topic_name_fault(will.topic, options.max_topic_levels)
     if fault is not None:  # MQTT 3 has no return code for it 3.1.1 [MQTT-3.2.2-6]
+        # [MQTT-3.1.4-1] [MQTT-4.7.0-1] 3.1.1 [MQTT-4.7.1-1]
         raise ProtocolError(f"will: {fault}", rc.TOPIC_NAME_INVALID if connect.version == p.V5 else rc.MALFORMED_PACKET)
     response_topic = will.properties.strings.get(props.RESPONSE_TOPIC, "")
     if has_wildcard(response_topic):
         raise ProtocolError(f"will: response topic {response_topic!r} holds a wildcard")  # [MQTT-3.3.2-14]
     if will.qos > options.max_qos_allowed:
+        # [MQTT-3.2.2-12]
         raise ProtocolError(f"will at QoS {will.qos}; {options.max_qos_allowed} is allowed", rc.QOS_NOT_SUPPORTED)
     if will.retain and not options.retain_available:
-        raise ProtocolError("will with retain, which is not available", rc.RETAIN_NOT_SUPPORTED)
+        raise ProtocolError("will with retain, which is not available", rc.RETAIN_NOT_SUPPORTED)  # [MQTT-3.2.2-13]
 
 
 def client_info(
@@ -61,7 +63,7 @@ def client_info(
         clientid = username
     _check_length(clientid, options)
     client = ClientInfo(
-        clientid or new_clientid(),  # [MQTT-3.1.3-6]
+        clientid or new_clientid(),  # [MQTT-3.1.3-6] 3.1.1 [MQTT-3.1.3-6]
         username,
         peer.peername,
         peer.sockname,
@@ -90,7 +92,7 @@ def _check_mounted(topic: str, options: ChannelOptions) -> None:
 
 def _check_length(clientid: str, options: ChannelOptions) -> None:
     length = len(clientid.encode("utf-8"))
-    if length > options.max_clientid_len:
+    if length > options.max_clientid_len:  # [MQTT-3.1.3-5] [MQTT-3.1.3-8] 3.1.1 [MQTT-3.1.3-5] 3.1.1 [MQTT-3.1.3-9]
         detail = f"client id of {length} bytes; at most {int(options.max_clientid_len)} are allowed"
         raise ProtocolError(detail, rc.CLIENT_IDENTIFIER_NOT_VALID)
 
@@ -123,15 +125,15 @@ def _check_strictly(connect: p.Connect) -> None:
 def _keepalive_s(connect: p.Connect, options: ChannelOptions) -> int:
     """The keepalive that holds: the operator's if set (only MQTT 5 can tell the client), else the client's."""
     if options.server_keepalive_s < 0 or connect.version != p.V5:
-        return connect.keepalive_s
+        return connect.keepalive_s  # [MQTT-3.2.2-22]
     return options.server_keepalive_s
 
 
 def session_expiry_s(connect: p.Connect, options: ChannelOptions) -> int:
     """How long the session lives without a connection, in seconds."""
     if connect.version == p.V5:
-        return connect.properties.number(props.SESSION_EXPIRY_INTERVAL, 0)
-    return 0 if connect.clean_start else options.session_expiry_interval_s
+        return connect.properties.number(props.SESSION_EXPIRY_INTERVAL, 0)  # [MQTT-3.1.2-23]
+    return 0 if connect.clean_start else options.session_expiry_interval_s  # 3.1.1 [MQTT-3.1.2-4] 3.1.1 [MQTT-3.1.2-6]
 
 
 def receive_maximum(connect: p.Connect) -> int:
@@ -146,6 +148,7 @@ def packet_bytes_max(connect: p.Connect) -> int:
 
 def alias_max(connect: p.Connect, options: ChannelOptions) -> int:
     """The highest topic alias that may be used towards the client [MQTT-3.1.2-26] [MQTT-3.1.2-27]."""
+    # [MQTT-3.1.2-26] [MQTT-3.1.2-27] [MQTT-3.3.2-11]
     return min(connect.properties.number(props.TOPIC_ALIAS_MAXIMUM, 0), options.max_topic_alias)
 
 
@@ -163,7 +166,7 @@ def connack_properties(connect: p.Connect, client: ClientInfo, options: ChannelO
     if not options.wildcard_subscription:
         properties.numbers[props.WILDCARD_SUBSCRIPTION_AVAILABLE] = 0
     if options.max_topic_alias > 0:
-        properties.numbers[props.TOPIC_ALIAS_MAXIMUM] = options.max_topic_alias
+        properties.numbers[props.TOPIC_ALIAS_MAXIMUM] = options.max_topic_alias  # [MQTT-3.3.2-12]
     if options.max_packet_size < INFINITE:
         properties.numbers[props.MAXIMUM_PACKET_SIZE] = options.max_packet_size
     if 0 < options.session.max_awaiting_rel < 65_535:
@@ -176,7 +179,9 @@ def connack_properties(connect: p.Connect, client: ClientInfo, options: ChannelO
     return properties
 
 
-def will(will: p.Will, client: ClientInfo, id_high: int, id_low: int, guard: Guard | None) -> Will:
+def will(
+    will: p.Will, client: ClientInfo, options: ChannelOptions, id_high: int, id_low: int, guard: Guard | None
+) -> Will:
     """A client's will on its way to be published."""
     delay_s = will.properties.number(props.WILL_DELAY_INTERVAL, 0)
     properties = Properties()
@@ -185,16 +190,18 @@ def will(will: p.Will, client: ClientInfo, id_high: int, id_low: int, guard: Gua
     }
     properties.strings = will.properties.strings
     properties.binaries = will.properties.binaries
-    properties.user = will.properties.user
+    properties.user = will.properties.user  # [MQTT-3.1.3-10]
     message = make_message(
         id_high,
         id_low,
         client.mountpoint + will.topic,
         will.payload,
         will.qos,
-        will.retain,
+        will.retain,  # [MQTT-3.1.2-14] [MQTT-3.1.2-15] 3.1.1 [MQTT-3.1.2-16] 3.1.1 [MQTT-3.1.2-17]
         props.encode_properties(properties),
         client.clientid,
         client.username,
     )
+    if message.expiry_s == NEVER:
+        message.expiry_s = options.message_expiry_interval_s
     return Will(message, delay_s, guard)

@@ -77,7 +77,7 @@ class Handshake:
     def _ask(self) -> "AuthStep | Deferred":
         point = self._broker.hooks.point(hooks.CLIENT_AUTHENTICATE)
         # Nobody refuses a client without a method; a method must be somebody's.
-        begins_with = rc.SUCCESS if self.method is None else rc.BAD_AUTHENTICATION_METHOD
+        begins_with = rc.SUCCESS if self.method is None else rc.BAD_AUTHENTICATION_METHOD  # [MQTT-4.12.0-1]
         failures_count = point.failures_count
         verdict, outcome = point.run((self._client, self._attempt), begins_with)
         if point.failures_count != failures_count and verdict != hooks.STOP:

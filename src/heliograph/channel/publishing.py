@@ -94,7 +94,7 @@ class Publishing:
             or self._checks_all
         ):
             publish, expiry_s = self._check(publish)
-            if publish.qos == 2 and self._is_repeated(publish):
+            if publish.qos == 2 and self._is_repeated(publish):  # [MQTT-4.3.3-10] [MQTT-4.3.3-13] 3.1.1 [MQTT-4.3.3-2]
                 return
         route = self._route
         if route is None or route.epoch != broker.router.epoch or route.name != publish.topic:
@@ -103,7 +103,7 @@ class Publishing:
         if broker.hooks.client_authorize.callbacks and not self._may_publish(route):
             self._deny(publish, route)
             return
-        message = Message(
+        message = Message(  # [MQTT-4.3.2-5] 3.1.1 [MQTT-4.3.2-2]
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
         )
         ticket: i64 = NOT_STORED
@@ -130,6 +130,8 @@ class Publishing:
             if broker.hooks.message_dropped.callbacks:
                 broker.hooks.message_dropped.run((message, "no_subscribers"))
         if publish.qos != 0:
+            # [MQTT-3.3.4-1] [MQTT-4.3.2-4] [MQTT-4.3.3-8] 3.1.1 [MQTT-3.3.4-1] 3.1.1 [MQTT-4.3.2-2]
+            # 3.1.1 [MQTT-4.3.3-2]
             self._answer(publish, ticket, code)
 
     def on_committed(self, ticket: i64, code: int, answering: bool) -> int:
@@ -206,7 +208,7 @@ class Publishing:
         return route.topic[len(self._mountpoint.decode("utf-8")) :] if self._mountpoint else route.topic
 
     def _deny(self, publish: p.Publish, route: Route) -> None:
-        """Answer a PUBLISH that the client was not allowed; MQTT 3 has no refusal [MQTT-3.3.5-2]."""
+        """Answer a PUBLISH that the client was not allowed; MQTT 3 has no refusal 3.1.1 [MQTT-3.3.5-2]."""
         broker = self._broker
         broker.counters.messages_not_authorized += 1
         if broker.hooks.message_dropped.callbacks:
@@ -225,7 +227,7 @@ class Publishing:
         packet_id: int = publish.packet_id
         ticket = awaiting.ticket(packet_id)
         if ticket < 0:
-            if not awaiting.has_room(self._broker.uptime_us):  # [MQTT-3.3.4-7] [MQTT-3.3.4-8]
+            if not awaiting.has_room(self._broker.uptime_us):  # [MQTT-3.3.4-7]
                 self._broker.counters.messages_dropped_quota += 1
                 detail = f"more than {int(self._session.options.max_awaiting_rel)} QoS 2 messages without PUBREL"
                 raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
@@ -259,7 +261,7 @@ class Publishing:
         if acks is None:
             acks = PendingAcks()
             self._acks = acks
-        if self._version == p.V5 and acks.count >= self._receive_maximum():  # [MQTT-3.3.4-7] [MQTT-3.3.4-8]
+        if self._version == p.V5 and acks.count >= self._receive_maximum():  # [MQTT-3.3.4-7]
             detail = f"more than {int(self._receive_maximum())} QoS 1 and 2 messages without acknowledgement"
             raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
         if acks.add(ticket, ack):
@@ -282,7 +284,7 @@ class Publishing:
         for ack in acks:
             if ack[0] >> 4 == p.PUBREC:
                 # It was not taken: a repetition is a new message.
-                self._session.awaiting_rel.release((ack[2] << 8) | ack[3])
+                self._session.awaiting_rel.release((ack[2] << 8) | ack[3])  # [MQTT-4.3.3-9]
             if answering and self._version == p.V5:
                 self._put(refusal(ack, code))
 

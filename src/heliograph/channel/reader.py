@@ -29,6 +29,7 @@ STORAGE: Final = 2  # storage must commit first
 CONGESTED: Final = 4  # the peer does not read what it is sent
 RATE: Final = 8  # it sends faster than its listener allows
 AUTHENTICATION: Final = 16  # an authenticator has yet to answer
+FILTERS: Final = 32  # a packet with many topic filters is not done yet
 
 # A packet that is no message costs about as much as so many deliveries.
 _PACKET_WORK: Final = 4
@@ -83,8 +84,8 @@ class Reader(Waiter):
         """Whether something went to storage since the last call."""
         raise NotImplementedError
 
-    def deliver_retained(self) -> None:
-        """Go on with delivering retained messages."""
+    def go_on(self) -> None:
+        """Go on with what was more than a turn's work: filters to subscribe to, retained messages to deliver."""
         raise NotImplementedError
 
     # --- bytes to packets
@@ -115,7 +116,7 @@ class Reader(Waiter):
         broker = self._broker
         work_max = self._context.turns.work_max
         try:
-            while end - pos >= 2 and self._state != CLOSED:
+            while end - pos >= 2 and self._state != CLOSED:  # [MQTT-3.1.4-6] 3.1.1 [MQTT-3.1.4-5]
                 if self._on_hold or (broker.work > work_max and self._has_had_turn(pos, end)):
                     self._hold(data[pos:])
                     return
@@ -129,6 +130,7 @@ class Reader(Waiter):
                         raise MalformedPacketError("the remaining length is longer than it needs to be")
                 stop: i64 = body + length
                 if stop - pos > size_max:
+                    # [MQTT-3.2.2-15]
                     raise PacketTooLargeError(f"packet of {int(stop - pos)} bytes; at most {int(size_max)} are allowed")
                 if self._state == IDLE and data[pos] != p.CONNECT << 4:  # [MQTT-3.1.0-1] 3.1.1 [MQTT-3.1.0-1]
                     raise MalformedPacketError(f"the first byte is 0x{data[pos]:02x}, not that of a CONNECT")
@@ -156,7 +158,7 @@ class Reader(Waiter):
         """It has its turn: go on where the last one ended."""
         self._waits_for_turn = False
         self._begin_turn()
-        self.deliver_retained()
+        self.go_on()
         if self._unparsed and self._paused == TURN and self._state != CLOSED:
             self._unparsed = False
             try:
@@ -175,18 +177,15 @@ class Reader(Waiter):
         """It may send again, unless it has sent more than a timer is set for."""
         self._wait_for_rate(float(self._rate_until_us - self._begin_turn()))
 
-    def _hold_for_authentication(self) -> None:
+    def _hold_packets(self, why: i64) -> None:
+        """Parse no packet more until `_resume` is called with the same reason."""
         self._on_hold = True
-        self._pause(AUTHENTICATION)
-
-    def _go_on_from_authentication(self) -> None:
-        self._resume(AUTHENTICATION)
+        self._pause(why)
 
     def _limit(self, limiter: RateLimiter, is_message: bool, packet_bytes: i64) -> None:
         wait_us = limiter.take(is_message, packet_bytes, self._broker.uptime_us)
         if wait_us > 0.0 and self._state != CLOSED:
-            self._on_hold = True
-            self._pause(RATE)
+            self._hold_packets(RATE)
             self._rate_until_us = self._broker.uptime_us + i64(wait_us)
             self._wait_for_rate(wait_us)
 
@@ -237,7 +236,7 @@ class Reader(Waiter):
     def _resume(self, why: i64) -> None:
         if self._paused & why:
             self._paused &= ~why
-            self._on_hold = self._paused & (RATE | AUTHENTICATION) != 0  # one may wait for both
+            self._on_hold = self._paused & (RATE | AUTHENTICATION | FILTERS) != 0  # one may wait for several
             if self._state == CLOSED:
                 return
             if self._paused == 0:

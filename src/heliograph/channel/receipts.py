@@ -27,10 +27,11 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
         if not known:
             _answer(outbox, counters, p.PUBREL, packet_id, rc.PACKET_IDENTIFIER_NOT_FOUND, version)
         elif code < rc.UNSPECIFIED_ERROR:
-            _answer(outbox, counters, p.PUBREL, packet_id, rc.SUCCESS, version)  # [MQTT-4.3.3-4]
+            # [MQTT-4.3.3-4] 3.1.1 [MQTT-4.3.3-1] 3.1.1 [MQTT-4.6.0-4]
+            _answer(outbox, counters, p.PUBREL, packet_id, rc.SUCCESS, version)
     elif kind == p.PUBREL:
         counters.pubrel_received += 1
-        known = session.awaiting_rel.release(packet_id)
+        known = session.awaiting_rel.release(packet_id)  # [MQTT-4.3.3-12] 3.1.1 [MQTT-4.3.3-2]
         code = rc.SUCCESS if known else rc.PACKET_IDENTIFIER_NOT_FOUND
         _answer(outbox, counters, p.PUBCOMP, packet_id, code, version)  # [MQTT-4.3.3-11]
     else:
@@ -40,6 +41,7 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
         counters.ack_missed += 1
 
 
+# Under the identifier of what it answers: 3.1.1 [MQTT-2.3.1-6]
 def _answer(outbox: Outbox, counters: Counters, kind: i64, packet_id: int, code: int, version: i64) -> None:
     if kind == p.PUBREL:
         counters.pubrel_sent += 1

@@ -1,15 +1,20 @@
 """What a client subscribes to: SUBSCRIBE, UNSUBSCRIBE, and subscriptions made on its behalf.
 
-Each filter is decided and carried out at once; the retained messages that new subscriptions match follow as the client
-takes them (`retained`).
+Each filter is decided and carried out at once. A packet may hold a hundred thousand of them, so that they are taken in
+as many turns as they need; the retained messages that new subscriptions match follow as the client takes them
+(`retained`).
 """
+
+from typing import Final
+
+from mypy_extensions import i64
 
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.subscription import Subscription
 from heliograph.channel.authorization import Authorizer
 from heliograph.channel.context import ChannelContext
-from heliograph.channel.options import ChannelOptions
+from heliograph.channel.options import INFINITE, ChannelOptions
 from heliograph.channel.retained import RetainedDelivery
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
@@ -18,11 +23,16 @@ from heliograph.mqtt.strictness import strict_fault
 from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, bare_filter, has_wildcard, split_share, subscription_fault
 from heliograph.session.session import Session
 
+# What deciding a filter costs, in deliveries, and how many are decided whatever they cost.
+_FILTER_WORK: Final = 8
+_FILTERS_AT_ONCE: Final = 16
+
 
 class Subscribing:
     """The subscribing half of one client's conversation; made with its first SUBSCRIBE, owned by its channel.
 
     Attributes:
+        broker: The kernel.
         fault: Why the last SUBSCRIBE's first refused filter was refused, for the Reason String.
     """
 
@@ -35,61 +45,62 @@ class Subscribing:
         authorizer: Authorizer,
     ) -> None:
         self._context = context
-        self._broker = context.broker
+        self.broker = context.broker
         self._options = options
         self._session = session
         self._client = client
         self._authorizer = authorizer
         self._retained: RetainedDelivery | None = None  # what new subscriptions have yet to get
+        self._leaves_group = False  # what waits for its members has yet to be passed on
         self.fault = ""
 
-    def authorize(self, entries: list[p.SubscribeEntry]) -> None:
-        """Refuse what the client may not subscribe to, by the filters that it named, without a group before them.
+    def begin_subscribe(self, packet: p.Subscribe) -> "FilterWork":
+        """A SUBSCRIBE: what the client may not subscribe to, by the filters that it named, is refused."""
+        return FilterWork(self, p.SUBACK, packet.packet_id, self._hooked(packet, True), [], packet.properties)
 
-        Whatever is subscribed to on its behalf is not asked about.
-        """
-        if not self._broker.hooks.client_authorize.callbacks:
-            return
-        for entry in entries:
-            fault = subscription_fault(entry.topic_filter, self._options.max_topic_levels)
-            if fault is None and not self._authorizer.may_subscribe(bare_filter(entry.topic_filter)):
-                self._broker.counters.subscriptions_not_authorized += 1
-                entry.code = rc.NOT_AUTHORIZED
+    def begin_unsubscribe(self, packet: p.Unsubscribe) -> "FilterWork":
+        """An UNSUBSCRIBE."""
+        topic_filters = self._unhooked(packet.topic_filters, packet.properties)
+        return FilterWork(self, p.UNSUBACK, packet.packet_id, [], topic_filters, packet.properties)
 
-    def subscribe(self, entries: list[p.SubscribeEntry], properties: Properties) -> list[int]:
-        """Subscribe to filters: a reason code for each, in order [MQTT-3.8.4-6] [MQTT-3.9.3-1]."""
-        self.fault = ""
-        broker = self._broker
-        if broker.hooks.point(hooks.CLIENT_SUBSCRIBE).callbacks:
-            entries = self._hooked(entries, properties)
-        subscription_id = properties.subscription_ids[0] if properties.subscription_ids else 0
-        codes: list[int] = []
-        for entry in entries:
-            code = self._refused(entry)
-            if code == rc.SUCCESS:
-                code = self._subscribe_one(entry, subscription_id)
-                broker.hooks.run(hooks.SESSION_SUBSCRIBED, (self._client.clientid, entry.topic_filter, code))
-            codes.append(code)
-        return codes
+    def subscribe(self, entries: list[p.SubscribeEntry]) -> list[int]:
+        """Subscribe on the client's behalf, whatever it may do itself: a reason code for each filter."""
+        packet = p.Subscribe(0, entries, Properties())
+        work = FilterWork(self, p.SUBACK, 0, self._hooked(packet, False), [], packet.properties)
+        work.advance(INFINITE)
+        return work.codes
 
-    def unsubscribe(self, topic_filters: list[str], properties: Properties) -> list[int]:
-        """Drop filters: a reason code for each, in order [MQTT-3.11.3-1]."""
-        broker, session = self._broker, self._session
-        if broker.hooks.point(hooks.CLIENT_UNSUBSCRIBE).callbacks:
-            _, outcome = broker.hooks.run(hooks.CLIENT_UNSUBSCRIBE, (self._client, properties), list(topic_filters))
-            if isinstance(outcome, list):
-                others = [topic_filter for topic_filter in outcome if isinstance(topic_filter, str)]
-                if len(others) == len(topic_filters):  # there is a reason code for each [MQTT-3.11.3-1]
-                    topic_filters = others
-        codes: list[int] = []
-        for topic_filter in topic_filters:
-            if session.unsubscribe(topic_filter) is None:
-                fault = subscription_fault(topic_filter, self._options.max_topic_levels)
-                codes.append(rc.NO_SUBSCRIPTION_EXISTED if fault is None else rc.TOPIC_FILTER_INVALID)
-            else:
-                codes.append(rc.SUCCESS)
-                broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, (self._client.clientid, topic_filter))
-        return codes
+    def unsubscribe(self, topic_filters: list[str]) -> list[int]:
+        """Unsubscribe on the client's behalf: a reason code for each filter."""
+        properties = Properties()
+        work = FilterWork(self, p.UNSUBACK, 0, [], self._unhooked(topic_filters, properties), properties)
+        work.advance(INFINITE)
+        return work.codes
+
+    def subscribe_one(self, entry: p.SubscribeEntry, subscription_id: int) -> int:
+        """Decide one filter and carry it out: its reason code."""
+        code = self._refused(entry)
+        if code == rc.SUCCESS:
+            code = self._subscribe(entry, subscription_id)
+            self.broker.hooks.run(hooks.SESSION_SUBSCRIBED, (self._client.clientid, entry.topic_filter, code))
+        return code
+
+    def unsubscribe_one(self, topic_filter: str) -> int:
+        """Drop one filter: its reason code."""
+        subscription = self._session.unsubscribe(topic_filter)
+        if subscription is None:
+            fault = subscription_fault(topic_filter, self._options.max_topic_levels)
+            # [MQTT-3.11.3-2] 3.1.1 [MQTT-3.10.4-5]
+            return rc.NO_SUBSCRIPTION_EXISTED if fault is None else rc.TOPIC_FILTER_INVALID
+        self._leaves_group = self._leaves_group or subscription.group != ""
+        self.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, (self._client.clientid, topic_filter))
+        return rc.SUCCESS
+
+    def pass_on(self) -> None:
+        """Let other members have what waits for groups that were left since the last call."""
+        if self._leaves_group:
+            self._leaves_group = False
+            self._session.pass_on()
 
     def deliver_retained(self) -> bool:
         """Deliver retained messages as far as client and turn allow; whether another turn is needed to go on."""
@@ -102,8 +113,15 @@ class Subscribing:
             self._retained = None
         return False
 
-    def _hooked(self, entries: list[p.SubscribeEntry], properties: Properties) -> list[p.SubscribeEntry]:
-        _, outcome = self._broker.hooks.run(hooks.CLIENT_SUBSCRIBE, (self._client, properties), list(entries))
+    def _hooked(self, packet: p.Subscribe, is_asked: bool) -> list[p.SubscribeEntry]:
+        """What becomes of the filters before each is decided: those that the client may not have carry a code."""
+        broker, entries = self.broker, packet.entries
+        if is_asked and broker.hooks.client_authorize.callbacks:
+            for entry in entries:
+                self._authorize(entry)
+        if not broker.hooks.point(hooks.CLIENT_SUBSCRIBE).callbacks:
+            return entries
+        _, outcome = broker.hooks.run(hooks.CLIENT_SUBSCRIBE, (self._client, packet.properties), list(entries))
         if not isinstance(outcome, list):
             return entries
         changed = [entry for entry in outcome if isinstance(entry, p.SubscribeEntry)]
@@ -113,6 +131,22 @@ class Subscribing:
             if entry.code == rc.SUCCESS:
                 entry.code = before.code  # another filter makes nobody allowed who was not
         return changed
+
+    def _authorize(self, entry: p.SubscribeEntry) -> None:
+        fault = subscription_fault(entry.topic_filter, self._options.max_topic_levels)
+        if fault is None and not self._authorizer.may_subscribe(bare_filter(entry.topic_filter)):
+            self.broker.counters.subscriptions_not_authorized += 1
+            entry.code = rc.NOT_AUTHORIZED
+
+    def _unhooked(self, topic_filters: list[str], properties: Properties) -> list[str]:
+        broker = self.broker
+        if not broker.hooks.point(hooks.CLIENT_UNSUBSCRIBE).callbacks:
+            return topic_filters
+        _, outcome = broker.hooks.run(hooks.CLIENT_UNSUBSCRIBE, (self._client, properties), list(topic_filters))
+        if not isinstance(outcome, list):
+            return topic_filters
+        others = [topic_filter for topic_filter in outcome if isinstance(topic_filter, str)]
+        return others if len(others) == len(topic_filters) else topic_filters  # there is a reason code for each
 
     def _refused(self, entry: p.SubscribeEntry) -> int:
         code = entry.code
@@ -137,19 +171,19 @@ class Subscribing:
         if group and not options.shared_subscription:
             return rc.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED
         if has_wildcard(topic_filter) and not options.wildcard_subscription:
-            return rc.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED
+            return rc.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED  # 3.1.1 [MQTT-3.8.3-2]
         if topic_filter.startswith(EXCLUSIVE_PREFIX):
             if not options.exclusive_subscription or has_wildcard(topic_filter):
                 return rc.TOPIC_FILTER_INVALID
-            holder = self._broker.exclusive.get(self._mounted(bare_filter(topic_filter)))
+            holder = self.broker.exclusive.get(self._mounted(bare_filter(topic_filter)))
             if holder is not None and holder != self._client.clientid:
                 return rc.QUOTA_EXCEEDED
         if topic_filter not in held and len(held) >= options.max_subscriptions:
             return rc.QUOTA_EXCEEDED
         return rc.SUCCESS
 
-    def _subscribe_one(self, entry: p.SubscribeEntry, subscription_id: int) -> int:
-        qos: int = min(entry.qos, self._options.max_qos_allowed)  # [MQTT-3.8.4-7]
+    def _subscribe(self, entry: p.SubscribeEntry, subscription_id: int) -> int:
+        qos: int = min(entry.qos, self._options.max_qos_allowed)  # [MQTT-3.8.4-7] [MQTT-3.2.2-10]
         subscription = self._session.subscriptions.get(entry.topic_filter)
         no_local = entry.no_local or (self._session.options.ignore_loop_deliver and self._client.version != p.V5)
         if subscription is not None:
@@ -165,7 +199,7 @@ class Subscribing:
         group, _ = split_share(name)
         topic_filter = self._mounted(bare_filter(name))
         if name.startswith(EXCLUSIVE_PREFIX):
-            self._broker.exclusive[topic_filter] = self._client.clientid
+            self.broker.exclusive[topic_filter] = self._client.clientid
         return Subscription(
             self._session,
             topic_filter,
@@ -181,11 +215,66 @@ class Subscribing:
         return self._client.mountpoint + topic_filter if self._client.mountpoint else topic_filter
 
     def _find_retained(self, subscription: Subscription, retain_handling: int) -> None:
-        if self._broker.retained is None or subscription.group:
+        if self.broker.retained is None or subscription.group:
             return  # a shared subscription gets none (section 4.8.2)
-        if retain_handling == 0 or subscription.is_new:  # [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11]
+        # [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11] [MQTT-3.8.4-4] 3.1.1 [MQTT-3.3.1-6] 3.1.1 [MQTT-3.8.4-3]
+        if retain_handling == 0 or subscription.is_new:
             subscription.is_new = False
             if retain_handling != 2:
                 if self._retained is None:
                     self._retained = RetainedDelivery(self._context, self._session)
                 self._retained.add(subscription)
+
+
+class FilterWork:
+    """The filters of one SUBSCRIBE or UNSUBSCRIBE and how far they are; held by the channel until they are done.
+
+    Attributes:
+        kind: The type of the answer, SUBACK or UNSUBACK.
+        packet_id: Whose answer it is.
+        codes: The reason codes so far, in order [MQTT-3.8.4-6] [MQTT-3.9.3-1] [MQTT-3.11.3-1].
+        fault: Why the first refused filter of a SUBSCRIBE was refused.
+    """
+
+    def __init__(
+        self,
+        subscribing: Subscribing,
+        kind: int,
+        packet_id: int,
+        entries: list[p.SubscribeEntry],
+        topic_filters: list[str],
+        properties: Properties,
+    ) -> None:
+        self.kind = kind
+        self.packet_id = packet_id
+        self.codes: list[int] = []
+        self.fault = ""
+        self._subscribing = subscribing
+        self._entries = entries
+        self._topic_filters = topic_filters
+        self._subscription_id = properties.subscription_ids[0] if properties.subscription_ids else 0
+        subscribing.fault = ""
+
+    def advance(self, work_max: i64) -> bool:
+        """Go on until the broker has done so much work; whether all filters are done."""
+        subscribing = self._subscribing
+        broker = subscribing.broker
+        at: i64 = len(self.codes)
+        count: i64 = max(len(self._entries), len(self._topic_filters))
+        until: i64 = at + _FILTERS_AT_ONCE
+        # One after the other, as if each had a packet of its own: [MQTT-3.8.4-5] [MQTT-3.10.4-6] 3.1.1 [MQTT-3.8.4-4]
+        # 3.1.1 [MQTT-3.10.4-6]; and a code for each: [MQTT-3.8.4-6] [MQTT-3.9.3-1] 3.1.1 [MQTT-3.8.4-5]
+        # 3.1.1 [MQTT-3.9.3-1]
+        while at < count:
+            if at >= until and broker.work > work_max:
+                subscribing.pass_on()
+                return False
+            broker.work += _FILTER_WORK
+            if self.kind == p.SUBACK:
+                self.codes.append(subscribing.subscribe_one(self._entries[at], self._subscription_id))
+            else:
+                self.codes.append(subscribing.unsubscribe_one(self._topic_filters[at]))
+            at += 1
+        subscribing.pass_on()
+        self.fault = subscribing.fault
+        return True

@@ -53,22 +53,22 @@ def decode_publish(data: bytes, start: i64, body: i64, stop: i64, version: i64) 
     at: i64 = topic_at + ((data[body] << 8) | data[body + 1])
     if at > stop:
         raise MalformedPacketError("the topic is longer than its PUBLISH")
-    topic = data[topic_at:at]
+    topic = data[topic_at:at]  # [MQTT-3.3.2-1] 3.1.1 [MQTT-3.3.2-1]
     packet_id: i64 = 0
-    if qos != 0:
+    if qos != 0:  # [MQTT-2.2.1-2] 3.1.1 [MQTT-2.3.1-5]
         if qos == 3:
-            raise MalformedPacketError("PUBLISH with QoS 3")  # [MQTT-3.3.1-4]
+            raise MalformedPacketError("PUBLISH with QoS 3")  # [MQTT-3.3.1-4] 3.1.1 [MQTT-3.3.1-4]
         if at + 2 > stop:
-            raise MalformedPacketError("PUBLISH without its packet identifier")
+            raise MalformedPacketError("PUBLISH without its packet identifier")  # [MQTT-2.2.1-3] 3.1.1 [MQTT-2.3.1-1]
         packet_id = (data[at] << 8) | data[at + 1]
         at += 2
         if packet_id == 0:
-            raise ProtocolError("PUBLISH with packet identifier 0")  # [MQTT-2.2.1-3]
+            raise ProtocolError("PUBLISH with packet identifier 0")  # [MQTT-2.2.1-3] 3.1.1 [MQTT-2.3.1-1]
     elif first & 8:
-        raise MalformedPacketError("PUBLISH with DUP at QoS 0")  # [MQTT-3.3.1-2]
+        raise MalformedPacketError("PUBLISH with DUP at QoS 0")  # [MQTT-3.3.1-2] 3.1.1 [MQTT-3.3.1-2]
     properties_at: i64 = at
     if version == p.V5:
-        if at < stop and data[at] == 0:
+        if at < stop and data[at] == 0:  # [MQTT-2.2.2-1]
             at += 1
             properties_at = at
         else:
@@ -101,7 +101,10 @@ def decode_packet(data: bytes, start: i64, body: i64, stop: i64, version: i64) -
     if kind == p.PUBLISH:
         return decode_publish(data, start, body, stop, version)
     if flags != (2 if kind in (p.PUBREL, p.SUBSCRIBE, p.UNSUBSCRIBE) else 0):
-        raise MalformedPacketError(f"{p.NAMES[kind]} with flags {int(flags)}")  # [MQTT-2.1.3-1]
+        # [MQTT-2.1.3-1] [MQTT-3.6.1-1] [MQTT-3.8.1-1] [MQTT-3.10.1-1] [MQTT-3.14.1-1] [MQTT-3.15.1-1]
+        # 3.1.1 [MQTT-2.2.2-1] 3.1.1 [MQTT-2.2.2-2] 3.1.1 [MQTT-3.6.1-1] 3.1.1 [MQTT-3.8.1-1] 3.1.1 [MQTT-3.10.1-1]
+        # 3.1.1 [MQTT-3.14.1-1]
+        raise MalformedPacketError(f"{p.NAMES[kind]} with flags {int(flags)}")
     if p.PUBACK <= kind <= p.PUBCOMP:
         return _decode_ack(kind, data, body, stop, version)
     if kind == p.SUBSCRIBE:
@@ -140,30 +143,34 @@ def decode_connect(data: bytes, at: i64, stop: i64) -> p.Connect:
     if at + 4 > stop:
         raise MalformedPacketError("CONNECT is cut off")
     version: int = data[at]
-    if (version, name) not in _PROTOCOL_NAMES:  # [MQTT-3.1.2-1] [MQTT-3.1.2-2]
+    # [MQTT-3.1.2-1] [MQTT-3.1.2-2] 3.1.1 [MQTT-3.1.2-1] 3.1.1 [MQTT-3.1.2-2]
+    if (version, name) not in _PROTOCOL_NAMES:
         detail = f"protocol {name!r} version {version}; MQTT 3.1, 3.1.1 and 5 are supported"
         raise ProtocolError(detail, rc.UNSUPPORTED_PROTOCOL_VERSION)
     flags: int = data[at + 1]
     keepalive_s: int = (data[at + 2] << 8) | data[at + 3]
     at += 4
     if flags & 1:
-        raise MalformedPacketError("CONNECT with its reserved flag set")  # [MQTT-3.1.2-3]
+        raise MalformedPacketError("CONNECT with its reserved flag set")  # [MQTT-3.1.2-3] 3.1.1 [MQTT-3.1.2-3]
     properties = Properties()
     if version == p.V5:
         properties, at = decode_properties(data, at, stop, props.ALLOWED_CONNECT)
         if props.AUTHENTICATION_DATA in properties.binaries and props.AUTHENTICATION_METHOD not in properties.strings:
             raise ProtocolError("Authentication-Data without Authentication-Method")
-    clientid, at = decode_string(data, at, stop)  # [MQTT-3.1.3-3]
-    will, at = _decode_will(flags, data, at, stop, version)
+    # [MQTT-3.1.3-3] [MQTT-3.1.3-4] 3.1.1 [MQTT-3.1.3-3] 3.1.1 [MQTT-3.1.3-4]
+    clientid, at = decode_string(data, at, stop)
+    will, at = _decode_will(flags, data, at, stop, version)  # [MQTT-3.1.3-1] 3.1.1 [MQTT-3.1.3-1]
     username: str | None = None
     password: bytes | None = None
     if flags & 0x80:
+        # [MQTT-3.1.2-17] [MQTT-3.1.3-12] 3.1.1 [MQTT-3.1.2-19] 3.1.1 [MQTT-3.1.3-11]
         username, at = decode_string(data, at, stop)
     if flags & 0x40:
         if version != p.V5 and not flags & 0x80:
-            raise MalformedPacketError("CONNECT with a password but no user name")  # [MQTT-3.1.2-22]
-        password, at = decode_binary(data, at, stop)
+            raise MalformedPacketError("CONNECT with a password but no user name")  # 3.1.1 [MQTT-3.1.2-22]
+        password, at = decode_binary(data, at, stop)  # [MQTT-3.1.2-19] 3.1.1 [MQTT-3.1.2-21]
     if at != stop:
+        # [MQTT-3.1.2-16] [MQTT-3.1.2-18] 3.1.1 [MQTT-3.1.2-18] 3.1.1 [MQTT-3.1.2-20]
         raise MalformedPacketError("CONNECT has bytes behind its last field")
     return p.Connect(version, clientid, bool(flags & 2), keepalive_s, will, username, password, properties)
 
@@ -172,13 +179,15 @@ def _decode_will(flags: int, data: bytes, at: i64, stop: i64, version: int) -> t
     qos = (flags >> 3) & 3
     if not flags & 4:
         if qos or flags & 0x20:
-            raise MalformedPacketError("CONNECT with will QoS or will retain but no will")  # [MQTT-3.1.2-11]
+            # [MQTT-3.1.2-11] [MQTT-3.1.2-13] 3.1.1 [MQTT-3.1.2-11] 3.1.1 [MQTT-3.1.2-13] 3.1.1 [MQTT-3.1.2-15]
+            raise MalformedPacketError("CONNECT with will QoS or will retain but no will")
         return None, at
     if qos == 3:
-        raise MalformedPacketError("CONNECT with will QoS 3")  # [MQTT-3.1.2-12]
+        raise MalformedPacketError("CONNECT with will QoS 3")  # [MQTT-3.1.2-12] 3.1.1 [MQTT-3.1.2-14]
     properties = Properties()
     if version == p.V5:
         properties, at = decode_properties(data, at, stop, props.ALLOWED_WILL)
+    # [MQTT-3.1.2-9] [MQTT-3.1.3-11] 3.1.1 [MQTT-3.1.2-9] 3.1.1 [MQTT-3.1.3-10]
     topic, at = decode_string(data, at, stop)
     payload, at = decode_binary(data, at, stop)
     return p.Will(topic, payload, qos, bool(flags & 0x20), properties), at
@@ -228,12 +237,12 @@ def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64) -> p.Subscr
             raise ProtocolError("SUBSCRIBE with two subscription identifiers")
     entries: list[p.SubscribeEntry] = []
     while at < stop:
-        topic_filter, at = decode_string(data, at, stop)
+        topic_filter, at = decode_string(data, at, stop)  # [MQTT-3.8.3-1] 3.1.1 [MQTT-3.8.3-1]
         if at >= stop:
             raise MalformedPacketError("SUBSCRIBE without options behind a topic filter")
         options: int = data[at]
         at += 1
-        if options & (0xC0 if version == p.V5 else 0xFC) or options & 3 == 3:  # [MQTT-3.8.3-5]
+        if options & (0xC0 if version == p.V5 else 0xFC) or options & 3 == 3:  # [MQTT-3.8.3-5] 3.1.1 [MQTT-3.8.3-4]
             raise MalformedPacketError(f"SUBSCRIBE with options 0x{options:02x}")
         if (options >> 4) & 3 == 3:
             raise ProtocolError("SUBSCRIBE with retain handling 3")
@@ -242,7 +251,7 @@ def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64) -> p.Subscr
             raise ProtocolError("no-local on a shared subscription")  # [MQTT-3.8.3-4]
         entries.append(entry)
     if not entries:
-        raise ProtocolError("SUBSCRIBE without a topic filter")  # [MQTT-3.8.3-2]
+        raise ProtocolError("SUBSCRIBE without a topic filter")  # [MQTT-3.8.3-2] 3.1.1 [MQTT-3.8.3-3]
     return p.Subscribe(packet_id, entries, properties)
 
 
@@ -254,10 +263,10 @@ def _decode_unsubscribe(data: bytes, at: i64, stop: i64, version: i64) -> p.Unsu
         properties, at = decode_properties(data, at, stop, props.ALLOWED_UNSUBSCRIBE)
     topic_filters: list[str] = []
     while at < stop:
-        topic_filter, at = decode_string(data, at, stop)
+        topic_filter, at = decode_string(data, at, stop)  # [MQTT-3.10.3-1] 3.1.1 [MQTT-3.10.3-1]
         topic_filters.append(topic_filter)
     if not topic_filters:
-        raise ProtocolError("UNSUBSCRIBE without a topic filter")  # [MQTT-3.10.3-2]
+        raise ProtocolError("UNSUBSCRIBE without a topic filter")  # [MQTT-3.10.3-2] 3.1.1 [MQTT-3.10.3-2]
     return p.Unsubscribe(packet_id, topic_filters, properties)
 
 
@@ -294,7 +303,7 @@ def _packet_id(kind: i64, data: bytes, at: i64, stop: i64) -> int:
         raise MalformedPacketError(f"{p.NAMES[kind]} without its packet identifier")
     packet_id: int = (data[at] << 8) | data[at + 1]
     if packet_id == 0:
-        raise ProtocolError(f"{p.NAMES[kind]} with packet identifier 0")  # [MQTT-2.2.1-3]
+        raise ProtocolError(f"{p.NAMES[kind]} with packet identifier 0")  # [MQTT-2.2.1-3] 3.1.1 [MQTT-2.3.1-1]
     return packet_id
 
 

@@ -30,7 +30,7 @@ def encode_publish(
         property_bytes: MQTT 5 properties in wire form without their length; left out for MQTT 3.
     """
     head = publish_head(version, topic, qos, retain, dup, len(payload), property_bytes)
-    identifier = UINT16[packet_id] if qos != 0 else b""
+    identifier = UINT16[packet_id] if qos != 0 else b""  # [MQTT-2.2.1-2] 3.1.1 [MQTT-2.3.1-5]
     return b"".join((head, identifier, publish_properties(version, property_bytes), payload))
 
 
@@ -55,7 +55,7 @@ def publish_properties(version: i64, property_bytes: bytes) -> bytes:
     if version != p.V5:
         return b""
     if not property_bytes:
-        return b"\x00"
+        return b"\x00"  # [MQTT-2.2.2-1]
     return encode_varint(len(property_bytes)) + property_bytes
 
 
@@ -65,6 +65,8 @@ def encode_ack(kind: i64, packet_id: int, code: int, version: i64, properties: P
     if version != p.V5 or (code == SUCCESS and properties is None):
         return UINT16[(first << 8) | 2] + UINT16[packet_id]
     if properties is None:
+        # [MQTT-3.4.2-2] [MQTT-3.4.2-3] [MQTT-3.5.2-2] [MQTT-3.5.2-3] [MQTT-3.6.2-2] [MQTT-3.6.2-3] [MQTT-3.7.2-2]
+        # [MQTT-3.7.2-3]
         return b"".join((UINT16[(first << 8) | 3], UINT16[packet_id], bytes([code])))
     return _packet(first, UINT16[packet_id] + bytes([code]) + _with_length(properties))
 
@@ -107,7 +109,7 @@ def encode_packet(packet: p.Packet, version: i64) -> bytes:
 
 def encode_connack(packet: p.Connack, version: i64) -> bytes:
     """CONNACK; MQTT 3 gets the return code that says the same."""
-    flags = 1 if packet.session_present else 0
+    flags = 1 if packet.session_present else 0  # [MQTT-3.2.2-1]
     if version != p.V5:
         return bytes([0x20, 2, flags, connack_return_code(packet.code)])
     return _packet(0x20, bytes([flags, packet.code]) + _with_length(packet.properties))

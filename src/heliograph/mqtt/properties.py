@@ -220,11 +220,11 @@ def decode_string(data: bytes, at: i64, end: i64) -> tuple[str, i64]:
     """
     raw, behind = decode_binary(data, at, end)
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8")  # [MQTT-1.5.4-1] [MQTT-1.5.4-3] 3.1.1 [MQTT-1.5.3-1] 3.1.1 [MQTT-1.5.3-3]
     except UnicodeDecodeError as error:
         raise MalformedPacketError(f"a string is not UTF-8: {error.reason}") from None
     if "\0" in text:
-        raise MalformedPacketError("a string holds U+0000")
+        raise MalformedPacketError("a string holds U+0000")  # [MQTT-1.5.4-2] 3.1.1 [MQTT-1.5.3-2]
     return text, behind
 
 
@@ -262,14 +262,14 @@ def decode_properties(data: bytes, at: i64, end: i64, allowed: frozenset[int]) -
 def _decode_one(properties: Properties, identifier: int, data: bytes, at: i64, stop: i64) -> i64:
     kind = _KINDS[identifier]
     if kind == _PAIR:
-        key, at = decode_string(data, at, stop)
+        key, at = decode_string(data, at, stop)  # [MQTT-1.5.7-1]
         text, at = decode_string(data, at, stop)
         properties.user.append((key, text))
         return at
     if kind == _STRING:
         text, at = decode_string(data, at, stop)
         _refuse_second(identifier in properties.strings, identifier)
-        properties.strings[identifier] = text
+        properties.strings[identifier] = text  # [MQTT-3.3.2-13] [MQTT-3.3.2-19]
         return at
     if kind == _BINARY:
         binary, at = decode_binary(data, at, stop)
@@ -318,7 +318,7 @@ def encode_binary(data: bytes) -> bytes:
         ValueError: It is longer than 65,535 bytes.
     """
     if len(data) > 0xFFFF:
-        raise ValueError(f"a field of {len(data)} bytes; at most 65535 fit")
+        raise ValueError(f"a field of {len(data)} bytes; at most 65535 fit")  # [MQTT-4.7.3-3] 3.1.1 [MQTT-4.7.3-3]
     return len(data).to_bytes(2, "big") + data
 
 
@@ -333,7 +333,7 @@ def encode_properties(properties: Properties) -> bytes:
         parts.append(bytes([identifier]) + encode_binary(data))
     for subscription_id in properties.subscription_ids:
         parts.append(bytes([SUBSCRIPTION_IDENTIFIER]) + encode_varint(subscription_id))
-    for key, text in properties.user:
+    for key, text in properties.user:  # [MQTT-3.1.3-10]
         parts.append(bytes([USER_PROPERTY]) + encode_string(key) + encode_string(text))
     return b"".join(parts)
 

@@ -220,7 +220,7 @@ def name_of(code: int) -> str:
 
 def connack_return_code(code: int) -> int:
     """The MQTT 3 CONNACK return code that says what MQTT 5 says with `code`."""
-    return _CONNACK_V3.get(code, 3)
+    return _CONNACK_V3.get(code, 3)  # 3.1.1 [MQTT-3.2.2-6]
 
 
 def connack_reason_code(return_code: int) -> int:

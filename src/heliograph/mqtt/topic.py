@@ -23,11 +23,12 @@ def topic_name_fault(topic: str, levels_max: int) -> str | None:
         levels_max: The most levels that the operator allows.
     """
     if not topic:
-        return "the topic name is empty"  # [MQTT-4.7.3-1]
+        return "the topic name is empty"  # [MQTT-4.7.3-1] 3.1.1 [MQTT-4.7.3-1]
     if "+" in topic or "#" in topic:
-        return f"the topic name {_shown(topic)} holds a wildcard"  # [MQTT-3.3.2-2]
+        # [MQTT-3.3.2-2] [MQTT-4.7.0-1] 3.1.1 [MQTT-3.3.2-2] 3.1.1 [MQTT-4.7.1-1]
+        return f"the topic name {_shown(topic)} holds a wildcard"
     if "\0" in topic:
-        return f"the topic name {_shown(topic)} holds U+0000"  # [MQTT-4.7.3-2]
+        return f"the topic name {_shown(topic)} holds U+0000"  # [MQTT-4.7.3-2] 3.1.1 [MQTT-4.7.3-2]
     if topic.count("/") >= levels_max:
         return f"the topic name has {topic.count('/') + 1} levels; at most {levels_max} are allowed"
     return None
@@ -41,17 +42,17 @@ def topic_filter_fault(topic_filter: str, levels_max: int) -> str | None:
         levels_max: The most levels that the operator allows.
     """
     if not topic_filter:
-        return "the topic filter is empty"  # [MQTT-4.7.3-1]
+        return "the topic filter is empty"  # [MQTT-4.7.3-1] 3.1.1 [MQTT-4.7.3-1]
     if "\0" in topic_filter:
-        return f"the topic filter {_shown(topic_filter)} holds U+0000"  # [MQTT-4.7.3-2]
+        return f"the topic filter {_shown(topic_filter)} holds U+0000"  # [MQTT-4.7.3-2] 3.1.1 [MQTT-4.7.3-2]
     levels = topic_filter.split("/")
     if len(levels) > levels_max:
         return f"the topic filter has {len(levels)} levels; at most {levels_max} are allowed"
     for position, level in enumerate(levels):
         if len(level) > 1 and "+" in level:
-            return f"'+' must stand alone in its level in {_shown(topic_filter)}"  # [MQTT-4.7.1-2]
+            return f"'+' must stand alone in its level in {_shown(topic_filter)}"  # [MQTT-4.7.1-2] 3.1.1 [MQTT-4.7.1-3]
         if "#" in level and (len(level) > 1 or position != len(levels) - 1):
-            return f"'#' must stand alone and last in {_shown(topic_filter)}"  # [MQTT-4.7.1-1]
+            return f"'#' must stand alone and last in {_shown(topic_filter)}"  # [MQTT-4.7.1-1] 3.1.1 [MQTT-4.7.1-2]
     return None
 
 
@@ -142,14 +143,14 @@ def topic_matches(topic: str, topic_filter: str) -> bool:
 
     Names beginning with `$` are not matched by filters beginning with a wildcard [MQTT-4.7.2-1].
     """
-    if topic.startswith("$") and topic_filter[:1] in ("+", "#"):
+    if topic.startswith("$") and topic_filter[:1] in ("+", "#"):  # [MQTT-4.7.2-1] 3.1.1 [MQTT-4.7.2-1]
         return False
     names = topic.split("/")
     filters = topic_filter.split("/")
     for position, level in enumerate(filters):
         if level == "#":
             return True
-        if position >= len(names) or (level != "+" and level != names[position]):
+        if position >= len(names) or (level != "+" and level != names[position]):  # [MQTT-4.7.3-4] 3.1.1 [MQTT-4.7.3-4]
             return False
     return len(names) == len(filters)
 

@@ -71,7 +71,7 @@ class MemoryRetainer(RetainedStore):
         publish = message.publish
         payload_bytes = len(publish.data) - publish.payload_at
         if payload_bytes == 0:
-            self._forget(publish.topic)  # [MQTT-3.3.1-6] [MQTT-3.3.1-7] 3.1.1 [MQTT-3.3.1-11]
+            self._forget(publish.topic)  # [MQTT-3.3.1-6] [MQTT-3.3.1-7] 3.1.1 [MQTT-3.3.1-11] 3.1.1 [MQTT-3.3.1-10]
             return not self._options.stop_publish_clear_msg  # 3.1.1 [MQTT-3.3.1-10]
         if payload_bytes > self._options.max_payload_size:
             self._dropped_payload_size += 1

@@ -57,7 +57,7 @@ class Session(Subscriber):
         self._qos0_waits = False  # QoS 0 messages that came while it was away are still in the queue
         self._passes_qos0 = True  # neither keeps a QoS 0 message from the shortest way
         self._sent_count: i64 = 0  # of `_inflight`, how many went out on this connection
-        self._resend: list[int] = []
+        self._resend: dict[int, None] = {}  # to be sent again; the last first
 
     # --- the connection
 
@@ -99,7 +99,7 @@ class Session(Subscriber):
         """
         self._outbox = outbox
         self._version = version
-        self._window = min(self.options.max_inflight, receive_maximum)  # [MQTT-3.3.4-9]
+        self._window = min(self.options.max_inflight, receive_maximum)  # [MQTT-3.3.4-9] [MQTT-4.9.0-1]
         self._packet_bytes_max = packet_bytes_max
         self._aliases = OutboundAliases(alias_max) if alias_max > 0 else None
         self._mount_bytes = mount_bytes
@@ -107,10 +107,10 @@ class Session(Subscriber):
         self._shares_encoding = alias_max == 0 and mount_bytes == 0
         self._qos0_waits = self._queue is not None and self._queue.holds_qos0()
         self._passes_qos0 = self._shares_encoding and not self._qos0_waits
-        # Known before anything new can come: that must not overtake them, and they are sent again only once.
+        # Known before anything new can come: that must not overtake them, and they are sent again only once, members of
+        # shared groups included. [MQTT-4.8.2-4] 3.1.1 [MQTT-4.4.0-1] 3.1.1 [MQTT-4.6.0-1]
         self._sent_count = 0
-        self._resend = list(self._inflight)
-        self._resend.reverse()
+        self._resend = dict.fromkeys(reversed(list(self._inflight)))
 
     def resume(self) -> None:
         """Send again what is unacknowledged, in its first order [MQTT-4.4.0-1] [MQTT-4.6.0-1], then what waited."""
@@ -120,7 +120,7 @@ class Session(Subscriber):
         """The connection is gone; from now on messages wait."""
         self._outbox = None
         self._aliases = None  # they end with the connection [MQTT-3.3.2-7]
-        self._resend = []
+        self._resend = {}
 
     def is_behind(self) -> bool:
         """Whether the client must first take what it was sent: messages wait for it, or it is away."""
@@ -141,7 +141,7 @@ class Session(Subscriber):
         if self._mount_bytes > 0 and self._hides(message.topic, subscription):
             return
         qos = subscription.qos
-        if message.qos < qos and not options.upgrade_qos:
+        if message.qos < qos and not options.upgrade_qos:  # [MQTT-3.8.4-8] 3.1.1 [MQTT-3.8.4-6]
             qos = message.qos
         outbox = self._outbox
         if qos == 0 and outbox is not None and outbox.waiting_bytes > UNSENT_BYTES_MAX:
@@ -152,7 +152,8 @@ class Session(Subscriber):
             if not self._pass(outbox, message):
                 self._drop(message, "too_large")
             return
-        retain = message.retain and subscription.retain_as_published  # [MQTT-3.3.1-12] [MQTT-3.3.1-13]
+        # [MQTT-3.3.1-12] [MQTT-3.3.1-13] 3.1.1 [MQTT-3.3.1-9]
+        retain = message.retain and subscription.retain_as_published
         self._take(Delivery(message, qos, retain, subscription))
 
     def offer(self, message: Message, subscription: Subscription, last: bool) -> bool:
@@ -170,7 +171,7 @@ class Session(Subscriber):
         if self._mount_bytes > 0 and self._hides(message.topic, subscription):
             return False
         qos = subscription.qos
-        if message.qos < qos and not self.options.upgrade_qos:
+        if message.qos < qos and not self.options.upgrade_qos:  # [MQTT-4.8.2-3]
             qos = message.qos
         if outbox is not None and qos == 0:
             takes = free and outbox.waiting_bytes <= UNSENT_BYTES_MAX
@@ -186,7 +187,7 @@ class Session(Subscriber):
         return takes
 
     def deliver_retained(self, message: Message, subscription: Subscription) -> None:
-        """Send a retained message for a subscription that was just made; its retain flag is set [MQTT-3.3.1-8]."""
+        """Send a retained message for a subscription that was just made; its retain flag is set."""
         if subscription.no_local and message.clientid == self.clientid:  # [MQTT-3.8.3-3]
             self._drop(message, "no_local")
             return
@@ -201,7 +202,7 @@ class Session(Subscriber):
         qos = subscription.qos
         if message.qos < qos and not self.options.upgrade_qos:
             qos = message.qos
-        self._take(Delivery(message, qos, True, subscription))
+        self._take(Delivery(message, qos, True, subscription))  # 3.1.1 [MQTT-3.3.1-8]
 
     def pump(self) -> None:
         """Send what may be sent now: first what must be sent again, then what waits in the queue.
@@ -212,11 +213,11 @@ class Session(Subscriber):
         while (
             outbox is not None
             and not outbox.congested
-            and self._sent_count < self._window
+            and self._sent_count < self._window  # [MQTT-4.9.0-2]
             and outbox.waiting_bytes <= UNSENT_BYTES_MAX
         ):
             if self._resend:
-                self._send_again(outbox, self._resend.pop())
+                self._send_again(outbox, self._resend.popitem()[0])
                 continue
             delivery = self._queue.pop() if self._queue is not None else None
             if delivery is None:
@@ -249,10 +250,12 @@ class Session(Subscriber):
         delivery = self._inflight.get(packet_id)
         if delivery is None or delivery.qos != 2:
             return False
-        if code >= rc.UNSPECIFIED_ERROR:  # the message is done, and not for another member either [MQTT-4.8.2-6]
+        # the message is done, and not for another member either [MQTT-4.8.2-6] [MQTT-4.4.0-2]
+        if code >= rc.UNSPECIFIED_ERROR:
             self._finish(packet_id, delivery)
             return True
-        delivery.phase = RELEASED  # from now on it is never published again [MQTT-4.3.3-4]
+        # from now on it is never published again [MQTT-4.3.3-4] [MQTT-4.3.3-5] [MQTT-4.3.3-6] 3.1.1 [MQTT-4.3.3-1]
+        delivery.phase = RELEASED
         return True
 
     def on_pubcomp(self, packet_id: int) -> bool:
@@ -284,14 +287,35 @@ class Session(Subscriber):
     def unsubscribe(self, name: str) -> Subscription | None:
         """Drop the subscription to a filter; it, or None if there was none.
 
-        What is on its way to the client stays [MQTT-3.10.4-3].
+        What is on its way to the client stays [MQTT-3.10.4-3]; what waits for a shared one is `pass_on`'s.
         """
+        # [MQTT-3.10.4-1] [MQTT-3.10.4-3] 3.1.1 [MQTT-3.10.4-1] 3.1.1 [MQTT-3.10.4-3]
         subscription = self.subscriptions.pop(name, None)
         if subscription is not None:
-            self._withdraw(name, subscription)
-            if subscription.group:
-                self._pass_on(self._waiting_of(subscription), subscription)
+            self._withdraw(name, subscription)  # [MQTT-3.10.4-2] 3.1.1 [MQTT-3.10.4-2]
         return subscription
+
+    def pass_on(self) -> None:
+        """Let other members of their groups have what waits here for shared subscriptions that were dropped.
+
+        It goes through the whole queue, so it is called once for any number of them.
+        """
+        queue, self._queue = self._queue, None
+        if queue is None:
+            return
+        self.broker.work += queue.count
+        left: list[Delivery] = []
+        while True:
+            delivery = queue.pop()
+            if delivery is None:
+                break
+            subscription = delivery.subscription
+            if subscription.group and subscription.slot < 0:
+                left.append(delivery)
+            else:
+                self._wait(delivery)
+        for delivery in left:
+            self._pass_on(delivery.message, delivery.subscription)
 
     def close(self) -> None:
         """End the session: it has no subscriptions and holds no messages any more."""
@@ -301,12 +325,12 @@ class Session(Subscriber):
         for delivery in self._inflight.values():
             # One at QoS 2 that the client may have got must not go to anybody else [MQTT-4.8.2-5].
             if delivery.qos == 1:
-                self._pass_on([delivery.message], delivery.subscription)
+                self._pass_on(delivery.message, delivery.subscription)
         while self._queue is not None:
             waiting = self._queue.pop()
             if waiting is None:
                 break
-            self._pass_on([waiting.message], waiting.subscription)
+            self._pass_on(waiting.message, waiting.subscription)
         self.subscriptions = {}
         self._inflight = {}
         self._awaiting_rel = None
@@ -351,7 +375,7 @@ class Session(Subscriber):
             outbox is not None
             and delivery.qos != 0
             and not outbox.congested
-            and self._sent_count < self._window
+            and self._sent_count < self._window  # [MQTT-3.3.4-10] [MQTT-4.9.0-3]
             and self._nothing_waits()
         ):
             self._send_new(outbox, delivery)
@@ -371,7 +395,7 @@ class Session(Subscriber):
     def _send_waiting(self, outbox: Outbox, delivery: Delivery) -> None:
         message = delivery.message
         self.broker.work += 1 + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
-        if message.expired(self.broker.now_us):
+        if message.expired(self.broker.now_us):  # [MQTT-3.3.2-5] [MQTT-4.3.3-7]
             self._drop(message, "expired")
         elif delivery.qos == 0:
             self._send_encoded(outbox, delivery, 0, False)
@@ -402,30 +426,14 @@ class Session(Subscriber):
         if name.startswith(EXCLUSIVE_PREFIX):
             self.broker.exclusive.pop(subscription.topic_filter, None)
 
-    def _waiting_of(self, subscription: Subscription) -> list[Message]:
-        """Take the messages out of the queue that wait for one subscription."""
-        queue = self._queue
-        if queue is None:
-            return []
-        self._queue = None
-        found: list[Message] = []
-        while True:
-            delivery = queue.pop()
-            if delivery is None:
-                return found
-            if delivery.subscription is subscription:
-                found.append(delivery.message)
-            else:
-                self._wait(delivery)
-
-    def _pass_on(self, messages: list[Message], subscription: Subscription) -> None:
-        """Let another member of the group have what this one leaves; nothing where the subscription is not shared."""
-        if subscription.group:
-            for message in messages:
-                if message.expired(self.broker.now_us):
-                    self._drop(message, "expired")
-                else:
-                    self.broker.shared.redispatch(message, subscription)
+    def _pass_on(self, message: Message, subscription: Subscription) -> None:
+        """Let another member of the group have a message; nothing where the subscription is not shared."""
+        if not subscription.group:
+            return
+        if message.expired(self.broker.now_us):
+            self._drop(message, "expired")
+        else:
+            self.broker.shared.redispatch(message, subscription)
 
     def _nothing_waits(self) -> bool:
         return not self._resend and (self._queue is None or self._queue.count == 0)
@@ -445,7 +453,7 @@ class Session(Subscriber):
                 return
             outbox.put_publish(head, UINT16[packet_id], tail)
             self._sent(message, delivery.qos)
-        self._inflight[packet_id] = delivery
+        self._inflight[packet_id] = delivery  # [MQTT-4.3.2-3] [MQTT-4.3.3-3] 3.1.1 [MQTT-4.3.2-1] 3.1.1 [MQTT-4.3.3-1]
         self._sent_count += 1
 
     def _send_encoded(self, outbox: Outbox, delivery: Delivery, packet_id: int, dup: bool) -> bool:
@@ -491,7 +499,7 @@ class Session(Subscriber):
         if delivery.phase == RELEASED:
             outbox.put(encode_ack(p.PUBREL, packet_id, rc.SUCCESS, self._version))
             self.broker.counters.pubrel_sent += 1
-        elif not self._send_encoded(outbox, delivery, packet_id, True):  # [MQTT-3.3.1-1]
+        elif not self._send_encoded(outbox, delivery, packet_id, True):  # [MQTT-3.3.1-1] 3.1.1 [MQTT-3.3.1-1]
             del self._inflight[packet_id]
             return
         self._sent_count += 1
@@ -499,7 +507,7 @@ class Session(Subscriber):
     def _finish(self, packet_id: int, delivery: Delivery) -> None:
         del self._inflight[packet_id]
         if self._resend and packet_id in self._resend:
-            self._resend.remove(packet_id)  # not sent on this connection, so it took no place in its window
+            del self._resend[packet_id]  # not sent on this connection, so it took no place in its window
         elif self._sent_count > 0:
             self._sent_count -= 1
         broker = self.broker
@@ -544,6 +552,7 @@ class Session(Subscriber):
         packet_id = self._last_packet_id
         while True:  # ends: the window is smaller than the number of identifiers
             packet_id = packet_id + 1 if packet_id < 65_535 else 1
+            # [MQTT-2.2.1-4] [MQTT-4.3.2-1] [MQTT-4.3.3-1] 3.1.1 [MQTT-2.3.1-4] 3.1.1 [MQTT-4.3.2-1]
             if packet_id not in self._inflight:
                 self._last_packet_id = packet_id
                 return packet_id

@@ -58,19 +58,19 @@ class SessionTable:
 
         A clean start ends an earlier one [MQTT-3.1.2-4]; otherwise it goes on [MQTT-3.1.2-5].
         """
-        session = self._sessions.get(clientid)
-        if session is not None and not clean_start:
+        session = self._sessions.get(clientid)  # [MQTT-3.1.3-2] 3.1.1 [MQTT-3.1.3-2]
+        if session is not None and not clean_start:  # [MQTT-3.1.2-5] 3.1.1 [MQTT-3.1.2-4]
             self._absences.pop(clientid, None)
             self._wills.pop(clientid, None)  # [MQTT-3.1.3-9]
             session.set_options(options)
             self._broker.hooks.run(hooks.SESSION_RESUMED, (clientid,))
-            return session, True
+            return session, True  # [MQTT-3.2.2-3] 3.1.1 [MQTT-3.2.2-2]
         if session is not None:
-            self._end(session, hooks.SESSION_DISCARDED)
-        session = Session(clientid, self._broker, options, self._broker.now_us)
+            self._end(session, hooks.SESSION_DISCARDED)  # [MQTT-3.1.2-4] 3.1.1 [MQTT-3.1.2-6]
+        session = Session(clientid, self._broker, options, self._broker.now_us)  # [MQTT-3.1.2-6]
         self._sessions[clientid] = session
         self._broker.hooks.run(hooks.SESSION_CREATED, (clientid,))
-        return session, False
+        return session, False  # [MQTT-3.2.2-2] 3.1.1 [MQTT-3.2.2-1] 3.1.1 [MQTT-3.2.2-3]
 
     def leave(self, session: Session, will: Will | None, end: str = hooks.SESSION_TERMINATED) -> None:
         """A client's connection is gone: its session ends now or after its expiry interval, its will likewise.
@@ -79,18 +79,18 @@ class SessionTable:
             will: The will to publish, or None if there is none or DISCONNECT took it back [MQTT-3.1.2-10].
             end: The hook point that is told if its session ends now.
         """
-        session.detach()
+        session.detach()  # [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-2]
         now = self._broker.uptime_us
         expiry_s = session.expiry_interval_s
-        if will is not None and (will.delay_s == 0 or expiry_s == 0):
+        if will is not None and (will.delay_s == 0 or expiry_s == 0):  # [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-8]
             self._publish(will)
             will = None
-        if expiry_s == 0:
+        if expiry_s == 0:  # [MQTT-4.1.0-2] 3.1.1 [MQTT-3.1.2-6]
             self._end(session, end)
             return
         clientid = session.clientid
         self._absence += 1
-        self._absences[clientid] = self._absence
+        self._absences[clientid] = self._absence  # [MQTT-3.1.2-23] 3.1.1 [MQTT-3.1.2-4] 3.1.1 [MQTT-3.1.2-5]
         if will is not None:
             self._wills[clientid] = will
             self._push_timer(
@@ -107,7 +107,7 @@ class SessionTable:
                 continue
             self._publish_will(clientid)
             if kind == _END:
-                self._end(self._sessions[clientid], hooks.SESSION_TERMINATED)
+                self._end(self._sessions[clientid], hooks.SESSION_TERMINATED)  # [MQTT-4.1.0-2]
 
     def statistics(self) -> dict[str, int]:
         """How many sessions there are, and how many of them are away."""
@@ -122,14 +122,14 @@ class SessionTable:
 
     def _end(self, session: Session, reason: str) -> None:
         clientid = session.clientid
-        session.close()
+        session.close()  # 3.1.1 [MQTT-3.1.2-7]
         del self._sessions[clientid]
         self._absences.pop(clientid, None)
         self._publish_will(clientid)  # the end of the session ends the will's delay too [MQTT-3.1.2-8]
         self._broker.hooks.run(reason, (clientid,))
 
     def _publish_will(self, clientid: str) -> None:
-        will = self._wills.pop(clientid, None)
+        will = self._wills.pop(clientid, None)  # [MQTT-3.1.2-10] 3.1.1 [MQTT-3.1.2-10]
         if will is not None:
             will.message.id_high = self._broker.now_us  # its lifetime begins now, not when its delay began
             self._publish(will)

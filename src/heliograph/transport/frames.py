@@ -59,7 +59,7 @@ class FramedWire(Wire):
         raise NotImplementedError(type(self).__name__)
 
 
-class FrameReader:
+class FrameReader:  # [MQTT-6.0.0-2] 3.1.1 [MQTT-6.0.0-2]
     """Reads one client's frames; a view of one connection, owned by it.
 
     Args:

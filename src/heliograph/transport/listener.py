@@ -38,7 +38,7 @@ class Link(Protocol):
         """Close it at once."""
 
 
-class Listener:
+class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     """One named listener of the node; owned by the node, which starts, ticks and stops it.
 
     Args:
