@@ -30,6 +30,9 @@ lint: setup ## ruff, mypy --strict, import layers
 conformance: setup ## normative statements of MQTT that stand at no line of code or in no test
 	@$(BIN)/python scripts/conformance.py
 
+fuzz: setup ## random input to decoder, channels and transports, for as long as FUZZ_ARGS says
+	@$(BIN)/python scripts/fuzz.py $(FUZZ_ARGS)
+
 format: setup ## let ruff format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .

@@ -116,3 +116,20 @@ def test_a_client_that_comes_and_goes_leaves_no_timers_behind() -> None:
     assert kernel.sessions.statistics() == {"sessions.count": 1, "sessions.away": 1}
     kernel.advance(3601)
     assert len(kernel.sessions) == 0
+
+
+def test_a_session_with_very_many_subscriptions_ends_at_once_and_is_cleared_away_bit_by_bit() -> None:
+    kernel = Kernel()
+    sub, pub = kernel.connect("sub"), kernel.connect("pub")
+    sub.send_subscribe(*[p.SubscribeEntry(f"t/{number}", 1, False, False, 0) for number in range(25_000)])
+    sub.skip()
+    sub.disconnect()
+    assert kernel.sessions.find("sub") is None
+    assert kernel.broker.statistics()["subscriptions.count"] == 15_000
+    back = kernel.connect("sub")
+    assert back.subscribe("t/1", 1) == [1]
+    pub.publish("t/1", b"x", 1)
+    assert back.heard() == ["PUBLISH t/1 'x' q1 #1"]
+    for left in (5_000, 0):
+        kernel.advance(0.5)
+        assert kernel.broker.statistics()["subscriptions.count"] == left + 1

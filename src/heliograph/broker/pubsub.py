@@ -11,7 +11,7 @@ from heliograph.broker.message import Message
 from heliograph.broker.retained import RetainedStore
 from heliograph.broker.router import Route, Router
 from heliograph.broker.shared import SharedGroups, SharedOptions
-from heliograph.broker.subscription import Subscription
+from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.mqtt.errors import ProtocolError
 
 NOT_STORED: Final = 0
@@ -47,7 +47,7 @@ class Broker:
         self.retained: RetainedStore | None = None
         # Whether retained messages are held back whose publishers lost the right to publish them.
         self.checks_retained_source = True
-        self.exclusive: dict[str, str] = {}  # exclusive filters, and the client ids of those who hold them
+        self.exclusive: dict[str, Subscriber] = {}  # exclusive filters, and who holds them
         self.now_us: i64 = 0  # the time of this turn on the wall clock, in microseconds since the epoch; never falls
         self.uptime_us: i64 = 0  # the time of this turn on a clock that nobody sets; what times out runs on it
         self.wall_offset_us: i64 = 0  # how far the wall clock is ahead of that clock; kept up to date by the node

@@ -176,7 +176,7 @@ class Subscribing:
             if not options.exclusive_subscription or has_wildcard(topic_filter):
                 return rc.TOPIC_FILTER_INVALID
             holder = self.broker.exclusive.get(self._mounted(bare_filter(topic_filter)))
-            if holder is not None and holder != self._client.clientid:
+            if holder is not None and holder is not self._session:
                 return rc.QUOTA_EXCEEDED
         if topic_filter not in held and len(held) >= options.max_subscriptions:
             return rc.QUOTA_EXCEEDED
@@ -199,7 +199,7 @@ class Subscribing:
         group, _ = split_share(name)
         topic_filter = self._mounted(bare_filter(name))
         if name.startswith(EXCLUSIVE_PREFIX):
-            self.broker.exclusive[topic_filter] = self._client.clientid
+            self.broker.exclusive[topic_filter] = self._session
         return Subscription(
             self._session,
             topic_filter,

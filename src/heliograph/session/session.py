@@ -56,6 +56,7 @@ class Session(Subscriber):
         self._shares_encoding = True  # its packets are those of everybody else
         self._qos0_waits = False  # QoS 0 messages that came while it was away are still in the queue
         self._passes_qos0 = True  # neither keeps a QoS 0 message from the shortest way
+        self._has_ended = False
         self._sent_count: i64 = 0  # of `_inflight`, how many went out on this connection
         self._resend: dict[int, None] = {}  # to be sent again; the last first
 
@@ -164,7 +165,7 @@ class Session(Subscriber):
         """
         outbox = self._outbox
         free = outbox is not None and not outbox.congested
-        if not (free or last):
+        if not (free or last) or self._has_ended:
             return False
         if subscription.is_wild and not self._may_have(message.topic):
             return False
@@ -318,9 +319,8 @@ class Session(Subscriber):
             self._pass_on(delivery.message, delivery.subscription)
 
     def close(self) -> None:
-        """End the session: it has no subscriptions and holds no messages any more."""
-        for name, subscription in self.subscriptions.items():
-            self._withdraw(name, subscription)
+        """End the session: it takes and holds no messages any more. Its subscriptions go with `drop_subscriptions`."""
+        self._has_ended = True
         self._outbox = None
         for delivery in self._inflight.values():
             # One at QoS 2 that the client may have got must not go to anybody else [MQTT-4.8.2-5].
@@ -331,10 +331,17 @@ class Session(Subscriber):
             if waiting is None:
                 break
             self._pass_on(waiting.message, waiting.subscription)
-        self.subscriptions = {}
         self._inflight = {}
         self._awaiting_rel = None
         self._queue = None
+
+    def drop_subscriptions(self, count_max: i64) -> bool:
+        """Drop so many subscriptions at the most; whether none is left."""
+        while self.subscriptions and count_max > 0:
+            name, subscription = self.subscriptions.popitem()
+            self._withdraw(name, subscription)
+            count_max -= 1
+        return not self.subscriptions
 
     def statistics(self) -> dict[str, int]:
         """Sizes, named as EMQX's client information names them."""
@@ -403,6 +410,8 @@ class Session(Subscriber):
             self._send_new(outbox, delivery)
 
     def _wait(self, delivery: Delivery) -> None:
+        if self._has_ended:  # a subscription that is not dropped yet
+            return
         queue = self._queue
         if queue is None:
             queue = make_queue(self.options)
@@ -423,8 +432,8 @@ class Session(Subscriber):
 
     def _withdraw(self, name: str, subscription: Subscription) -> None:
         self.broker.unsubscribe(subscription)
-        if name.startswith(EXCLUSIVE_PREFIX):
-            self.broker.exclusive.pop(subscription.topic_filter, None)
+        if name.startswith(EXCLUSIVE_PREFIX) and self.broker.exclusive.get(subscription.topic_filter) is self:
+            del self.broker.exclusive[subscription.topic_filter]
 
     def _pass_on(self, message: Message, subscription: Subscription) -> None:
         """Let another member of the group have a message; nothing where the subscription is not shared."""

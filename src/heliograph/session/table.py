@@ -1,6 +1,7 @@
 """The sessions of a node by client id, and when those whose clients are away end."""
 
 import heapq
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -12,6 +13,10 @@ from heliograph.session.options import SessionOptions
 from heliograph.session.session import Session
 
 EXPIRY_NEVER: i64 = 0xFFFFFFFF  # MQTT 5: the session does not expire
+
+# Each costs one to some microseconds, and no turn may take long.
+_SUBSCRIPTIONS_AT_ONCE: Final = 10_000
+_ENDS_AT_ONCE: Final = 4_000
 
 _END: i64 = 0
 _WILL: i64 = 1
@@ -43,6 +48,7 @@ class SessionTable:
         self._sessions: dict[str, Session] = {}
         self._absences: dict[str, int] = {}
         self._wills: dict[str, Will] = {}
+        self._ending: list[Session] = []  # ended, with more subscriptions than could be dropped at once
         self._timers: list[tuple[int, int, int, str]] = []
         self._absence: int = 0
 
@@ -100,8 +106,12 @@ class SessionTable:
             self._push_timer(now + expiry_s * 1_000_000, _END, clientid)
 
     def expire(self, uptime_us: i64) -> None:
-        """End the sessions and publish the wills that are due."""
-        while self._timers and self._timers[0][0] <= uptime_us:
+        """End the sessions and publish the wills that are due, so many at once; the rest waits for the next call."""
+        if self._ending and self._ending[-1].drop_subscriptions(_SUBSCRIPTIONS_AT_ONCE):
+            self._ending.pop()
+        count: i64 = 0
+        while self._timers and self._timers[0][0] <= uptime_us and count < _ENDS_AT_ONCE:
+            count += 1
             _, absence, kind, clientid = heapq.heappop(self._timers)
             if self._absences.get(clientid) != absence:
                 continue
@@ -122,6 +132,9 @@ class SessionTable:
 
     def _end(self, session: Session, reason: str) -> None:
         clientid = session.clientid
+        # Shared groups are left first: what it holds goes to other members.
+        if not session.drop_subscriptions(_SUBSCRIPTIONS_AT_ONCE):
+            self._ending.append(session)
         session.close()  # 3.1.1 [MQTT-3.1.2-7]
         del self._sessions[clientid]
         self._absences.pop(clientid, None)
