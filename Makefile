@@ -39,6 +39,9 @@ format: setup ## let ruff format the code
 
 bench: setup ## the canonical benchmarks, beside mosquitto where it is installed and beside Parquet
 	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+	@$(BIN)/python benchmarks/scale.py
+	@$(BIN)/python benchmarks/subscriptions.py
+	@$(BIN)/python benchmarks/retained.py
 	@$(BIN)/python benchmarks/storage_ingest.py
 	@$(BIN)/python benchmarks/pipeline_read.py
 

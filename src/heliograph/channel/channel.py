@@ -1,7 +1,7 @@
 """The conversation of one client, from its first packet to its last: what each packet means and what is answered.
 
-How bytes become packets is the reader's; a PUBLISH goes on in `publishing`, a SUBSCRIBE in `subscribing`, and who the
-client is is decided in `connect` and `handshake`. Answers go into the outbox, which is written at the end of the turn.
+How bytes become packets is the `reader`'s, and how the client gets in the `entrance`'s; a PUBLISH goes on in
+`publishing`, a SUBSCRIBE in `subscribing`. Answers go into the outbox, which is written at the end of the turn.
 """
 
 from typing import Final
@@ -9,36 +9,27 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
-from heliograph.broker.authentication import AuthStep, Deferred
-from heliograph.broker.client import ClientInfo
-from heliograph.broker.guid import IdSource
 from heliograph.channel import answers
 from heliograph.channel import connect as decide
-from heliograph.channel.authorization import Authorizer
 from heliograph.channel.context import ChannelContext
-from heliograph.channel.handshake import Handshake
+from heliograph.channel.entrance import Entrance
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
-from heliograph.channel.publishing import Publishing
 from heliograph.channel.reader import (
     AUTHENTICATING,
-    AUTHENTICATION,
     CLOSED,
     CONGESTED,
     CONNECTED,
     FILTERS,
-    IDLE,
-    Reader,
 )
 from heliograph.channel.receipts import take_receipt
 from heliograph.channel.subscribing import FilterWork, Subscribing
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
-from heliograph.mqtt.decode import connect_version, decode_packet, decode_publish
+from heliograph.mqtt.decode import decode_packet, decode_publish
 from heliograph.mqtt.encode import PINGRESP
 from heliograph.mqtt.errors import ProtocolError
-from heliograph.mqtt.properties import Properties
 from heliograph.session.outbox import Wire
 from heliograph.session.session import Session
 
@@ -46,7 +37,7 @@ from heliograph.session.session import Session
 _LINGER_US: Final = 10_000_000
 
 
-class Channel(Reader):
+class Channel(Entrance):
     """One client's conversation; a view of one connection, owned by the transport's connection.
 
     Args:
@@ -55,22 +46,8 @@ class Channel(Reader):
 
     def __init__(self, context: ChannelContext, wire: Wire, options: ChannelOptions) -> None:
         super().__init__(context, wire, options)
-        self._number = context.next_number()
-        self._ids = IdSource(context.node, self._number)
-        self._peer: Peer | None = None
-        self._connect: p.Connect | None = None  # until its CONNACK
-        self._client: ClientInfo | None = None
-        self._handshake: Handshake | None = None  # while AUTH packets may come
-        self._awaited: Deferred | None = None  # the authenticator's answer
-        self._session: Session | None = None
-        self._will: p.Will | None = None
-        self._authorizer: Authorizer | None = None
-        self._publishing: Publishing | None = None
         self._subscribing: Subscribing | None = None  # made by the first SUBSCRIBE
         self._filters: FilterWork | None = None  # of a SUBSCRIBE or UNSUBSCRIBE that is not done yet
-        self._packet_bytes_max: i64 = 0  # what the client takes, 0 for anything
-        self._tells_problems = True
-        self._silence_us_max: i64 = options.idle_timeout_us
 
     # --- told by the transport
 
@@ -113,7 +90,7 @@ class Channel(Reader):
         if self._outbox.congested and self._is_over_ceiling():
             self._broker.counters.connections_cut += 1
             self._report("more waits for it than force_shutdown allows, and it does not read")
-            self._end(rc.QUOTA_EXCEEDED, "force_shutdown")
+            self.end(rc.QUOTA_EXCEEDED, "force_shutdown")
             self._outbox.abandon()
             self._wire.abort()
             return
@@ -128,13 +105,13 @@ class Channel(Reader):
             self._heard_at_us = uptime_us  # it is we who do not listen
         elif self._silence_us_max != 0 and uptime_us - self._heard_at_us > self._silence_us_max:
             if self._state == CONNECTED:
-                self._end(rc.KEEP_ALIVE_TIMEOUT, "keepalive_timeout")  # [MQTT-3.1.2-22] 3.1.1 [MQTT-3.1.2-24]
+                self.end(rc.KEEP_ALIVE_TIMEOUT, "keepalive_timeout")  # [MQTT-3.1.2-22] 3.1.1 [MQTT-3.1.2-24]
             elif self._awaited is not None:
                 self._forget_authenticator()
                 self.on_protocol_error(ProtocolError("its authenticator did not answer in time", rc.SERVER_UNAVAILABLE))
             else:
                 self._broker.counters.connections_idle += 1
-                self._end(rc.SUCCESS, "idle_timeout")  # [MQTT-3.1.4-1]
+                self.end(rc.SUCCESS, "idle_timeout")  # [MQTT-3.1.4-1]
 
     def on_committed(self, ticket: i64, code: int) -> None:
         """A commit that acknowledgements waited for is done."""
@@ -142,7 +119,7 @@ class Channel(Reader):
         if publishing is not None:
             code = publishing.on_committed(ticket, code, self._state == CONNECTED)
             if code != rc.SUCCESS:
-                self._end(code, "storage refused a message")  # 3.1.1 [MQTT-4.8.0-2]
+                self.end(code, "storage refused a message")  # 3.1.1 [MQTT-4.8.0-2]
             if self._state == CLOSED:
                 self._part_from_publishing()
 
@@ -151,12 +128,12 @@ class Channel(Reader):
         session = self._session
         if not discard and session is not None and session.expiry_interval_s != 0:  # it goes on with the other
             self._broker.hooks.run(hooks.SESSION_TAKENOVER, (self._clientid,))
-        self._end(rc.SESSION_TAKEN_OVER, "discarded" if discard else "takenover")  # [MQTT-3.1.4-3] 3.1.1 [MQTT-3.1.4-2]
+        self.end(rc.SESSION_TAKEN_OVER, "discarded" if discard else "takenover")  # [MQTT-3.1.4-3] 3.1.1 [MQTT-3.1.4-2]
 
     def shut_down(self, code: int) -> None:
         """The broker ends the conversation."""
         self._begin_turn()
-        self._end(code, "kicked")
+        self.end(code, "kicked")
 
     def subscribe(self, entries: list[p.SubscribeEntry]) -> list[int]:
         """Subscribe on the client's behalf: a reason code for each filter; none if the client is not connected."""
@@ -179,7 +156,7 @@ class Channel(Reader):
         kind: i64 = data[pos] >> 4
         session, publishing = self._session, self._publishing
         if session is None or publishing is None:
-            self._dispatch_early(data, pos, body, stop)
+            self.dispatch_early(data, pos, body, stop)
             return
         if kind == p.PUBLISH:
             publishing.on_publish(decode_publish(data, pos, body, stop, self._version))
@@ -244,173 +221,11 @@ class Channel(Reader):
         self._report(error.detail)
         if self._state == CONNECTED:
             # [MQTT-4.12.1-2] [MQTT-4.13.1-1] 3.1.1 [MQTT-4.8.0-1]
-            self._end(error.reason_code, "protocol_error", error.detail)
+            self.end(error.reason_code, "protocol_error", error.detail)
             return
-        if self._is_connect_refusal(error):  # [MQTT-3.1.4-1] 3.1.1 [MQTT-3.1.4-1]
-            properties = Properties()
-            answers.add_reason(properties, error.detail)
-            properties = self._hooked_connack(error.reason_code, properties)
-            # [MQTT-3.1.4-2] [MQTT-3.2.2-6] [MQTT-3.2.2-7] 3.1.1 [MQTT-3.2.2-4] 3.1.1 [MQTT-3.2.2-5]
-            self._send_connack(False, error.reason_code, properties)
+        self.refuse(error)
         self._state = CLOSED
         self._close()
-
-    def _dispatch_early(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
-        """A packet before the CONNACK: CONNECT, or what belongs to its authentication."""
-        if self._state == IDLE:
-            self._version = connect_version(data, body, stop)
-        packet = decode_packet(data, pos, body, stop, self._version)
-        if isinstance(packet, p.Connect) and self._state == IDLE:
-            self._on_connect(packet)
-        elif isinstance(packet, p.Disconnect) and packet.kind == p.DISCONNECT:
-            self._broker.counters.disconnect_received += 1
-            self._end(rc.SUCCESS, "normal")
-        elif isinstance(packet, p.Disconnect):
-            self._on_auth(packet)
-        else:  # [MQTT-3.1.2-30]
-            raise ProtocolError(f"{p.NAMES[packet.kind]} while an authentication is running")
-
-    # --- CONNECT, AUTH and DISCONNECT
-
-    def _on_connect(self, connect: p.Connect) -> None:
-        options, broker, peer = self._options, self._broker, self._peer
-        broker.counters.connect_received += 1
-        self._version = connect.version
-        self._packet_bytes_max = connect.properties.number(props.MAXIMUM_PACKET_SIZE, 0)
-        self._tells_problems = connect.properties.number(props.REQUEST_PROBLEM_INFORMATION, 1) == 1
-        decide.check_connect(connect, options)
-        client = decide.client_info(connect, peer or Peer(""), options, self._new_clientid, broker.now_us)
-        self._client = client
-        self._connect = connect
-        self._state = AUTHENTICATING
-        handshake = Handshake(broker, client, connect)
-        self._handshake = handshake
-        self._take_step(handshake.begin(options.enable_authn, options.deny_anonymous))
-
-    def _new_clientid(self) -> str:
-        context = self._context
-        while True:  # ends: nobody can have them all
-            clientid = context.new_clientid()
-            if context.sessions.find(clientid) is None:
-                return clientid
-
-    def _on_auth(self, packet: p.Disconnect) -> None:
-        self._broker.counters.auth_received += 1
-        handshake = self._handshake
-        if handshake is None:  # [MQTT-4.12.0-7]
-            raise ProtocolError("AUTH from a client whose CONNECT named no authentication method")
-        self._take_step(handshake.renew(packet) if self._state == CONNECTED else handshake.proceed(packet))
-
-    def _take_step(self, step: AuthStep | Deferred) -> None:
-        if isinstance(step, AuthStep):
-            self._on_step(step)
-        else:
-            self._hold_packets(AUTHENTICATION)
-            self._awaited = step
-            step.then(self._on_answer)
-
-    def _on_answer(self, step: AuthStep) -> None:
-        """An authenticator that had to wait has its answer."""
-        self._begin_turn()
-        self._awaited = None
-        try:
-            self._on_step(step)
-        except ProtocolError as error:
-            self.on_protocol_error(error)
-        self._resume(AUTHENTICATION)
-
-    def _on_step(self, step: AuthStep) -> None:
-        handshake = self._handshake
-        if handshake is None:
-            return
-        if step.code == rc.CONTINUE_AUTHENTICATION and handshake.method is not None:
-            self._send_auth(handshake.method, step)  # [MQTT-4.12.0-2]
-            return
-        if step.code != rc.SUCCESS:
-            self._broker.counters.authentications_failed += 1
-            code = rc.NOT_AUTHORIZED if step.code == rc.CONTINUE_AUTHENTICATION else step.code
-            raise ProtocolError(f"client {self._clientid!r} is refused: {rc.name_of(code)}", code)  # [MQTT-4.12.0-4]
-        handshake.is_running = False
-        if self._state == CONNECTED and handshake.method is not None:
-            self._send_auth(handshake.method, step)
-        elif self._connect is not None and self._client is not None:
-            self._accept(self._client, self._connect, step)
-            if handshake.method is None:
-                self._handshake = None
-
-    def _send_auth(self, method: str, step: AuthStep) -> None:
-        auth = answers.auth(method, step, self._packet_bytes_max)
-        if auth is None:
-            raise ProtocolError("it does not take the AUTH that it must have", rc.PACKET_TOO_LARGE)
-        self._broker.counters.auth_sent += 1
-        self._outbox.put(auth)
-
-    def _accept(self, client: ClientInfo, connect: p.Connect, step: AuthStep) -> None:
-        """Open the client's session and tell it that it is connected."""
-        context, options, broker = self._context, self._options, self._broker
-        self._connect = None
-        clientid = client.clientid
-        known = context.sessions.find(clientid)
-        # Subscriptions of another mountpoint are not this client's.
-        clean_start = connect.clean_start or (known is not None and known.mountpoint != client.mountpoint)
-        other = context.channels.find(clientid)
-        if other is not None:
-            other.take_over(clean_start)
-        authorizer = Authorizer(broker, client, options)
-        # [MQTT-3.1.4-4] 3.1.1 [MQTT-3.1.4-3]
-        session, present = context.sessions.open(clientid, clean_start, options.session)
-        session.expiry_interval_s = decide.session_expiry_s(connect, options)
-        session.mountpoint = client.mountpoint
-        properties = decide.connack_properties(connect, client, options)
-        if self._handshake is not None and self._handshake.method is not None:  # [MQTT-4.12.0-6]
-            answers.add_authentication(properties, self._handshake.method, step)
-        properties = self._hooked_connack(rc.SUCCESS, properties)
-        if self._state == CLOSED:  # a callback ended it
-            context.sessions.leave(session, None)
-            return
-        context.channels.register(clientid, self)
-        self._session = session
-        self._authorizer = authorizer
-        self._publishing = Publishing(context, options, session, self._outbox, self, self._ids, client, authorizer)
-        self._state = CONNECTED
-        self._heard_at_us = broker.uptime_us
-        self._silence_us_max = client.keepalive_s * 10_000 * options.keepalive_multiplier_percent
-        # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2] 3.1.1 [MQTT-3.1.4-4] 3.1.1 [MQTT-3.2.0-1]
-        if not self._send_connack(present, rc.SUCCESS, properties):
-            self._report("it does not take the CONNACK that it must have")
-            self._end(rc.SUCCESS, "connack_too_large")
-            return
-        self._will = connect.will  # [MQTT-3.1.2-7] 3.1.1 [MQTT-3.1.2-8]
-        session.attach(  # not before: messages come behind CONNACK [MQTT-3.2.0-1] 3.1.1 [MQTT-3.2.0-1]
-            self._outbox,
-            connect.version,
-            decide.receive_maximum(connect),
-            decide.packet_bytes_max(connect),
-            decide.alias_max(connect, options),
-            len(client.mountpoint.encode("utf-8")),
-            authorizer,
-        )
-        broker.hooks.run(hooks.CLIENT_CONNECTED, (client, connect))
-        session.resume()
-
-    def _hooked_connack(self, code: int, properties: Properties) -> Properties:
-        """What callbacks make of a CONNACK's properties."""
-        client = self._client
-        if client is None:
-            return properties
-        _, outcome = self._broker.hooks.run(hooks.CLIENT_CONNACK, (client, code), properties)
-        return outcome if isinstance(outcome, Properties) else properties
-
-    def _send_connack(self, present: bool, code: int, properties: Properties) -> bool:
-        """Send CONNACK; whether the client takes it."""
-        if code == rc.SUCCESS:
-            self._broker.counters.connack_sent += 1
-        else:
-            self._broker.counters.connack_error += 1
-        connack = answers.connack(present, code, properties, self._version, self._packet_bytes_max)
-        if connack is not None:
-            self._outbox.put(connack)
-        return connack is not None
 
     def _on_disconnect(self, session: Session, packet: p.Disconnect) -> None:
         self._broker.counters.disconnect_received += 1
@@ -490,15 +305,8 @@ class Channel(Reader):
 
     # --- the end
 
-    def _is_connect_refusal(self, error: ProtocolError) -> bool:
-        # A CONNACK is for whoever sent a CONNECT that could be read [MQTT-3.1.4-2]; garbage gets no answer.
-        return error.reason_code != rc.MALFORMED_PACKET and error.reason_code != rc.PACKET_TOO_LARGE
-
-    def _report(self, detail: str) -> None:
-        peer = self._peer
-        self._context.report("" if peer is None else peer.peername, self._clientid, detail)
-
-    def _end(self, code: int, reason: str, detail: str = "") -> None:
+    def end(self, code: int, reason: str, detail: str = "") -> None:
+        """End the conversation, with a DISCONNECT where the client knows it."""
         if self._state == CLOSED:
             return
         if self._version == p.V5 and self._state == CONNECTED and code != rc.SUCCESS:  # [MQTT-3.14.0-1] [MQTT-4.13.2-1]
@@ -532,11 +340,6 @@ class Channel(Reader):
         context.sessions.leave(session, will, end)
         self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason))
 
-    def _forget_authenticator(self) -> None:
-        if self._awaited is not None:
-            self._awaited.forget()
-            self._awaited = None
-
     def _is_over_ceiling(self) -> bool:
         options, outbox = self._options, self._outbox
         return (0 < options.unsent_bytes_max < outbox.waiting_bytes) or (
@@ -548,11 +351,6 @@ class Channel(Reader):
         publishing = self._publishing
         if publishing is not None and not publishing.has_pending():
             self._publishing = None
-
-    @property
-    def _clientid(self) -> str:
-        client = self._client
-        return "" if client is None else client.clientid
 
     def __repr__(self) -> str:
         state = ("idle", "authenticating", "connected", "closed")[self._state]

@@ -20,15 +20,14 @@ class Handshake:
     def __init__(self, broker: Broker, client: ClientInfo, connect: p.Connect) -> None:
         self._broker = broker
         self._client = client
-        self._connect = connect
         self.method: str | None = connect.properties.strings.get(props.AUTHENTICATION_METHOD)
         data = connect.properties.binaries.get(props.AUTHENTICATION_DATA)
         self._attempt = AuthAttempt(self.method, data, client.username, connect.password)
         self.is_running = True
 
-    def begin(self, enable_authn: bool, deny_anonymous: bool) -> "AuthStep | Deferred":
-        """The answer to CONNECT."""
-        _, code = self._broker.hooks.run(hooks.CLIENT_CONNECT, (self._client, self._connect), rc.SUCCESS)
+    def begin(self, connect: p.Connect, enable_authn: bool, deny_anonymous: bool) -> "AuthStep | Deferred":
+        """The answer to CONNECT, which is not kept: it may hold a password."""
+        _, code = self._broker.hooks.run(hooks.CLIENT_CONNECT, (self._client, connect), rc.SUCCESS)
         if isinstance(code, int) and code != rc.SUCCESS:
             return AuthStep(code)
         if deny_anonymous and self.method is None and self._client.username is None:

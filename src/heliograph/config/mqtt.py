@@ -56,7 +56,7 @@ class MqttConfig:
         Boolean(), False, "Whether `$exclusive/topic` may be subscribed to, by one client at a time."
     )
     ignore_loop_deliver: bool = setting(
-        Boolean(), False, "Whether clients do not get what they publish themselves, as with no-local in MQTT 5."
+        Boolean(), False, "Whether MQTT 3 clients do not get what they publish themselves, as with no-local in MQTT 5."
     )
     strict_mode: bool = setting(
         Boolean(), False, "Whether strings may not hold control characters and Unicode non-characters either."

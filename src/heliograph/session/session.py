@@ -404,6 +404,8 @@ class Session(Subscriber):
         self.broker.work += 1 + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
         if message.expired(self.broker.now_us):  # [MQTT-3.3.2-5] [MQTT-4.3.3-7]
             self._drop(message, "expired")
+        elif not self._may_have(message.topic):  # its rights may have changed while the message waited
+            self._drop(message, "not_authorized")
         elif delivery.qos == 0:
             self._send_encoded(outbox, delivery, 0, False)
         else:
