@@ -12,7 +12,7 @@ import heliograph
 from heliograph.cli.main import main
 
 ROOMS = Path(heliograph.__file__).parent / "mqtt"
-COMMANDS = ("start", "conf", "rule", "pipeline", "bench")
+COMMANDS = ("start", "conf", "storage", "rule", "pipeline", "bench")
 
 
 def version_of(environment: dict[str, str]) -> str:

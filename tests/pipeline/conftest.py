@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.spark import start_session, stop_session
+from heliograph.storage.engine import records
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.local import LocalBackend
 
@@ -48,7 +49,7 @@ class Stored:
         self._data_dir = data_dir
         self._count = 0
         self._backend = LocalBackend(data_dir)
-        self._database = self._backend.open_database("messages", DatabaseOptions())
+        self._database = self._backend.open_db("messages", DatabaseOptions())
         self._reader: subprocess.Popen[str] | None = None
         self.endpoint = ""
         self.start_reader("127.0.0.1:0")
@@ -66,6 +67,20 @@ class Stored:
         for commit in range(commits):
             numbers = range(commit * size, (commit + 1) * size)
             self.put(topic, [b'{"n": %d}' % number for number in numbers], clientid)
+
+    def add_generation(self) -> None:
+        """Begin a generation."""
+        self._database.add_generation()
+
+    def drop_generation(self, number: int) -> None:
+        """Remove a generation, as retention does."""
+        self._database.drop_generation(number)
+
+    def damage_block(self, number: int) -> None:
+        """Change a byte of a stored block, as a bad disk might."""
+        rocks = self._database.open_rocks
+        key, value = list(records(rocks, b"B", b"C"))[number]
+        rocks.put(key, value[:-4] + b"\x07" + value[-3:])
 
     def start_reader(self, bind: str) -> None:
         """Start the reader process and wait until it is ready."""

@@ -51,6 +51,7 @@ def test_a_start_is_a_word_or_a_time(text: str, time: int | str) -> None:
             {"maxMessagesPerTrigger": "0"},
             "option maxMessagesPerTrigger is '0', but must be a whole number greater than",
         ),
+        ({"onDamage": "stop"}, "option onDamage is 'stop', but must be fail or skip"),
         ({"partitionMessages": "-5"}, "option partitionMessages is '-5'"),
     ],
 )

@@ -65,3 +65,59 @@ def test_a_receiver_that_lost_its_connection_in_this_turn_gets_the_message_when_
     again = kernel.peer()
     again.connect("sub", clean_start=False)
     assert again.heard() == ["CONNACK 0x00 present", "PUBLISH t 'xy' q1 #1 dup"]
+
+
+def test_nothing_passes_a_hold_before_its_commits() -> None:
+    kernel, wire = Kernel(), FakeWire()
+    outbox = Outbox(kernel.context.flusher, wire)
+    outbox.put(b"before")
+    assert outbox.hold(2, 1)
+    outbox.put(b"held")
+    assert not outbox.hold(3, 0)
+    outbox.put(b"longer")
+    kernel.run()
+    assert wire.written == b"before"
+    assert outbox.release(2, 0)
+    kernel.run()
+    assert wire.written == b"before"
+    assert outbox.release(2, 1)
+    kernel.run()
+    assert wire.written == b"beforeheld"
+    assert not outbox.release(3, 1)
+    kernel.run()
+    assert wire.written == b"beforeheldlonger"
+    assert outbox.waiting_bytes == 0
+
+
+def test_holds_for_the_same_place_or_for_earlier_commits_are_one() -> None:
+    kernel, wire = Kernel(), FakeWire()
+    outbox = Outbox(kernel.context.flusher, wire)
+    assert outbox.hold(2, 0)
+    assert not outbox.hold(1, 4)
+    outbox.put(b"a")
+    assert not outbox.hold(2, 3)
+    outbox.put(b"b")
+    assert outbox.release(2, 3)
+    assert not outbox.release(2, 4)
+    kernel.run()
+    assert wire.written == b"ab"
+
+
+def test_a_connection_closes_behind_what_is_held() -> None:
+    kernel, wire = Kernel(), FakeWire()
+    outbox = Outbox(kernel.context.flusher, wire)
+    outbox.hold(1, 0)
+    outbox.put(b"last words")
+    outbox.close_after_flush()
+    kernel.run()
+    assert not wire.closed
+    outbox.release(1, 0)
+    kernel.run()
+    assert (bytes(wire.written), wire.closed) == (b"last words", True)
+
+
+def test_a_connection_that_is_gone_holds_nothing() -> None:
+    outbox = Outbox(Kernel().context.flusher, FakeWire())
+    outbox.hold(1, 0)
+    outbox.abandon()
+    assert not outbox.release(0, 0)

@@ -28,7 +28,7 @@ def say(line: str) -> None:
 
 async def append(data_dir: Path, first: int, window: int, total: int) -> None:
     """Keep `window` messages on their way until `total` are answered for."""
-    database = LocalBackend(data_dir).open_database("messages", DatabaseOptions())
+    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
     numbers: dict[int, list[int]] = {}
     finished = asyncio.get_running_loop().create_future()
     following = first

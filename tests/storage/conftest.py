@@ -31,6 +31,6 @@ def options() -> DatabaseOptions:
 @pytest.fixture
 def database(data_dir: Path) -> Iterator[LocalDatabase]:
     """An open database with the default options."""
-    database = LocalBackend(data_dir).open_database("messages", DatabaseOptions())
+    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
     yield database
     database.close()

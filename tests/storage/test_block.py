@@ -16,6 +16,7 @@ from heliograph.storage.block import (
     encode_block,
     read_header,
     read_rows,
+    renumbered_block,
 )
 from heliograph.storage.interface import StoredMessage
 
@@ -83,6 +84,15 @@ def test_no_changed_byte_passes(messages: list[StoredMessage], data: st.DataObje
     changed[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(DamagedBlockError):
         read_rows(KEY, bytes(changed), 0, 1)
+
+
+@settings(deadline=None)
+@given(BATCHES)
+def test_renumbering_changes_the_account_and_nothing_else(messages: list[StoredMessage]) -> None:
+    value, _ = encode_block(KEY, messages, 11, 12)
+    renumbered = renumbered_block(KEY, value, 5, 6)
+    assert renumbered == encode_block(KEY, messages, 5, 6)[0]
+    assert renumbered_block(KEY, value, 11, 12) is value
 
 
 def test_a_block_under_another_key_is_damaged() -> None:

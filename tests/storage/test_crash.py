@@ -43,7 +43,7 @@ def _numbers(line: str) -> range:
 
 
 def everything(data_dir: Path) -> list[StoredMessage]:
-    database = LocalBackend(data_dir).open_database("messages", DatabaseOptions())
+    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
     found: list[StoredMessage] = []
     for stream in database.get_streams("#"):
         iterator = database.make_iterator(stream.id, "#")

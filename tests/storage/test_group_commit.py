@@ -3,14 +3,14 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from heliograph.storage.errors import StorageClosedError, StorageError
 from heliograph.storage.group_commit import GroupCommit
-from heliograph.storage.interface import Batch, DatabaseOptions
+from heliograph.storage.interface import Batch, DatabaseOptions, StreamId
 from heliograph.storage.local import LocalBackend, LocalDatabase
 from storage.messages import MakeMessage
 
@@ -78,6 +78,29 @@ async def test_nothing_is_answered_before_the_disk_has_it(database: LocalDatabas
     await commit.close()
 
 
+async def test_readers_are_woken_when_the_disk_has_it_and_before_its_answer(
+    database: LocalDatabase, make_message: MakeMessage
+) -> None:
+    answers = Answers()
+    woken: list[tuple[int, int, int]] = []
+
+    def wake(streams: Sequence[StreamId]) -> None:
+        woken.append((len(streams), database.sync_request().file_count, len(answers.errors)))
+        raise LookupError("a fault of a reader")
+
+    faults: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["exception"]))
+    database.subscribe(wake)
+    commit = GroupCommit(database, answers)
+    for topic in ("a", "b"):
+        commit.append(make_message(topic))
+    assert woken == []
+    assert await answers.of(1) is None
+    assert woken == [(2, 0, 0)]
+    await commit.close()
+    assert [str(fault) for fault in faults] == ["a fault of a reader"]
+
+
 async def test_what_comes_during_a_commit_is_the_next_batch(database: LocalDatabase, make_message: MakeMessage) -> None:
     answers = Answers()
     commit = GroupCommit(database, answers)
@@ -138,7 +161,7 @@ async def test_a_fault_of_one_answer_does_not_stop_storing(database: LocalDataba
 
 async def test_a_database_that_cannot_be_opened_refuses_until_it_can(data_dir: Path, make_message: MakeMessage) -> None:
     backend = LocalBackend(data_dir, reopen_interval_s=0.0)
-    owner = backend.open_database("messages", DatabaseOptions())
+    owner = backend.open_db("messages", DatabaseOptions())
     database = backend.database("messages", DatabaseOptions())
     answers = Answers()
     commit = GroupCommit(database, answers)
@@ -181,12 +204,12 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from storage.messages import message_maker
 from heliograph.storage.group_commit import GroupCommit
-from heliograph.storage.interface import Batch, DatabaseOptions
+from heliograph.storage.interface import Batch, DatabaseOptions, StreamId
 from heliograph.storage.local import LocalBackend
 
 async def main():
     backend = LocalBackend(Path({data_dir!r}), reopen_interval_s=0.0)
-    database = backend.open_database("messages", DatabaseOptions())
+    database = backend.open_db("messages", DatabaseOptions())
     make, loop, answers = message_maker(), asyncio.get_running_loop(), {{}}
     commit = GroupCommit(database, lambda ticket, error: answers[ticket].set_result(error))
 

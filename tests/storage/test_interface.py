@@ -68,7 +68,7 @@ def test_what_is_no_iterator_is_named(data: bytes) -> None:
 
 def test_the_local_backend_serves_whoever_knows_only_the_interface(data_dir: Path, make_message: MakeMessage) -> None:
     backend: Backend = LocalBackend(data_dir)
-    database: Database = backend.open_database("messages", DatabaseOptions())
+    database: Database = backend.open_db("messages", DatabaseOptions())
     database.store_batch([make_message("weather/EWR/obs", b"1"), make_message("weather/EWR/obs", b"2")])
     (stream,) = database.get_streams("weather/+/obs")
     iterator = database.make_iterator(stream.id, "weather/+/obs")
@@ -80,4 +80,4 @@ def test_the_local_backend_serves_whoever_knows_only_the_interface(data_dir: Pat
     assert [message.payload for message in (*first.messages, *rest.messages)] == [b"1", b"2"]
     assert database.next(rest.iterator, 10) is END_OF_STREAM
     database.close()
-    assert list(backend.databases()) == ["messages"]
+    assert list(backend.list_dbs()) == ["messages"]

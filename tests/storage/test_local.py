@@ -27,6 +27,7 @@ from heliograph.storage.interface import (
     StreamIterator,
 )
 from heliograph.storage.local import LocalBackend, LocalDatabase
+from heliograph.storage.repair import repair_database
 from storage.messages import MakeMessage
 
 
@@ -48,7 +49,7 @@ def payloads(messages: list[StoredMessage]) -> list[bytes]:
 
 def reopened(database: LocalDatabase, options: DatabaseOptions | None = None) -> LocalDatabase:
     database.close()
-    return LocalBackend(database.path.parent.parent).open_database(database.name, options or DatabaseOptions())
+    return LocalBackend(database.path.parent.parent).open_db(database.name, options or DatabaseOptions())
 
 
 def test_a_message_comes_back_as_it_was_stored(database: LocalDatabase, make_message: MakeMessage) -> None:
@@ -102,7 +103,7 @@ def test_a_new_generation_follows_the_old_one(database: LocalDatabase, make_mess
     assert old.rank.x == new.rank.x
     assert (old.sealed, new.sealed) == (True, False)
     assert payloads(replay(database, "#")) == [b"1", b"2"]
-    first, second = database.generations()
+    first, second = database.list_generations()
     assert first.until == second.since
     assert second.until is None
     assert [stream.id for stream in database.get_streams("#", start=second.since)] == [new.id]
@@ -133,7 +134,7 @@ def test_a_restart_changes_nothing(database: LocalDatabase, make_message: MakeMe
 @pytest.mark.parametrize("compression", ["zstd", "lz4", "none"])
 def test_compression_can_be_chosen_and_changed(data_dir: Path, make_message: MakeMessage, compression: str) -> None:
     options = DatabaseOptions(layout=ColumnarOptions(compression=compression))
-    database = LocalBackend(data_dir).open_database("messages", options)
+    database = LocalBackend(data_dir).open_db("messages", options)
     database.store_batch([make_message(payload=b"x" * 100) for _ in range(1_000)])
     again = reopened(database, DatabaseOptions())
     assert len(replay(again, "#", n=400)) == 1_000
@@ -158,7 +159,7 @@ def test_time_never_goes_back(database: LocalDatabase, make_message: MakeMessage
 def test_clients_are_shared_out_over_shards(
     data_dir: Path, make_message: MakeMessage, options: DatabaseOptions
 ) -> None:
-    database = LocalBackend(data_dir).open_database("messages", options)
+    database = LocalBackend(data_dir).open_db("messages", options)
     database.store_batch([make_message(payload=b"%d" % (n % 8), clientid=f"c{n % 8}") for n in range(80)])
     streams = database.get_streams("#")
     assert sorted(stream.rank.x for stream in streams) == [0, 1]
@@ -183,9 +184,9 @@ def test_the_site_id_stays(data_dir: Path) -> None:
 
 def test_databases_are_listed_when_they_exist(data_dir: Path) -> None:
     backend = LocalBackend(data_dir)
-    assert backend.databases() == []
-    backend.open_database("messages", DatabaseOptions()).close()
-    assert backend.databases() == ["messages"]
+    assert backend.list_dbs() == []
+    backend.open_db("messages", DatabaseOptions()).close()
+    assert backend.list_dbs() == ["messages"]
 
 
 def test_a_large_batch_is_cut_into_blocks_and_keeps_its_order(
@@ -216,8 +217,11 @@ def test_a_damaged_block_is_named(database: LocalDatabase, make_message: MakeMes
     time, _ = keys.time_and_sequence(key)
     for part in ("database 'messages'", "shard 0", f"stream '{stream.id}'", str(time), "checksum"):
         assert part in str(caught.value)
-    with pytest.raises(StorageDamagedError):
-        again.store_batch([make_message()])
+    again.store_batch([make_message(payload=b"new")])
+    after = again.make_iterator(stream.id, "#", time + 1)
+    behind = again.next(after, 1)
+    assert isinstance(behind, Batch)
+    assert payloads(list(behind.messages)) == [b"new"]
     again.close()
 
 
@@ -230,7 +234,7 @@ def test_a_damaged_file_is_refused_and_named(database: LocalDatabase, make_messa
         reopened(database)
 
 
-def test_writing_behind_a_damaged_part_of_a_file_is_refused(database: LocalDatabase, make_message: MakeMessage) -> None:
+def test_a_damaged_part_of_a_file_does_not_stop_writing(database: LocalDatabase, make_message: MakeMessage) -> None:
     for _ in range(5):
         database.store_batch([make_message(payload=os.urandom(50_000))])
     database.close()
@@ -239,15 +243,22 @@ def test_writing_behind_a_damaged_part_of_a_file_is_refused(database: LocalDatab
     content[100_000:-15_000:100] = bytes(byte ^ 255 for byte in content[100_000:-15_000:100])
     table.write_bytes(content)
     again = reopened(database)
-    for _ in range(2):
-        with pytest.raises(StorageDamagedError, match="database 'messages'"):
-            again.store_batch([make_message()])
+    with pytest.raises(StorageDamagedError, match="database 'messages'"):
+        replay(again, "#")
+    for number in range(2):
+        again.store_batch([make_message(payload=b"%d" % number)])
+    again.close()
+    assert repair_database(database.path.parent.parent, "messages").messages == 1 + 2
+    again.open()
+    assert payloads(replay(again, "#"))[-2:] == [b"0", b"1"]
     again.close()
 
 
 def test_a_database_of_a_later_version_is_refused(database: LocalDatabase) -> None:
-    _rewrite(database, keys.generation(0, 1), "version", 2)
-    with pytest.raises(UnknownLayoutError, match="'columnar' version 2; this version knows 'columnar' version 1"):
+    _rewrite(database, keys.generation(0, 1), "version", 3)
+    with pytest.raises(
+        UnknownLayoutError, match="'columnar' version 3; this version knows 'columnar' versions 1 and 2"
+    ):
         reopened(database)
     _rewrite(database, keys.META, "format", 7)
     with pytest.raises(UnknownLayoutError, match="key format is 7, and this version knows 1"):
@@ -277,4 +288,4 @@ def test_what_does_not_exist_is_named(database: LocalDatabase, make_message: Mak
 
 def test_a_database_in_use_is_refused(database: LocalDatabase) -> None:
     with pytest.raises(StorageError, match="lock"):
-        LocalBackend(database.path.parent.parent).open_database("messages", DatabaseOptions())
+        LocalBackend(database.path.parent.parent).open_db("messages", DatabaseOptions())

@@ -32,7 +32,7 @@ class History:
         make = message_maker()
         random_numbers = random.Random(7)  # the same history in every run
         options = DatabaseOptions(n_shards=2, layout=ColumnarOptions(wildcard_thresholds=(3,)))
-        database = LocalBackend(directory).open_database("messages", options)
+        database = LocalBackend(directory).open_db("messages", options)
         self.rows = 0
         for commit in range(120):
             if commit == 60:

@@ -99,7 +99,7 @@ async def test_a_database_that_does_not_exist_is_named(client: Client, data_dir:
     with pytest.raises(flight.FlightServerError, match="there is no such database; there are: none") as caught:
         client.streams("#")
     assert caught.value.extra_info == b"storage_unknown_database"
-    LocalBackend(data_dir).open_database(MESSAGES, DatabaseOptions()).close()
+    LocalBackend(data_dir).open_db(MESSAGES, DatabaseOptions()).close()
     assert client.act("info") == {"databases": [MESSAGES]}
     assert client.streams("#") == []
 
@@ -134,7 +134,7 @@ async def test_reads_lie_between_positions_and_times(
 async def test_filters_choose_rows_within_a_stream(client: Client, data_dir: Path) -> None:
     make = message_maker()
     options = DatabaseOptions(layout=ColumnarOptions(wildcard_thresholds=(100, 2)))
-    database = LocalBackend(data_dir).open_database(MESSAGES, options)
+    database = LocalBackend(data_dir).open_db(MESSAGES, options)
     for _ in range(3):
         database.store_batch([make(f"fleet/{n}/pos", b"%d" % n, clientid=f"c{n}") for n in range(50)])
     assert [stream["topics"] for stream in client.streams("fleet/#")] == ["fleet/0/pos", "fleet/1/pos", "fleet/+/pos"]
@@ -301,3 +301,23 @@ def test_says_why_it_cannot_start(data_dir: Path) -> None:
         out, _ = process.communicate(timeout=20)
     assert process.returncode == 1
     assert out == "failed cannot listen on 8815: '8815' is not HOST:PORT; for example 127.0.0.1:8815\n"
+
+
+async def test_a_dropped_generation_is_told_apart_from_one_that_never_was(
+    client: Client, database: LocalDatabase, make_message: MakeMessage
+) -> None:
+    database.store_batch([make_message(payload=b"1"), make_message(payload=b"2")])
+    (stream,) = [stream["stream"] for stream in client.streams("#")]
+    database.add_generation()
+    database.store_batch([make_message(payload=b"3")])
+    end = client.act("plan", database=MESSAGES, topics=["#"])["streams"][stream]["position"]
+    database.drop_generation(1)
+    assert [stream["stream"] for stream in client.streams("#")] == ["messages/0/2/1"]
+    for position, lost in (("", 2), (end, 0)):
+        plan = client.act("plan", database=MESSAGES, topics=["#"], positions={stream: position})
+        assert list(plan["streams"]) == ["messages/0/2/1"]
+        assert plan["dropped"] == {stream: {"messages": lost}}
+    with pytest.raises(flight.FlightServerError, match="generation 1 was dropped") as caught:
+        client.read(stream, "#")
+    assert caught.value.extra_info == b"storage_generation_dropped"
+    assert client.act("info", database=MESSAGES)["messages"] == 1

@@ -9,7 +9,7 @@ import pytest
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import Batch
 from heliograph.storage.local import LocalDatabase
-from heliograph.storage.wal import LogFiles
+from heliograph.storage.wal import LogFiles, SyncRequest
 from storage.messages import MakeMessage
 
 
@@ -71,3 +71,22 @@ def test_after_a_failed_sync_the_log_is_not_trusted(database: LocalDatabase, mak
     batch = database.next(database.make_iterator(stream.id, "#"), 10)
     assert isinstance(batch, Batch)
     assert [message.payload for message in batch.messages] == [b"1", b"2"]
+
+
+def test_a_log_that_begins_between_two_writes_is_noticed(database: LocalDatabase, make_message: MakeMessage) -> None:
+    """The directory is only looked at when RocksDB has begun another memtable."""
+    for _ in range(3):
+        for _ in range(3):
+            database.store_batch([make_message()])
+            (log,) = newest_logs(database.path)
+            database.write([make_message()])
+            assert log in descriptors_of(database.sync_request())
+        database.open_rocks.flush()
+
+
+def newest_logs(path: Path) -> list[str]:
+    return [str(max(path.glob("*.log"), key=lambda log: int(log.stem)))]
+
+
+def descriptors_of(request: SyncRequest) -> list[str]:
+    return [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in request._descriptors]

@@ -28,3 +28,7 @@ class IdSource:
         """The lower half of the next message's id; the upper half is the time in microseconds."""
         self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
         return self._base | self._sequence
+
+    def last_low(self) -> i64:
+        """The lower half of the last message's id."""
+        return self._base | self._sequence

@@ -48,6 +48,7 @@ class Message:
         self.clientid = clientid
         self.username = username
         self.expiry_s = expiry_s
+        self.ticket: i64 = 0  # of the storage commit that holds it; 0 while none does
         self._wire_v3: bytes | None = None
         self._wire_v5: bytes | None = None
         self._head_for: i64 = 0  # the version and QoS that the cached head is for

@@ -103,7 +103,9 @@ class Broker:
         if sink is None:
             return NOT_STORED
         self.work += _STORE_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
-        return sink.append(message)
+        ticket: i64 = sink.append(message)
+        message.ticket = ticket
+        return ticket
 
     def retain(self, message: Message) -> bool:
         """Keep a message for subscriptions to come, if it says so and there is a retainer.

@@ -159,8 +159,9 @@ class Entrance(Reader):
             other.take_over(clean_start)
         authorizer = Authorizer(broker, client, options)
         # [MQTT-3.1.4-4] 3.1.1 [MQTT-3.1.4-3]
-        session, present = context.sessions.open(clientid, clean_start, options.session)
-        session.expiry_interval_s = decide.session_expiry_s(connect, options)
+        session, present = context.sessions.open(
+            clientid, clean_start, options.session, decide.session_expiry_s(connect, options), self._outbox
+        )
         session.mountpoint = client.mountpoint
         properties = decide.connack_properties(connect, client, options)
         if self._handshake is not None and self._handshake.method is not None:  # [MQTT-4.12.0-6]

@@ -226,6 +226,8 @@ class Publishing:
         awaiting = self._session.awaiting_rel
         packet_id: int = publish.packet_id
         ticket = awaiting.ticket(packet_id)
+        if ticket < 0 and publish.dup and awaiting.is_orphan(packet_id, publish):
+            ticket = NOT_STORED
         if ticket < 0:
             if not awaiting.has_room(self._broker.uptime_us):  # [MQTT-3.3.4-7]
                 self._broker.counters.messages_dropped_quota += 1
@@ -241,7 +243,7 @@ class Publishing:
         kind: i64 = p.PUBACK
         if publish.qos == 2:
             kind = p.PUBREC
-            self._session.awaiting_rel.add(packet_id, ticket, self._broker.uptime_us)
+            self._session.awaiting_rel.add(packet_id, ticket, self._broker.uptime_us, self._ids.last_low())
         if self._version == p.V5 and code != rc.SUCCESS:
             self._acknowledge(encode_ack(kind, packet_id, code, p.V5), ticket)
         elif ticket == NOT_STORED and (self._acks is None or not self._acks):

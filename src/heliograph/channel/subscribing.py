@@ -188,6 +188,7 @@ class Subscribing:
         no_local = entry.no_local or (self._session.options.ignore_loop_deliver and self._client.version != p.V5)
         if subscription is not None:
             subscription.set_options(qos, no_local, entry.retain_as_published, entry.retain_handling, subscription_id)
+            self._session.resubscribe(entry.topic_filter, subscription)
         else:
             subscription = self._make(entry, qos, no_local, subscription_id)
             self._session.subscribe(entry.topic_filter, subscription)

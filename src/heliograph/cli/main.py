@@ -15,6 +15,7 @@ from heliograph import __version__
 _COMMANDS: Final = {
     "start": "run a node in the foreground",
     "conf": "show or check a configuration file",
+    "storage": "show, check and mend stored messages",
     "rule": "test and explain rules",
     "topic": "match, parse and validate topics and topic filters",
     "pipeline": "run rules on stored messages with Apache Spark",

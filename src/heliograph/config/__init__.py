@@ -22,7 +22,7 @@ from heliograph.config.services import (
     SysTopics,
 )
 from heliograph.config.settings import Config, LogConfig, NodeConfig, Zone
-from heliograph.config.storage import DurableStorageConfig, FlightConfig, LayoutConfig, MessagesConfig
+from heliograph.config.storage import DurableStorageConfig, FlightConfig, LayoutConfig, MessagesConfig, StateConfig
 from heliograph.config.units import Address
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "Problem",
     "RetainerConfig",
     "RewriteRule",
+    "StateConfig",
     "SysEventMessages",
     "SysTopics",
     "TcpListener",

@@ -21,6 +21,7 @@ from heliograph.config.services import (
     RewriteRule,
     SysTopics,
 )
+from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.config.storage import DurableStorageConfig
 
 
@@ -69,6 +70,7 @@ class Config:
     broker: BrokerConfig = section(BrokerConfig, "Routing.")
     retainer: RetainerConfig = section(RetainerConfig, "Retained messages.")
     durable_storage: DurableStorageConfig = section(DurableStorageConfig, "Stored messages.")
+    durable_sessions: DurableSessionsConfig = section(DurableSessionsConfig, "Sessions that outlive the broker.")
     log: LogConfig = section(LogConfig, "The log.")
     sys_topics: SysTopics = section(SysTopics, "What the broker publishes about itself.")
     event_message: EventMessage = section(EventMessage, "Events that are published as messages.")

@@ -48,13 +48,33 @@ class MessagesConfig:
     retention: float | None = setting(
         Unless(Duration(1.0), "infinity"),
         7 * _DAY,
-        "How long messages are kept at least; nothing removes older ones yet.",
+        "How long messages are kept at least; at most one `generation_interval` longer.",
+    )
+    generation_interval: float | None = setting(
+        Unless(Duration(1.0), "infinity"),
+        _DAY,
+        "How long one generation is written; old messages are removed by whole generations.",
+    )
+    max_bytes: int | None = setting(
+        Unless(Size(_MB), "infinity"),
+        None,
+        "How large the table files may become before the oldest generation is removed, however young it is.",
     )
     fsync: bool = setting(
         Boolean(), True, "Whether a commit is on the disk, not only with the system, before it is acknowledged."
     )
     max_buffered_bytes: int = setting(Size(64 * _KB), 64 * _MB, "Messages that may wait for their commit, in bytes.")
     layout: LayoutConfig = section(LayoutConfig, "How messages lie on disk.")
+
+
+@dataclass(frozen=True, slots=True)
+class StateConfig:
+    """A database of state: small records that change often."""
+
+    fsync: bool = setting(
+        Boolean(), True, "Whether a commit is on the disk, not only with the system, before it counts as done."
+    )
+    max_buffered_bytes: int = setting(Size(64 * _KB), 64 * _MB, "Changes that may wait for their commit, in bytes.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +90,5 @@ class DurableStorageConfig:
     """What is stored on disk, and how it is read."""
 
     messages: MessagesConfig = section(MessagesConfig, "Stored messages.")
+    sessions: StateConfig = section(StateConfig, "The state of sessions.")
     flight: FlightConfig = section(FlightConfig, "Bulk reads over Arrow Flight.")

@@ -19,22 +19,26 @@ from heliograph.config import Config
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.authorization import deny_by_default
 from heliograph.node.listeners import make_listeners
-from heliograph.node.options import database_options, make_broker, retainer_options
+from heliograph.node.options import database_options, make_broker, retainer_options, retention_options
 from heliograph.node.services import Services
+from heliograph.node.sessions import DurableSessions, open_sessions
 from heliograph.node.sink import StorageSink
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
+from heliograph.storage.compaction import Compactor
 from heliograph.storage.errors import StorageError, StorageFullError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.local import LocalBackend, LocalDatabase
 from heliograph.storage.reader_process import ReaderProcess
+from heliograph.storage.retention import Retention
 from heliograph.transport.listener import Listener
 
 _log = logging.getLogger(__name__)
 
 _TICK_S = 0.5
 _PROTOCOL_ERRORS_LOGGED_PER_S = 20
+_STORAGE_ALARM = "storage_refuses_messages"
 _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 
 # A commit's worker thread must not wait 5 ms for the interpreter while the loop is busy.
@@ -64,10 +68,13 @@ class Node:
         self._listeners: list[Listener] = []
         self._database: LocalDatabase | None = None
         self._group: GroupCommit | None = None
+        self._retention: Retention | None = None
+        self._compactor: Compactor | None = None
         self._reader: ReaderProcess | None = None
+        self._sessions: DurableSessions | None = None
         self._services: Services | None = None
         self._ticker: asyncio.Task[None] | None = None
-        self._storage_refuses = False
+        self._storage_error: StorageError | None = None  # why nothing is stored, while that is so
         self._lock: TextIO | None = None  # held open while this process owns the data directory
 
     async def start(self) -> None:
@@ -83,6 +90,9 @@ class Node:
         self._begin_turn()
         self._context = self._make_context()
         self._start_storage()
+        if self._database is not None:
+            table = self._context.sessions
+            self._sessions = open_sessions(self._config, self._data_dir, self._database, table, self._begin_turn)
         flight = self._config.durable_storage.flight
         if flight.enable:
             self._reader = ReaderProcess(self._data_dir, str(flight.bind))
@@ -91,6 +101,8 @@ class Node:
         deny_by_default(self._config.authorization, self.broker)
         self._services = Services(self._config, self._context, self.statistics, lambda: int(time.time()))
         self._services.start()
+        if self._storage_error is not None:
+            self._alarm(self._storage_error)
         if self._reader is not None:
             await self._reader.start()
         self._listeners = make_listeners(self._config, self._context)
@@ -111,8 +123,12 @@ class Node:
             await listener.close(_GOODBYE_S)
         if self._services is not None:
             self._services.stop()
+        if self._compactor is not None:
+            self._compactor.stop()
         if self._group is not None:
             await self._group.close()
+        if self._sessions is not None:
+            await self._sessions.close()
         if self._reader is not None:
             await self._reader.stop()
         if self._database is not None:
@@ -138,8 +154,15 @@ class Node:
             numbers.update(self.broker.retained.statistics())
         if self._services is not None:
             numbers.update(self._services.statistics())
+        if self._sessions is not None:
+            numbers.update(self._sessions.statistics())
         if self._group is not None:
             numbers.update({f"storage.{name}": value for name, value in self._group.statistics().items()})
+        if self._database is not None and self._retention is not None:
+            counts = {**self._database.statistics(), **self._retention.statistics()}
+            numbers.update({f"storage.{name}": value for name, value in counts.items()})
+        if self._compactor is not None:
+            numbers.update({f"storage.{name}": value for name, value in self._compactor.statistics().items()})
         if self._reader is not None:
             numbers.update({f"reader.{name}": value for name, value in self._reader.statistics().items()})
         for listener in self._listeners:
@@ -177,11 +200,15 @@ class Node:
         if not settings.topics:
             return
         self._database = LocalBackend(self._data_dir).database("messages", database_options(settings))
+        self._retention = Retention(self._database, retention_options(settings))
+        self._compactor = Compactor(self._database)
+        self._compactor.start()
         try:
             self._database.open()
         except StorageError as error:
             # The broker serves what needs no storage; each publish that does tries again and is refused until it works.
             _log.error("the database of messages cannot be opened [%s]: %s", error.code, error)
+            self._storage_error = error
         self._group = GroupCommit(
             self._database, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
         )
@@ -194,13 +221,26 @@ class Node:
         code = rc.SUCCESS
         if error is not None:
             code = rc.QUOTA_EXCEEDED if isinstance(error, StorageFullError) else rc.UNSPECIFIED_ERROR
-        if (error is not None) != self._storage_refuses:
-            self._storage_refuses = error is not None
-            if error is None:
-                _log.warning("storage takes messages again")
-            else:
-                _log.error("storage refuses messages [%s]: %s", error.code, error)
+        if (error is None) != (self._storage_error is None):
+            self._tell_storage(error)
+        if self._sessions is not None:
+            self._sessions.on_messages_committed(ticket)
         context.commits.done(ticket, code, not group.is_full)
+
+    def _tell_storage(self, error: StorageError | None) -> None:
+        self._storage_error = error
+        if error is not None:
+            _log.error("storage refuses messages [%s]: %s", error.code, error)
+            self._alarm(error)
+            return
+        _log.warning("storage takes messages again")
+        if self._services is not None:
+            self._services.alarms.deactivate(_STORAGE_ALARM)
+
+    def _alarm(self, error: StorageError) -> None:
+        if self._services is not None:
+            details = {"code": error.code, "database": error.database, "path": str(error.path or "")}
+            self._services.alarms.activate(_STORAGE_ALARM, str(error), details)
 
     def _begin_turn(self) -> int:
         """Tell the broker the time on both clocks; between ticks the wall clock is taken to run like the other."""
@@ -222,6 +262,10 @@ class Node:
                     self.broker.retained.sweep()
                 if self._services is not None:
                     self._services.tick(now)
+                if self._sessions is not None:
+                    self._sessions.tick(now)
+                if self._retention is not None:
+                    self._retention.tick(self.broker.wall_offset_us + now)
                 for listener in self._listeners:
                     listener.tick(now)
             except Exception:  # noqa: BLE001 - whatever fails, time must go on

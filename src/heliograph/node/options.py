@@ -12,6 +12,7 @@ from heliograph.config.units import Rate
 from heliograph.retainer.options import NOT_SET, RetainerOptions
 from heliograph.session.options import SessionOptions
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
+from heliograph.storage.retention import RetentionOptions
 
 # The kernel counts in 64 bits: what a setting says beyond these is no different from for ever.
 _MICROSECONDS_MAX = 1 << 60
@@ -39,6 +40,16 @@ def database_options(settings: MessagesConfig) -> DatabaseOptions:
         wildcard_thresholds=settings.layout.wildcard_thresholds, compression=settings.layout.compression
     )
     return DatabaseOptions(n_shards=settings.n_shards, layout=layout)
+
+
+def retention_options(settings: MessagesConfig) -> RetentionOptions:
+    """When messages are removed."""
+    interval, retention = settings.generation_interval, settings.retention
+    return RetentionOptions(
+        retention_us=None if retention is None else microseconds(retention),
+        generation_interval_us=None if interval is None else microseconds(interval),
+        max_bytes=settings.max_bytes,
+    )
 
 
 def retainer_options(settings: RetainerConfig) -> RetainerOptions:

@@ -19,6 +19,7 @@ from heliograph.broker.guid import IdSource
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config, FlappingDetect
 from heliograph.node.publisher import SystemPublisher
+from heliograph.observe.alarms import Alarms
 from heliograph.observe.event_messages import EventMessages
 from heliograph.observe.metrics import Lifecycle
 from heliograph.observe.outgoing import Outgoing
@@ -95,6 +96,7 @@ class Services:
         self._config = config
         self._publisher = SystemPublisher(context)
         self._outgoing = Outgoing(self._publisher)
+        self.alarms = Alarms(config.node.name, self._outgoing, lambda: broker.now_us)
         self._lifecycle = Lifecycle()
         self._clients = ConnectedClients()
         self.bans = BanList(now_s, config.banned.max_entries)
@@ -162,6 +164,7 @@ class Services:
             self._outgoing,
             self._publisher,
             self._sys_topics,
+            self.alarms,
             self.bans,
             self._flapping,
             self.delayed,

@@ -5,15 +5,16 @@ Spark's driver, Spark's workers and a program of your own alike. What the reques
 """
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
 from pyarrow import flight
 
-from heliograph.pipeline.errors import PipelineError, ReaderRefusedError, ReaderUnavailableError
+from heliograph.pipeline.errors import DataLossError, PipelineError, ReaderRefusedError, ReaderUnavailableError
 
 DEFAULT_ENDPOINT: Final = "127.0.0.1:8815"
 DEFAULT_DATABASE: Final = "messages"
@@ -21,7 +22,14 @@ DEFAULT_DATABASE: Final = "messages"
 #: Where each stream was read up to; a stream that is not in it was not read yet.
 Positions = Mapping[str, str]
 
+#: What a read does with what is damaged on disk.
+FAIL: Final = "fail"
+SKIP: Final = "skip"
+
 _REQUEST_DEADLINE_S: Final = 60.0
+_DROPPED: Final = b"storage_generation_dropped"  # the reader's code
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,12 +41,14 @@ class Selection:
         topics: MQTT topic filters; a message is meant when it matches any of them.
         start: The first commit time, in microseconds since the epoch; None is the earliest.
         end: The commit time to stop before, in microseconds since the epoch; None is none.
+        on_damage: ``fail`` has a read of what is damaged on disk refused, ``skip`` has it left out and told.
     """
 
     database: str = DEFAULT_DATABASE
     topics: tuple[str, ...] = ("#",)
     start: int | None = None
     end: int | None = None
+    on_damage: str = FAIL
 
     def to_request(self) -> dict[str, Any]:
         """The part of a request to the reader that says what is meant."""
@@ -71,10 +81,18 @@ class StreamStep:
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """How far to read each stream, and how many rows the limits left for later."""
+    """How far to read each stream, and how many rows the limits left for later.
+
+    Attributes:
+        streams: How far to read each stream that is there.
+        messages_remaining: The rows behind that.
+        dropped: Streams of the given positions that were removed with their generation, and how many of their rows were
+            not read before: 0 if all were, None where nobody knows.
+    """
 
     streams: Mapping[str, StreamStep]
     messages_remaining: int
+    dropped: Mapping[str, int | None] = field(default_factory=dict)
 
     @property
     def messages(self) -> int:
@@ -145,7 +163,8 @@ class StorageClient:
             stream: StreamStep(step["position"], step["messages"], step["bytes"])
             for stream, step in answer["streams"].items()
         }
-        return ReadPlan(steps, answer["remaining"]["messages"])
+        dropped = {stream: lost["messages"] for stream, lost in answer.get("dropped", {}).items()}
+        return ReadPlan(steps, answer["remaining"]["messages"], dropped)
 
     def read(
         self,
@@ -157,6 +176,8 @@ class StorageClient:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one stream after a position, up to another or to the end, as record batches.
 
+        What a selection with ``on_damage="skip"`` has left out is logged as a warning when the stream was read.
+
         Args:
             selection: Which rows; others of the stream are left out.
             stream: Id of the stream.
@@ -166,8 +187,11 @@ class StorageClient:
         """
         ticket = selection.to_request() | {"stream": stream, "from": position, "to": to}
         ticket["columns"] = list(columns) if columns is not None else None
+        ticket["on_damage"] = selection.on_damage
         try:
             for chunk in self._client.do_get(flight.Ticket(json.dumps(ticket).encode())):
+                if chunk.app_metadata is not None:
+                    _tell_damage(stream, json.loads(chunk.app_metadata.to_pybytes()))
                 if chunk.data is not None and chunk.data.num_rows:
                     yield chunk.data
         except (pa.ArrowException, OSError) as error:
@@ -192,7 +216,20 @@ class StorageClient:
                 f"the storage reader at {self._endpoint} does not answer ({doing}): is the broker running, and is "
                 "durable_storage.flight.bind this address?"
             )
+        if getattr(error, "extra_info", None) == _DROPPED:
+            return DataLossError(_said_by_server(error))
         return ReaderRefusedError(f"the storage reader at {self._endpoint} refused ({doing}): {_said_by_server(error)}")
+
+
+def _tell_damage(stream: str, note: Mapping[str, Any]) -> None:
+    for damage in note["damaged"]:
+        lost = "some" if damage["messages"] is None else damage["messages"]
+        _log.warning(
+            "%s messages of stream %s, stored from %d to %d µs, are damaged and were left out: %s",
+            *(lost, stream, damage["since"], damage["until"], damage["problem"]),
+        )
+    if note["damaged_count"] > len(note["damaged"]):
+        _log.warning("%d more places of stream %s are damaged", note["damaged_count"] - len(note["damaged"]), stream)
 
 
 def _said_by_server(error: Exception) -> str:

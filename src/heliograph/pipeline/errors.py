@@ -38,6 +38,12 @@ class ReaderUnavailableError(PipelineError):
     code: ClassVar[str] = "pipeline_reader_unavailable"
 
 
+class DataLossError(PipelineError):
+    """Messages were removed by retention before a stream of Spark had read them."""
+
+    code: ClassVar[str] = "pipeline_data_loss"
+
+
 class ReaderRefusedError(PipelineError):
     """The storage reader answered a request with an error, such as an unknown database or a malformed filter."""
 

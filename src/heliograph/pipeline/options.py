@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from heliograph.pipeline.client import DEFAULT_DATABASE, DEFAULT_ENDPOINT, Selection
+from heliograph.pipeline.client import DEFAULT_DATABASE, DEFAULT_ENDPOINT, FAIL, SKIP, Selection
 from heliograph.pipeline.errors import OptionError
 
 EARLIEST: Final = "earliest"
@@ -36,6 +36,8 @@ class SourceOptions:
         trigger_messages_max: ``maxMessagesPerTrigger``: rows of one micro-batch at most.
         trigger_bytes_max: ``maxBytesPerTrigger``: bytes of one micro-batch at most.
         partition_messages: ``partitionMessages``: rows of one partition, about.
+        on_damage: ``onDamage``: ``fail`` the read, or ``skip`` what is damaged on disk.
+        fail_on_data_loss: ``failOnDataLoss``: whether a stream fails when retention removed what it has not read yet.
     """
 
     endpoint: str = DEFAULT_ENDPOINT
@@ -47,6 +49,8 @@ class SourceOptions:
     trigger_messages_max: int | None = None
     trigger_bytes_max: int | None = None
     partition_messages: int = DEFAULT_PARTITION_MESSAGES
+    on_damage: str = FAIL
+    fail_on_data_loss: bool = True
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "SourceOptions":
@@ -55,6 +59,12 @@ class SourceOptions:
         Raises:
             OptionError: One has a value that is not valid.
         """
+        on_damage = options.get("onDamage", FAIL)
+        if on_damage not in (FAIL, SKIP):
+            raise OptionError("onDamage", on_damage, f"{FAIL} or {SKIP}")
+        fail_on_data_loss = options.get("failOnDataLoss", "true").lower()
+        if fail_on_data_loss not in ("true", "false"):
+            raise OptionError("failOnDataLoss", fail_on_data_loss, "true or false")
         return SourceOptions(
             endpoint=_endpoint(options),
             database=options.get("database", DEFAULT_DATABASE),
@@ -65,11 +75,13 @@ class SourceOptions:
             trigger_messages_max=_count("maxMessagesPerTrigger", options),
             trigger_bytes_max=_count("maxBytesPerTrigger", options),
             partition_messages=_count("partitionMessages", options) or DEFAULT_PARTITION_MESSAGES,
+            on_damage=on_damage,
+            fail_on_data_loss=fail_on_data_loss == "true",
         )
 
     def selection(self, start: int | None = None, end: int | None = None) -> Selection:
         """The selection of these topics in a span of commit time."""
-        return Selection(self.database, self.topics, start, end)
+        return Selection(self.database, self.topics, start, end, self.on_damage)
 
 
 @dataclass(frozen=True)

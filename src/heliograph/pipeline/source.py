@@ -8,6 +8,7 @@ A micro-batch is decided by two offsets, and a read of the same two offsets retu
 positions in streams, which are append-only. That is what makes the source replayable after a crash.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -23,13 +24,15 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.client import Positions, Selection, StorageClient, StreamStep
-from heliograph.pipeline.errors import OptionError
+from heliograph.pipeline.client import Positions, ReadPlan, Selection, StorageClient, StreamStep
+from heliograph.pipeline.errors import DataLossError, OptionError
 from heliograph.pipeline.options import EARLIEST, LATEST, SinkOptions, SourceOptions
 from heliograph.pipeline.schema import arrow_schema, check_schema, conform, select_columns
 from heliograph.pipeline.writer import MqttBatchWriter, MqttStreamWriter
 
 FORMAT: Final = "heliograph"
+
+_log = logging.getLogger(__name__)
 
 #: The rows of a range that nobody has counted: it gets a partition for itself.
 UNKNOWN: Final = 2**62
@@ -104,8 +107,13 @@ class _RangeReader:
         schema, names = arrow_schema(self.columns), self.columns.fieldNames()
         with StorageClient(self.options.endpoint) as client:
             for span in partition.ranges:
-                for batch in client.read(partition.selection, span.stream, span.position, span.to, names):
-                    yield conform(batch, schema)
+                try:
+                    for batch in client.read(partition.selection, span.stream, span.position, span.to, names):
+                        yield conform(batch, schema)
+                except DataLossError as error:
+                    if self.options.fail_on_data_loss:
+                        raise
+                    _log.warning("%s", error)
 
 
 class MessageReader(_RangeReader, DataSourceReader):
@@ -163,7 +171,9 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
         positions = start["streams"]
         selection = replace(self._selection_from(start), end=self._end)
         plan = self._connection().plan(selection, positions, **self._limits(limit))
-        end = _offset({**positions, **plan.positions()}, start.get("start"))
+        self._tell_loss(plan)
+        kept = {stream: position for stream, position in positions.items() if stream not in plan.dropped}
+        end = _offset({**kept, **plan.positions()}, start.get("start"))
         self._planned = end, {stream: step.messages for stream, step in plan.streams.items()}
         return end
 
@@ -200,6 +210,21 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
         if self._client is not None:
             self._client.close()
             self._client = None
+
+    def _tell_loss(self, plan: ReadPlan) -> None:
+        lost = {stream: messages for stream, messages in plan.dropped.items() if messages != 0}
+        if not lost:
+            return
+        told = ", ".join(
+            f"{'an unknown number' if messages is None else f'up to {messages}'} of {stream}"
+            for stream, messages in sorted(lost.items())
+        )
+        if self.options.fail_on_data_loss:
+            raise DataLossError(
+                f"messages were removed by the broker's retention before they were read: {told}. Keep them longer with "
+                "durable_storage.messages.retention, or set the option failOnDataLoss to false to go on without them"
+            )
+        _log.warning("messages were removed before they were read, and are left out: %s", told)
 
     def _connection(self) -> StorageClient:
         if self._client is None:

@@ -2,6 +2,7 @@
 
 from mypy_extensions import i64
 
+from heliograph.mqtt.packets import Publish
 from heliograph.session.options import SessionOptions
 
 
@@ -28,11 +29,15 @@ class AwaitingRel:
         oldest = next(iter(self._taken))
         if self._taken[oldest][0] + options.await_rel_timeout_us > uptime_us:
             return False
-        del self._taken[oldest]
+        self.release(oldest)
         return True
 
-    def add(self, packet_id: int, ticket: int, uptime_us: int) -> None:
-        """Remember a message, stored under `ticket`, until its PUBREL."""
+    def is_orphan(self, packet_id: int, publish: Publish) -> bool:
+        """Whether a PUBLISH repeats a message that was stored while its identifier was not; it is then known."""
+        return False
+
+    def add(self, packet_id: int, ticket: int, uptime_us: int, id_low: int = 0) -> None:
+        """Remember a message, stored under `ticket`, until its PUBREL; `id_low` is of its id."""
         self._taken[packet_id] = (uptime_us, ticket)
 
     def release(self, packet_id: int) -> bool:

@@ -74,6 +74,21 @@ class Wire:
         raise NotImplementedError(type(self).__name__)
 
 
+class Hold:
+    """A place in an outbox that nothing passes before two commits are done.
+
+    Args:
+        state: That of session state, and
+        message: that of a stored message; 0 for none.
+        at: How many pieces stand before it.
+    """
+
+    def __init__(self, state: i64, message: i64, at: i64) -> None:
+        self.state = state
+        self.message = message
+        self.at = at
+
+
 class Outbox:
     """The packets that wait for one connection; a view of that connection, and gone with it."""
 
@@ -86,6 +101,7 @@ class Outbox:
         self.congested = False
         self.closing = False
         self._touched = False
+        self._holds: list[Hold] | None = None  # in their order
 
     @property
     def waiting_count(self) -> int:
@@ -127,6 +143,9 @@ class Outbox:
         wire = self._wire
         if wire is None or (self.congested and not self.closing):
             return
+        if self._holds is not None and self._holds:
+            self._flush_before(wire, self._holds[0])
+            return
         chunks = self._chunks
         if chunks:
             self._flusher.counters.bytes_sent += self.waiting_bytes
@@ -136,6 +155,54 @@ class Outbox:
             self._write(data)
         if self.closing:
             wire.close()
+
+    def hold(self, state: i64, message: i64) -> bool:
+        """Let nothing that is put from now on leave before these commits are done, see `release`.
+
+        Returns:
+            Whether nothing was held before, so that somebody must see to its release.
+        """
+        holds = self._holds
+        if holds is None:
+            holds = []
+            self._holds = holds
+        if holds:
+            last = holds[-1]
+            if last.at == len(self._chunks) or (last.state >= state and last.message >= message):
+                last.state = max(last.state, state)
+                last.message = max(last.message, message)
+                return False
+        holds.append(Hold(state, message, len(self._chunks)))
+        return len(holds) == 1
+
+    def release(self, state: i64, message: i64) -> bool:
+        """Commits are done: let go what waited for them; whether more is held."""
+        holds = self._holds
+        if holds is None or not holds:
+            return False
+        count: i64 = 0
+        for hold in holds:
+            if hold.state > state or hold.message > message:
+                break
+            count += 1
+        if count > 0:
+            del holds[:count]
+            if not self._touched:
+                self._touched = True
+                self._flusher.touch(self)
+        return len(holds) > 0
+
+    def _flush_before(self, wire: Wire, hold: Hold) -> None:
+        """Hand to the transport what stands before a hold."""
+        at = hold.at
+        if at > 0 and not self.congested:
+            data = b"".join(self._chunks[:at])
+            del self._chunks[:at]
+            for one in self._holds or []:
+                one.at -= at
+            self.waiting_bytes -= len(data)
+            self._flusher.counters.bytes_sent += len(data)
+            self._write(data)
 
     def set_writer(self, write: Callable[[bytes], object]) -> None:
         """The connection stands, and this is what sends bytes."""
@@ -158,6 +225,7 @@ class Outbox:
     def abandon(self) -> None:
         """Forget what waits: the connection is gone."""
         self._chunks = []
+        self._holds = None
         self.waiting_bytes = 0
         self.closing = True
         self._wire = None

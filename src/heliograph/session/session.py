@@ -81,6 +81,11 @@ class Session(Subscriber):
         """Whether a connection is attached."""
         return self._outbox is not None
 
+    @property
+    def outbox(self) -> Outbox | None:
+        """Where packets for its connection go; None while it is away."""
+        return self._outbox
+
     def attach(
         self,
         outbox: Outbox,
@@ -284,6 +289,9 @@ class Session(Subscriber):
         """Add a subscription under a filter, as the client knows it, that the session does not hold yet."""
         self.subscriptions[name] = subscription
         self.broker.subscribe(subscription)
+
+    def resubscribe(self, name: str, subscription: Subscription) -> None:
+        """A subscription that the session holds has other options now."""
 
     def unsubscribe(self, name: str) -> Subscription | None:
         """Drop the subscription to a filter; it, or None if there was none.

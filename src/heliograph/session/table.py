@@ -8,8 +8,11 @@ from mypy_extensions import i64
 from heliograph.broker import hooks
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
+from heliograph.session.durability import Durability
+from heliograph.session.durable import DurableSession
 from heliograph.session.guard import Guard
 from heliograph.session.options import SessionOptions
+from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 
 EXPIRY_NEVER: i64 = 0xFFFFFFFF  # MQTT 5: the session does not expire
@@ -44,13 +47,14 @@ class SessionTable:
     """
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+        self.broker = broker
         self._sessions: dict[str, Session] = {}
         self._absences: dict[str, int] = {}
         self._wills: dict[str, Will] = {}
         self._ending: list[Session] = []  # ended, with more subscriptions than could be dropped at once
         self._timers: list[tuple[int, int, int, str]] = []
         self._absence: int = 0
+        self.durability: Durability | None = None  # who keeps those that do not end with their connection
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -59,24 +63,55 @@ class SessionTable:
         """The session of a client, if there is one."""
         return self._sessions.get(clientid)
 
-    def open(self, clientid: str, clean_start: bool, options: SessionOptions) -> tuple[Session, bool]:
+    def all(self) -> list[Session]:
+        """Every session, in the order in which they were made."""
+        return list(self._sessions.values())
+
+    def open(
+        self, clientid: str, clean_start: bool, options: SessionOptions, expiry_s: i64 = 0, outbox: Outbox | None = None
+    ) -> tuple[Session, bool]:
         """The session for a client that connects, and whether it was there before.
 
         A clean start ends an earlier one [MQTT-3.1.2-4]; otherwise it goes on [MQTT-3.1.2-5].
+
+        Args:
+            expiry_s: Its expiry interval; one above 0 is worth keeping.
+            outbox: The connection's; what it is told from now on waits until the disk has the session.
         """
         session = self._sessions.get(clientid)  # [MQTT-3.1.3-2] 3.1.1 [MQTT-3.1.3-2]
         if session is not None and not clean_start:  # [MQTT-3.1.2-5] 3.1.1 [MQTT-3.1.2-4]
             self._absences.pop(clientid, None)
             self._wills.pop(clientid, None)  # [MQTT-3.1.3-9]
             session.set_options(options)
-            self._broker.hooks.run(hooks.SESSION_RESUMED, (clientid,))
+            session.expiry_interval_s = expiry_s
+            self._save(session, outbox)
+            self.broker.hooks.run(hooks.SESSION_RESUMED, (clientid,))
             return session, True  # [MQTT-3.2.2-3] 3.1.1 [MQTT-3.2.2-2]
+        durability = self.durability
         if session is not None:
+            if durability is not None and outbox is not None and isinstance(session, DurableSession):
+                durability.hold(outbox, durability.gathering, 0)
             self._end(session, hooks.SESSION_DISCARDED)  # [MQTT-3.1.2-4] 3.1.1 [MQTT-3.1.2-6]
-        session = Session(clientid, self._broker, options, self._broker.now_us)  # [MQTT-3.1.2-6]
+        now = self.broker.now_us
+        if durability is not None and expiry_s > 0:
+            session = DurableSession(clientid, self.broker, options, now, durability)
+        else:
+            session = Session(clientid, self.broker, options, now)  # [MQTT-3.1.2-6]
+        session.expiry_interval_s = expiry_s
         self._sessions[clientid] = session
-        self._broker.hooks.run(hooks.SESSION_CREATED, (clientid,))
+        self._save(session, outbox)
+        self.broker.hooks.run(hooks.SESSION_CREATED, (clientid,))
         return session, False  # [MQTT-3.2.2-2] 3.1.1 [MQTT-3.2.2-1] 3.1.1 [MQTT-3.2.2-3]
+
+    def restore(self, session: Session, left_for_us: i64) -> None:
+        """A session was read from the disk; its client left so long ago."""
+        clientid = session.clientid
+        self._sessions[clientid] = session
+        self._absence += 1
+        self._absences[clientid] = self._absence
+        if session.expiry_interval_s != EXPIRY_NEVER:
+            left_us = self.broker.uptime_us - left_for_us
+            self._push_timer(left_us + session.expiry_interval_s * 1_000_000, _END, clientid)
 
     def leave(self, session: Session, will: Will | None, end: str = hooks.SESSION_TERMINATED) -> None:
         """A client's connection is gone: its session ends now or after its expiry interval, its will likewise.
@@ -86,7 +121,7 @@ class SessionTable:
             end: The hook point that is told if its session ends now.
         """
         session.detach()  # [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-2]
-        now = self._broker.uptime_us
+        now = self.broker.uptime_us
         expiry_s = session.expiry_interval_s
         if will is not None and (will.delay_s == 0 or expiry_s == 0):  # [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-8]
             self._publish(will)
@@ -123,6 +158,11 @@ class SessionTable:
         """How many sessions there are, and how many of them are away."""
         return {"sessions.count": len(self._sessions), "sessions.away": len(self._absences)}
 
+    def _save(self, session: Session, outbox: Outbox | None) -> None:
+        durability = self.durability
+        if durability is not None and outbox is not None and isinstance(session, DurableSession):
+            durability.hold(outbox, durability.save(session), 0)
+
     def _push_timer(self, due_us: int, kind: int, clientid: str) -> None:
         if len(self._timers) > 4 * len(self._absences) + 1024:
             # A client that comes and goes would otherwise leave an entry for each of its absences.
@@ -139,17 +179,17 @@ class SessionTable:
         del self._sessions[clientid]
         self._absences.pop(clientid, None)
         self._publish_will(clientid)  # the end of the session ends the will's delay too [MQTT-3.1.2-8]
-        self._broker.hooks.run(reason, (clientid,))
+        self.broker.hooks.run(reason, (clientid,))
 
     def _publish_will(self, clientid: str) -> None:
         will = self._wills.pop(clientid, None)  # [MQTT-3.1.2-10] 3.1.1 [MQTT-3.1.2-10]
         if will is not None:
-            will.message.id_high = self._broker.now_us  # its lifetime begins now, not when its delay began
+            will.message.id_high = self.broker.now_us  # its lifetime begins now, not when its delay began
             self._publish(will)
 
     def _publish(self, will: Will) -> None:
         if will.guard is not None and not will.guard.may_publish_now(will.message.topic):
-            self._broker.counters.messages_not_authorized += 1
+            self.broker.counters.messages_not_authorized += 1
             return
-        self._broker.counters.messages_publishes += 1
-        self._broker.publish(will.message)
+        self.broker.counters.messages_publishes += 1
+        self.broker.publish(will.message)

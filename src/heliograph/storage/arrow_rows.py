@@ -1,8 +1,8 @@
 """Blocks as record batches of the public schema: what Spark and other bulk readers see.
 
-Only reader processes import this module, since it needs pyarrow. Rows are never touched one by one in Python: varying
-columns are views into the blocks, joined once; constant columns are repeated by Arrow; only distinct MQTT 5 properties
-are decoded here.
+Only reader processes and the command line import this module, since it needs pyarrow. Rows are never touched one by one
+in Python: varying columns are views into the blocks, joined once; constant columns are repeated by Arrow; only distinct
+MQTT 5 properties are decoded here.
 """
 
 import base64
@@ -20,6 +20,7 @@ from heliograph.mqtt.errors import ProtocolError
 from heliograph.storage.block import (
     CLIENTID,
     FLAGS,
+    MERGED_VERSION,
     PROPERTIES,
     TOPIC,
     USERNAME,
@@ -29,6 +30,7 @@ from heliograph.storage.block import (
     constants_data,
     read_constants,
     read_header,
+    read_parts,
 )
 from heliograph.storage.interface import StreamId
 from heliograph.storage.replay import BlockSlice, damaged
@@ -157,7 +159,7 @@ class RowCollector:
         batch = pa.ipc.read_record_batch(message, _BLOCK_SCHEMAS[header.columns])
         segment.batches.append(batch if rows == header.rows else batch.slice(first, rows))
         segment.rows += rows
-        self._times.append((time, rows))
+        self._times += [(time, rows)] if header.version != MERGED_VERSION else _times(key, value, first, rows)
         self._rows += rows
         self._bytes += len(value)
 
@@ -229,6 +231,18 @@ class RowCollector:
         if constants:
             arrays.append(_repeated(constants, field.type))
         return _joined(arrays)
+
+
+def _times(key: bytes, value: bytes, first: int, rows: int) -> list[tuple[int, int]]:
+    """The times of some rows of a merged block, each with how many rows have it."""
+    times = []
+    begin = 0
+    for part in read_parts(key, value):
+        count = min(begin + part.rows, first + rows) - max(begin, first)
+        if count > 0:
+            times.append((part.time, count))
+        begin += part.rows
+    return times
 
 
 def _joined(arrays: Sequence[pa.Array]) -> pa.Array:

@@ -1,8 +1,17 @@
-"""The columnar block, version 1: the messages that one commit adds to one stream, as one value in RocksDB.
+"""The columnar block: messages of one stream as one value in RocksDB.
+
+Version 1 holds what one commit adds to the stream:
 
     header     40 bytes, see `_HEADER`: checksum of key and value, columns, rows, bytes, what precedes it in the stream
     constants  for every column that has one value in all rows: its length (4 bytes, all ones for null) and value
     rows       an Arrow record-batch message with the columns that differ
+
+Version 2 holds what several neighbouring blocks held, under the key of the last of them, and behind the rows
+
+    parts      for each of them its time (8 bytes), sequence (2), rows (4) and bytes of topics and payloads (8); then
+               how many parts there are (4)
+
+so that positions in them stay what they were. Generations of layout version 1 have blocks of version 1 only.
 
 A device's own stream repeats topic, client id, user name and flags in every row; a block that says them once is smaller
 in the log, cheaper to write and cheaper to read. A block holds everything that is needed to read it. Little-endian.
@@ -20,7 +29,9 @@ from heliograph.storage.interface import StorableMessage, StoredMessage
 from heliograph.storage.keys import time_and_sequence
 
 LAYOUT: Final = "columnar"
-LAYOUT_VERSION: Final = 1
+LAYOUT_VERSION: Final = 1  # of new generations
+MERGED_VERSION: Final = 2  # of those that have merged blocks
+LAYOUT_VERSIONS: Final = (LAYOUT_VERSION, MERGED_VERSION)
 
 # Columns that may be constant, as bits of the header, in the order of the batch (behind payload, id_high, id_low).
 TOPIC: Final = 1
@@ -41,6 +52,9 @@ _PADDING: Final = [bytes(-length & 7) for length in range(8)]
 # payloads; rows and bytes of the stream before this block
 _HEADER = struct.Struct("<IBBBxIIQQQ")
 _REST = struct.Struct("<BBBxIIQQQ")
+_VERSION_AT: Final = 4
+_PART = struct.Struct("<QHIQ")
+_PART_COUNT = struct.Struct("<I")
 
 
 def _format(columns: int) -> BatchFormat:
@@ -76,6 +90,7 @@ class BlockHeader(NamedTuple):
         message_bytes: Bytes of topics and payloads.
         rows_before: Rows of the stream before this block.
         bytes_before: Bytes of topics and payloads of the stream before this block.
+        version: 1, or 2 for a merged one.
     """
 
     columns: int
@@ -85,11 +100,21 @@ class BlockHeader(NamedTuple):
     message_bytes: int
     rows_before: int
     bytes_before: int
+    version: int = LAYOUT_VERSION
 
     @property
     def batch_at(self) -> int:
         """Where in the value the Arrow message begins."""
         return _HEADER.size + self.constants_bytes
+
+
+class Part(NamedTuple):
+    """One of the blocks that a merged block was made of: its time and sequence, rows, and bytes."""
+
+    time: int
+    sequence: int
+    rows: int
+    message_bytes: int
 
 
 def encode_block(
@@ -106,6 +131,30 @@ def encode_block(
     Returns:
         The value, and its bytes of topics and payloads.
     """
+    return _encode(key, LAYOUT_VERSION, messages, rows_before, bytes_before, b"")
+
+
+def merge_blocks(blocks: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """One block of several that follow one another in a stream; its key is that of the last.
+
+    Args:
+        blocks: Keys and values of blocks of any version, in order.
+
+    Raises:
+        DamagedBlockError: One is not what was written.
+    """
+    first = read_header(*blocks[0])
+    messages = [message for key, value in blocks for message in read_rows(key, value, 0, _NULL)]
+    parts = [part for key, value in blocks for part in read_parts(key, value)]
+    trailer = b"".join([_PART.pack(*part) for part in parts]) + _PART_COUNT.pack(len(parts))
+    key, _ = blocks[-1]
+    value, _ = _encode(key, MERGED_VERSION, messages, first.rows_before, first.bytes_before, trailer)
+    return value
+
+
+def _encode(
+    key: bytes, version: int, messages: Sequence[StorableMessage], rows_before: int, bytes_before: int, trailer: bytes
+) -> tuple[bytes, int]:
     rows = _RowWriter(len(messages))
     payload_bytes = rows.add_binary([message.payload for message in messages])
     rows.add_numbers([message.id_high for message in messages])
@@ -122,8 +171,22 @@ def encode_block(
     constants += _PADDING[len(constants) & 7]  # the Arrow message begins at a multiple of 8
     fields = (rows.columns, flags[0], rows.count, len(constants), message_bytes, rows_before, bytes_before)
     batch = _FORMATS[rows.columns].encode(rows.count, rows.nulls, rows.buffers)
-    rest = b"".join((_REST.pack(LAYOUT_VERSION, *fields), constants, *batch))
+    rest = b"".join((_REST.pack(version, *fields), constants, *batch, trailer))
     return _CHECKSUM.pack(zlib.crc32(rest, zlib.crc32(key))) + rest, message_bytes
+
+
+def renumbered_block(key: bytes, value: bytes, rows_before: int, bytes_before: int) -> bytes:
+    """The same block with another account of what precedes it in the stream; its rows are not touched.
+
+    Raises:
+        DamagedBlockError: Key or value are not what was written.
+    """
+    header = read_header(key, value)
+    if (header.rows_before, header.bytes_before) == (rows_before, bytes_before):
+        return value
+    fields = (*header[:5], rows_before, bytes_before)
+    rest = _REST.pack(header.version, *fields) + value[_HEADER.size :]
+    return _CHECKSUM.pack(zlib.crc32(rest, zlib.crc32(key))) + rest
 
 
 class _RowWriter:
@@ -205,9 +268,28 @@ def read_header(key: bytes, value: bytes) -> BlockHeader:
     )
     if zlib.crc32(memoryview(value)[4:], zlib.crc32(key)) != checksum:
         raise DamagedBlockError(f"the checksum of a block of {len(value)} bytes does not match")
-    if version != LAYOUT_VERSION:
-        raise DamagedBlockError(f"a block says it is of version {version} of its layout; {LAYOUT_VERSION} is known")
-    return BlockHeader(columns, flags, rows, constants_bytes, message_bytes, rows_before, bytes_before)
+    if version not in LAYOUT_VERSIONS:
+        known = " and ".join(map(str, LAYOUT_VERSIONS))
+        raise DamagedBlockError(f"a block says it is of version {version} of its layout; {known} are known")
+    return BlockHeader(columns, flags, rows, constants_bytes, message_bytes, rows_before, bytes_before, version)
+
+
+def is_merged(value: bytes) -> bool:
+    """Whether a block says that it is a merged one; its checksum is not looked at."""
+    return len(value) > _HEADER.size and value[_VERSION_AT] == MERGED_VERSION
+
+
+def read_parts(key: bytes, value: bytes) -> list[Part]:
+    """What a block was made of; one of version 1 is its only part. The caller has read its header."""
+    if not is_merged(value):
+        header = read_header(key, value)
+        return [Part(*time_and_sequence(key), header.rows, header.message_bytes)]
+    end = len(value) - _PART_COUNT.size
+    (count,) = _PART_COUNT.unpack_from(value, end)
+    begin = end - count * _PART.size
+    if begin < _HEADER.size:
+        raise DamagedBlockError(f"a merged block of {len(value)} bytes says that it has {count} parts")
+    return [Part(*fields) for fields in _PART.iter_unpack(value[begin:end])]
 
 
 def constants_data(header: BlockHeader, value: bytes) -> bytes:
@@ -262,7 +344,6 @@ def read_rows(key: bytes, value: bytes, first: int, count: int) -> list[StoredMe
         DamagedBlockError: Key or value are not what was written.
     """
     header = read_header(key, value)
-    stored_at, _ = time_and_sequence(key)
     count = min(count, header.rows - first)
     if count <= 0:
         return []
@@ -271,8 +352,20 @@ def read_rows(key: bytes, value: bytes, first: int, count: int) -> list[StoredMe
         StoredMessage(
             high, low, topic, payload, qos_of(flags), retain_of(flags), clientid, username, properties, stored_at
         )
-        for payload, high, low, topic, flags, clientid, username, properties in rows.columns()
+        for (payload, high, low, topic, flags, clientid, username, properties), stored_at in zip(
+            rows.columns(), _times(key, value, first, count), strict=True
+        )
     ]
+
+
+def _times(key: bytes, value: bytes, first: int, count: int) -> list[int]:
+    """When some rows were stored."""
+    if not is_merged(value):
+        return [time_and_sequence(key)[0]] * count
+    times: list[int] = []
+    for part in read_parts(key, value):
+        times += [part.time] * part.rows
+    return times[first : first + count]
 
 
 class _RowReader:

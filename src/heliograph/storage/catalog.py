@@ -5,15 +5,20 @@ its business.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from heliograph.storage import keys
-from heliograph.storage.block import LAYOUT, LAYOUT_VERSION
+from heliograph.storage.block import LAYOUT, LAYOUT_VERSION, LAYOUT_VERSIONS
 from heliograph.storage.engine import Rdict, records
-from heliograph.storage.errors import StorageDamagedError, UnknownLayoutError, UnknownStreamError
-from heliograph.storage.interface import GenerationInfo, Rank, Stream, StreamId
+from heliograph.storage.errors import (
+    DroppedGenerationError,
+    StorageDamagedError,
+    UnknownLayoutError,
+    UnknownStreamError,
+)
+from heliograph.storage.interface import GenerationInfo, Position, Rank, Stream, StreamId
 from heliograph.storage.topic_filter import TopicFilter
 from heliograph.storage.topic_structure import TopicStructure
 
@@ -38,6 +43,29 @@ class Generation:
         return f"Generation({self.info}, {self.structure})"
 
 
+class DroppedGeneration:
+    """What is remembered of a generation that was dropped, so that a reader learns what it missed.
+
+    Args:
+        record: As `dropped_record` made it; it is read when somebody asks.
+    """
+
+    def __init__(self, record: bytes) -> None:
+        self._record = record
+
+    def lost_rows(self, stream: int, position: Position) -> int | None:
+        """At most how many rows of a stream a reader at a position missed: 0 for none, None where nobody knows."""
+        record = json.loads(self._record)
+        entry = record["streams"].get(str(stream))
+        if entry is None:
+            return 0 if record["complete"] else None
+        time, sequence, row, rows = entry
+        return 0 if position >= Position(time, sequence, row) else int(rows)
+
+
+_FORGOTTEN: Final = DroppedGeneration(b'{"streams": {}, "complete": false}')
+
+
 class Catalog:
     """The generations of one open database. Owned by whoever opened the database, lives as long.
 
@@ -51,6 +79,7 @@ class Catalog:
         self.path = path
         self.n_shards = 0
         self._generations: dict[tuple[int, int], Generation] = {}
+        self._dropped: dict[tuple[int, int], DroppedGeneration] = {}
 
     def refresh(self, database: Rdict) -> None:
         """Take in what was written since the last call; also the first read.
@@ -63,10 +92,19 @@ class Catalog:
         if not self.n_shards:
             self._read_meta(database)
         try:
+            found: set[tuple[int, int]] = set()
+            dropped: dict[tuple[int, int], DroppedGeneration] = {}
             for shard in range(self.n_shards):
                 first, behind = keys.generation(shard, 0), keys.generation(shard, _NUMBER_MAX)
                 for key, value in records(database, first, behind):
                     self._read_generation(key, value)
+                    found.add(keys.shard_and_generation(key))
+                first, behind = keys.dropped_generation(shard, 0), keys.dropped_generation(shard, _NUMBER_MAX)
+                for key, value in records(database, first, behind):
+                    dropped[keys.shard_and_generation(key)] = DroppedGeneration(value)
+            self._dropped = dropped
+            for place in [place for place in self._generations if place not in found]:
+                del self._generations[place]
             for (shard, number), generation in self._generations.items():
                 if not generation.complete:
                     _read_structure(database, shard, number, generation.structure)
@@ -88,9 +126,17 @@ class Catalog:
         """The generation of a stream that exists.
 
         Raises:
+            DroppedGenerationError: It was dropped with its generation.
             UnknownStreamError: There is no such stream.
         """
         generation = self._generations.get((stream.shard, stream.generation))
+        if self.dropped(stream) is not None:
+            raise DroppedGenerationError(
+                f"generation {stream.generation} was dropped, and stream {str(stream)!r} with it",
+                database=self.name,
+                stream=str(stream),
+                path=self.path,
+            )
         if stream.database != self.name or generation is None or generation.structure.topics_of(stream.number) is None:
             raise UnknownStreamError(
                 f"there is no stream {str(stream)!r}", database=self.name, stream=str(stream), path=self.path
@@ -114,6 +160,23 @@ class Catalog:
             for stream in range(1, generation.structure.stream_count + 1):
                 yield StreamId(self.name, shard, number, stream)
 
+    def streams_of(self, number: int) -> list[StreamId]:
+        """The streams of the generations of this number, of all shards."""
+        return [stream for stream in self.all_streams() if stream.generation == number]
+
+    def dropped(self, stream: StreamId) -> "DroppedGeneration | None":
+        """What is remembered of the generation of a stream, if it was dropped."""
+        place = stream.shard, stream.generation
+        if stream.database != self.name or stream.shard >= self.n_shards or place in self._generations:
+            return None
+        if not 0 < stream.generation < self.current(stream.shard).info.number:
+            return None
+        return self._dropped.get(place, _FORGOTTEN)
+
+    def dropped_numbers(self) -> list[int]:
+        """The dropped generations that are remembered, oldest first."""
+        return sorted({number for _, number in self._dropped})
+
     def _read_meta(self, database: Rdict) -> None:
         value = database.get(keys.META)
         meta = {} if value is None else json.loads(value)
@@ -129,10 +192,10 @@ class Catalog:
         shard, number = keys.shard_and_generation(key)
         record = json.loads(value)
         layout, version = record["layout"], record["version"]
-        if (layout, version) != (LAYOUT, LAYOUT_VERSION):
+        if layout != LAYOUT or version not in LAYOUT_VERSIONS:
             raise UnknownLayoutError(
                 f"generation {number} has layout {layout!r} version {version}; "
-                f"this version knows {LAYOUT!r} version {LAYOUT_VERSION}",
+                f"this version knows {LAYOUT!r} versions {' and '.join(map(str, LAYOUT_VERSIONS))}",
                 database=self.name,
                 shard=shard,
                 path=self.path,
@@ -145,16 +208,27 @@ class Catalog:
             known.info = info
 
 
-def generation_record(since: int, until: int | None, thresholds: Sequence[int]) -> bytes:
+def generation_record(since: int, until: int | None, thresholds: Sequence[int], version: int = LAYOUT_VERSION) -> bytes:
     """What is stored of a generation."""
     record = {
         "layout": LAYOUT,
-        "version": LAYOUT_VERSION,
+        "version": version,
         "since": since,
         "until": until,
         "wildcard_thresholds": list(thresholds),
     }
     return json.dumps(record).encode()
+
+
+def dropped_record(last: Mapping[int, tuple[Position, int]], complete: bool) -> bytes:
+    """What is stored of a dropped generation.
+
+    Args:
+        last: For streams that had something, their last position, and how many rows they had.
+        complete: Whether these are all such streams.
+    """
+    streams = {stream: [*position, rows] for stream, (position, rows) in last.items()}
+    return json.dumps({"streams": streams, "complete": complete}).encode()
 
 
 def meta_record(name: str, n_shards: int, site: str) -> bytes:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from heliograph.storage import keys
-from heliograph.storage.block import encode_block, read_header
+from heliograph.storage.block import encode_block
 from heliograph.storage.catalog import Generation
-from heliograph.storage.engine import Rdict, WriteBatch, last_record
-from heliograph.storage.interface import SEQUENCE_MAX, TIME_MAX, StorableMessage
+from heliograph.storage.engine import Rdict, WriteBatch
+from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StorableMessage, StreamId
+from heliograph.storage.replay import progress
 from heliograph.storage.topic_structure import LEARNED_LENGTH_MAX, Placement
 
 # A block is the least that is read, so it must not grow with the commit.
@@ -49,6 +50,8 @@ class ColumnarWriter:
         self._older: dict[str, Placement] = {}
         self._written: dict[int, tuple[int, int]] = {}
         self._staged: dict[int, tuple[int, int]] = {}
+        self._staged_bytes = 0
+        self.written_bytes = 0  # of topics and payloads, by this writer
 
     def stage(self, messages: Sequence[StorableMessage], time: int, batch: WriteBatch) -> None:
         """Put messages into a batch.
@@ -75,15 +78,27 @@ class ColumnarWriter:
         for stream, group in groups.items():
             self._stage_group(stream, group, time, batch)
 
+    @property
+    def stream_count(self) -> int:
+        """How many streams its generation has."""
+        return self._structure.stream_count
+
+    def staged_streams(self, database: str) -> list[StreamId]:
+        """The streams that the staged batch adds to."""
+        return [StreamId(database, self._shard, self._number, stream) for stream in self._staged]
+
     def applied(self) -> None:
         """The batch is in the database."""
         self._written.update(self._staged)
         self._staged.clear()
+        self.written_bytes += self._staged_bytes
+        self._staged_bytes = 0
         self._structure.written()
 
     def discarded(self) -> None:
         """The batch is not in the database; the next one carries what was learned."""
         self._staged.clear()
+        self._staged_bytes = 0
 
     def _place(self, topic: str) -> Placement:
         """Look further than the newest placements: in the older half of the cache, then in the structure."""
@@ -128,20 +143,16 @@ class ColumnarWriter:
                     batch.put(prefix + topic_hash + tail, b"")
             rows += len(messages)
             total += message_bytes
+            self._staged_bytes += message_bytes
             sequence += 1
             if sequence > SEQUENCE_MAX:
                 raise ValueError(f"one commit brings {len(group.messages)} messages to one stream; split it")
         self._staged[stream] = (rows, total)
 
     def _read_written(self, stream: int) -> tuple[int, int]:
-        """Rows and bytes of the stream so far, from its last block."""
-        first = keys.block(self._shard, self._number, stream, 0, 0)
-        last = keys.block(self._shard, self._number, stream, TIME_MAX, SEQUENCE_MAX)
-        found = last_record(self._database, first, last)
-        if found is None:
-            return 0, 0
-        header = read_header(*found)
-        return header.rows_before + header.rows, header.bytes_before + header.message_bytes
+        """Rows and bytes of the stream so far, from its last block that can be read."""
+        end = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
+        return progress(self._database, StreamId("", self._shard, self._number, stream), end)
 
     def __repr__(self) -> str:
         return f"ColumnarWriter(shard {self._shard}, generation {self._number}, {self._structure})"

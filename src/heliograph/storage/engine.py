@@ -25,6 +25,7 @@ from heliograph.storage.errors import (
     StorageDamagedError,
     StorageError,
     StorageFullError,
+    StorageReadOnlyError,
 )
 
 __all__ = ["Rdict", "WriteBatch", "last_record", "new_batch", "open_primary", "open_secondary", "records", "translated"]
@@ -38,6 +39,7 @@ _MEMTABLES_MAX: Final = 4
 _SST_BLOCK_BYTES: Final = 32 << 10
 _SST_FILE_BYTES: Final = 64 << 20
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
+_READ_ONLY: Final = ("Read-only file system", "Permission denied", "Operation not permitted")
 _BUSY: Final = "Write stall"
 
 
@@ -83,6 +85,21 @@ def open_secondary(path: Path, secondary_path: Path) -> Rdict:
     options = _options()
     options.set_max_open_files(-1)  # files that the writer deletes stay readable while they are open
     return Rdict(str(path), options, access_type=AccessType.secondary(str(secondary_path)))
+
+
+def mend_files(path: Path) -> None:
+    """Have RocksDB make a database of the tables and logs in a directory, without what it cannot read at all.
+
+    Raises:
+        Exception: RocksDB's own; see `translated`.
+    """
+    Rdict.repair(str(path), _options())
+
+
+def memory_state(database: Rdict) -> int | None:
+    """A number that changes whenever RocksDB begins another memtable, which is also when it begins another log file."""
+    state: int | None = database.property_int_value("rocksdb.current-super-version-number")
+    return state
 
 
 def new_batch() -> WriteBatch:
@@ -133,6 +150,8 @@ def translated(error: Exception, database: str, path: Path) -> StorageError:
     text = str(error)
     if any(full in text for full in _FULL):
         return StorageFullError(text, database=database, path=path)
+    if any(refused in text for refused in _READ_ONLY):
+        return StorageReadOnlyError(text, database=database, path=path)
     if _BUSY in text:
         return StorageBusyError(text, database=database, path=path)
     if "Corruption" in text or "checksum" in text:

@@ -50,6 +50,13 @@ class StorageFullError(StorageError):
     advice = "Free some space on that file system; storing resumes by itself."
 
 
+class StorageReadOnlyError(StorageFullError):
+    """The files of the database, or the file system that they lie on, cannot be written."""
+
+    code = "storage_read_only"
+    advice = "Make the files writable for the node's user; storing resumes by itself."
+
+
 class StorageDamagedError(StorageError):
     """What is on disk is not what was written."""
 
@@ -97,3 +104,24 @@ class InvalidFilterError(StorageError):
 
     code = "storage_invalid_filter"
     advice = "Write it as in an MQTT subscription, for example 'weather/+/obs' or '#'."
+
+
+class UnknownGenerationError(StorageError):
+    """There is no such generation that could be dropped."""
+
+    code = "storage_unknown_generation"
+    advice = "List the generations again; the current one stays."
+
+
+class PreconditionFailedError(StorageError):
+    """What a batch expects to be in the database is not so; nothing of it was stored."""
+
+    code = "storage_precondition_failed"
+    advice = "Read again what is there, and decide anew."
+
+
+class DroppedGenerationError(UnknownStreamError):
+    """The stream lay in a generation that was dropped, because of its age, its size, or by command."""
+
+    code = "storage_generation_dropped"
+    advice = "Go on with the streams of later generations; what the dropped one held is gone."

@@ -1,8 +1,8 @@
-"""Group commit: messages of one event-loop turn, or of the time that the last commit took, are stored together.
+"""Group commit: what comes in one event-loop turn, or in the time that the last commit took, is stored together.
 
-There is no timer. A message that comes while nothing is being stored is stored at the end of the loop turn; what comes
-while a commit runs is gathered and stored by the next one. So an idle broker answers at once, and a busy one spreads
-the cost of a commit over all messages that came in the meantime.
+There is no timer. What comes while nothing is being stored is stored at the end of the loop turn; what comes while a
+commit runs is gathered and stored by the next one. So an idle broker answers at once, and a busy one spreads
+the cost of a commit over all that came in the meantime.
 
 Order of one commit: encode and write to RocksDB (in the loop thread, in batches of bounded size, one per loop turn) ->
 sync the log to the disk (in a worker thread, which does not hold the GIL) -> `on_committed` (in the loop thread).
@@ -15,10 +15,10 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Thread
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError
-from heliograph.storage.interface import GroupedDatabase, StorableMessage
+from heliograph.storage.interface import Grouped, StorableMessage
 from heliograph.storage.wal import SyncRequest
 
 # One batch is encoded and written without a pause: 1 to 2 ms, up to 4 if every message has a topic of its own.
@@ -27,28 +27,30 @@ _BATCH_BYTES_MAX: Final = 256 << 10
 _MESSAGE_OVERHEAD_BYTES: Final = 256  # what a message of the broker costs in memory beside its payload
 _BUSY_PAUSE_S: Final = 0.005
 
+Item = TypeVar("Item")
+
 OnCommitted = Callable[[int, StorageError | None], None]
 
 
-class _Batch:
-    """Messages under one ticket."""
+class _Batch(Generic[Item]):
+    """Items under one ticket."""
 
-    __slots__ = ("buffered_bytes", "error", "messages", "ticket")
+    __slots__ = ("buffered_bytes", "error", "items", "ticket")
 
     def __init__(self, ticket: int) -> None:
         self.ticket = ticket
-        self.messages: list[StorableMessage] = []
+        self.items: list[Item] = []
         self.buffered_bytes = 0
         self.error: StorageError | None = None
 
 
-class GroupCommit:
-    """Stores the messages of one node in one database. Owned by the node; lives in its event-loop thread from the
-    opening of the database to the end of `close`.
+class CommitQueue(Generic[Item]):
+    """Stores items of one kind in one database. Owned by the node; lives in its event-loop thread from the opening of
+    the database to the end of `close`.
 
     Args:
         database: Where they go. It may be out of order: batches are then refused until it works again.
-        on_committed: Called in the loop thread for every ticket in order, with None when its messages are durable, or
+        on_committed: Called in the loop thread for every ticket in order, with None when its items are durable, or
             with the error for which they were refused. It must not block.
         loop: The event loop; the running one if None.
         fsync: Whether to wait for the disk. Without it, messages survive the process but not the machine.
@@ -57,7 +59,7 @@ class GroupCommit:
 
     def __init__(
         self,
-        database: GroupedDatabase,
+        database: Grouped[Item],
         on_committed: OnCommitted,
         *,
         loop: asyncio.AbstractEventLoop | None = None,
@@ -68,10 +70,10 @@ class GroupCommit:
         self._on_committed = on_committed
         self._loop = loop or asyncio.get_running_loop()
         self._max_buffered_bytes = max_buffered_bytes
-        self._gathering = _Batch(1)
-        self._waiting: deque[_Batch] = deque()  # gathered and full
-        self._committing: deque[_Batch] = deque()  # still to be written by the commit that runs
-        self._written: list[_Batch] = []  # written or refused by the commit that runs
+        self._gathering: _Batch[Item] = _Batch(1)
+        self._waiting: deque[_Batch[Item]] = deque()  # gathered and full
+        self._committing: deque[_Batch[Item]] = deque()  # still to be written by the commit that runs
+        self._written: list[_Batch[Item]] = []  # written or refused by the commit that runs
         self._running = False
         self._closing = False
         self._idle: asyncio.Future[None] | None = None
@@ -82,31 +84,30 @@ class GroupCommit:
         self._commit_s = 0.0
         self._last_commit_s = 0.0
 
-    def append(self, message: StorableMessage) -> int:
-        """Take a message and return the ticket of the batch that will hold it.
+    def take(self, item: Item, size: int) -> int:
+        """Take an item that costs so many bytes and return the ticket of the batch that will hold it.
 
         Raises:
             StorageClosedError: `close` was called.
         """
         batch = self._gathering
-        batch.messages.append(message)
-        size = len(message.payload) + _MESSAGE_OVERHEAD_BYTES
+        batch.items.append(item)
         batch.buffered_bytes += size
         self._buffered_bytes += size
         if not self._running:
             self._start()
-        if batch.buffered_bytes >= _BATCH_BYTES_MAX or len(batch.messages) >= _BATCH_MESSAGES_MAX:
+        if batch.buffered_bytes >= _BATCH_BYTES_MAX or len(batch.items) >= _BATCH_MESSAGES_MAX:
             self._seal()
         return batch.ticket
 
     @property
     def buffered_bytes(self) -> int:
-        """What the messages cost in memory that were taken and not yet answered for."""
+        """What was taken and not yet answered for costs in memory."""
         return self._buffered_bytes
 
     @property
     def is_full(self) -> bool:
-        """Whether the caller should stop taking messages until a commit is done."""
+        """Whether the caller should stop taking items until a commit is done."""
         return self._buffered_bytes >= self._max_buffered_bytes
 
     def statistics(self) -> dict[str, float]:
@@ -142,7 +143,7 @@ class GroupCommit:
 
     def _begin(self) -> None:
         """Begin a commit of everything gathered so far."""
-        if self._gathering.messages:
+        if self._gathering.items:
             self._seal()
         self._committing, self._waiting = self._waiting, self._committing
         self._began = self._loop.time()
@@ -152,7 +153,7 @@ class GroupCommit:
         """Write one batch and come back for the next in the next loop turn; after the last, sync."""
         batch = self._committing.popleft()
         try:
-            self._database.write(batch.messages)
+            self._database.write(batch.items)
         except StorageBusyError:
             self._counts["stalls"] += 1
             self._committing.appendleft(batch)
@@ -192,6 +193,8 @@ class GroupCommit:
     def _finish(self, error: StorageError | None) -> None:
         """Answer for the batches of this commit, then go on with what was gathered meanwhile."""
         done, self._written = self._written, []
+        if error is None and any(batch.error is None for batch in done):
+            self._wake()
         self._last_commit_s = self._loop.time() - self._began
         self._commit_s += self._last_commit_s
         self._counts["commits"] += 1
@@ -199,14 +202,20 @@ class GroupCommit:
             self._buffered_bytes -= batch.buffered_bytes
             batch_error = batch.error or error
             self._counts["batches"] += 1
-            self._counts["messages" if batch_error is None else "refused_messages"] += len(batch.messages)
+            self._counts["messages" if batch_error is None else "refused_messages"] += len(batch.items)
             self._answer(batch.ticket, batch_error)
-        if self._waiting or self._gathering.messages:
+        if self._waiting or self._gathering.items:
             self._loop.call_soon(self._begin)
             return
         self._running = False
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
+
+    def _wake(self) -> None:
+        try:
+            self._database.committed()
+        except Exception as fault:  # noqa: BLE001 - a fault of one reader must not stop all storing
+            self._loop.call_exception_handler({"message": "waking the readers of a commit failed", "exception": fault})
 
     def _answer(self, ticket: int, error: StorageError | None) -> None:
         try:
@@ -217,7 +226,19 @@ class GroupCommit:
             )
 
     def __repr__(self) -> str:
-        return f"GroupCommit({self._database.name!r}, {self._counts}, {self._buffered_bytes} bytes buffered)"
+        return f"{type(self).__name__}({self._database.name!r}, {self._counts}, {self._buffered_bytes} bytes buffered)"
+
+
+class GroupCommit(CommitQueue[StorableMessage]):
+    """The commit queue of messages."""
+
+    def append(self, message: StorableMessage) -> int:
+        """Take a message and return the ticket of the batch that will hold it.
+
+        Raises:
+            StorageClosedError: `close` was called.
+        """
+        return self.take(message, len(message.payload) + _MESSAGE_OVERHEAD_BYTES)
 
 
 class _Syncer:

@@ -4,6 +4,8 @@ Every key begins with its kind; this table is the whole of it, and no released f
 
     meta         0x00                                                 -> JSON: format, database, n_shards, site
     block        'B' shard generation stream time sequence            -> a columnar block (see `block`)
+    compacted    'C' shard generation stream                          -> tail of the last block that was looked at
+    dropped      'D' shard generation                                 -> JSON: since, until, last positions and rows
     generation   'G' shard generation                                 -> JSON: layout, version, options, since, until
     last commit  'L' shard                                            -> time of its newest commit (8 bytes)
     topic level  'N' shard generation node                            -> parent node (4 bytes), level text
@@ -22,11 +24,23 @@ _NUMBERED = struct.Struct(">cHII")
 _BLOCK = struct.Struct(">cHIIQH")
 _TAIL = struct.Struct(">QH")
 _SHARD = struct.Struct(">cH")
+_IN_GENERATION: Final = (b"B", b"C", b"N", b"S", b"X")
+_NUMBER_MAX: Final = 0xFFFF_FFFF
 
 
 def generation(shard: int, number: int) -> bytes:
     """The key of a generation's record."""
     return _GENERATION.pack(b"G", shard, number)
+
+
+def dropped_generation(shard: int, number: int) -> bytes:
+    """The key of what is remembered of a generation that was dropped."""
+    return _GENERATION.pack(b"D", shard, number)
+
+
+def ranges_of_generation(shard: int, number: int) -> list[tuple[bytes, bytes]]:
+    """Lower and upper keys of everything in a generation but its own record."""
+    return [(_GENERATION.pack(kind, shard, number), _after(kind, shard, number)) for kind in _IN_GENERATION]
 
 
 def last_commit(shard: int) -> bytes:
@@ -42,6 +56,11 @@ def topic_level(shard: int, generation: int, node: int) -> bytes:
 def stream(shard: int, generation: int, number: int) -> bytes:
     """The key of a stream's record."""
     return _NUMBERED.pack(b"S", shard, generation, number)
+
+
+def compacted(shard: int, generation: int, number: int) -> bytes:
+    """The key of how far a stream was compacted."""
+    return _NUMBERED.pack(b"C", shard, generation, number)
 
 
 def block_prefix(shard: int, generation: int, stream: int) -> bytes:
@@ -80,3 +99,10 @@ def shard_and_generation(key: bytes) -> tuple[int, int]:
     """Shard and number of a generation key."""
     _, shard, number = _GENERATION.unpack(key)
     return shard, number
+
+
+def _after(kind: bytes, shard: int, number: int) -> bytes:
+    """The first key behind those of a generation."""
+    if number < _NUMBER_MAX:
+        return _GENERATION.pack(kind, shard, number + 1)
+    return _GENERATION.pack(kind, shard, number) + b"\xff"

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from heliograph.storage import keys
+from heliograph.storage.block import read_parts
 from heliograph.storage.catalog import Catalog
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, Stream, StreamId
 from heliograph.storage.replay import Progress, newest, progress
+from heliograph.storage.salvage import PLACE_MAX, is_damage, nearest_header, place, place_parts
 from heliograph.storage.topic_filter import TopicFilter
 
 _GOOD_ENOUGH: Final = 0.9  # of what is allowed; more steps would cost more than they gain
@@ -167,10 +169,16 @@ def _first_time(database: Rdict, cursor: _Cursor) -> int:
     stream = cursor.stream.id
     prefix = keys.block_prefix(*stream[1:])
     first = prefix + keys.tail(cursor.base.time, cursor.base.sequence)
-    for key, _ in records(database, first, prefix + keys.tail(TIME_MAX, SEQUENCE_MAX)):
-        time, sequence = keys.time_and_sequence(key)
-        if progress(database, stream, Position(time, sequence, ROW_MAX)).rows > cursor.read.rows:
-            return time
+    try:
+        for key, value in records(database, first, prefix + keys.tail(TIME_MAX, SEQUENCE_MAX)):
+            for time, sequence, *_ in read_parts(key, value):
+                if progress(database, stream, Position(time, sequence, ROW_MAX)).rows > cursor.read.rows:
+                    return time
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        behind = nearest_header(database, stream, place(cursor.base.time, cursor.base.sequence) + 1, PLACE_MAX)
+        return cursor.last.time if behind is None else place_parts(behind[0])[0]
     return cursor.last.time
 
 

@@ -10,86 +10,45 @@ which it does when the process that holds the other end dies, however it dies.
 import argparse
 import errno
 import json
+import logging
 import os
 import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyarrow import flight
 
 from heliograph.storage.arrow_rows import RowCollector
-from heliograph.storage.catalog import Catalog
-from heliograph.storage.engine import Rdict, open_secondary, translated
+from heliograph.storage.damage import SKIP, readable_slices
+from heliograph.storage.engine import translated
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
+from heliograph.storage.inspection import totals_of
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StreamId
 from heliograph.storage.local import databases_path, existing_databases
 from heliograph.storage.plan import Limits, plan_read
+from heliograph.storage.read_database import ReadDatabase
 from heliograph.storage.reader_request import INVALID_REQUEST, Request
-from heliograph.storage.replay import block_slices, newest, progress, select
+from heliograph.storage.replay import BlockSlice, block_slices, select
+from heliograph.storage.salvage import Damage
+
+_log = logging.getLogger(__name__)
 
 _SHUTDOWN_S: Final = 3.0
+_LET_GO_LOOKS: Final = 30
+_LOOK_S: Final = 1.0  # a signal that comes just before a wait begins does not end it, so no wait is for ever
 _SCRATCH: Final = ".readers"  # beside the databases: RocksDB's notes of each reader process
 _END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
+_DAMAGES_TOLD_MAX: Final = 100
 
-
-class ReadDatabase:
-    """One database as a reader sees it. Owned by a `Reader`; used by its Flight threads, which `current` keeps apart.
-
-    Args:
-        name: Its name.
-        path: The directory that the broker writes.
-        scratch: A directory for RocksDB's notes.
-    """
-
-    def __init__(self, name: str, path: Path, scratch: Path) -> None:
-        self.name = name
-        self.path = path
-        self._scratch = scratch
-        self._lock = threading.Lock()
-        self._rocks: Rdict | None = None
-        self._catalog = Catalog(name, path)
-
-    @contextmanager
-    def current(self) -> Iterator[tuple[Rdict, Catalog]]:
-        """The database and its catalog with everything that the broker has written so far; others wait meanwhile.
-
-        Raises:
-            StorageError: It cannot be read.
-        """
-        with self._lock:
-            try:
-                rocks = self._caught_up_or_opened_anew()
-                yield rocks, self._catalog
-            except (StorageError, ValueError):
-                raise
-            except Exception as error:
-                self._rocks = None
-                raise translated(error, self.name, self.path) from error
-
-    def _caught_up_or_opened_anew(self) -> Rdict:
-        try:
-            return self._caught_up()
-        except StorageError:
-            raise
-        except Exception:  # noqa: BLE001 - the broker may have replaced files that were being looked for
-            self._rocks = None
-            return self._caught_up()
-
-    def _caught_up(self) -> Rdict:
-        if self._rocks is None:
-            self._rocks = open_secondary(self.path, Path(tempfile.mkdtemp(dir=self._scratch)))
-            self._catalog = Catalog(self.name, self.path)
-        self._rocks.try_catch_up_with_primary()
-        self._catalog.refresh(self._rocks)
-        return self._rocks
+# What a read gives: batches, the last of them with a note for the client where something was left out.
+Answer: TypeAlias = pa.RecordBatch | tuple[pa.RecordBatch, bytes]
 
 
 class Reader:
@@ -126,6 +85,14 @@ class Reader:
                 known = self._databases[name] = ReadDatabase(name, self._path / name, self._scratch)
             return known
 
+    def let_go(self) -> None:
+        """Let go of files that the broker has removed: their space is not free while they are open here."""
+        with self._lock:
+            known = list(self._databases.values())
+        for database in known:
+            with suppress(StorageError), database.current():
+                pass
+
     def get_streams(self, request: Request) -> dict[str, object]:
         """The action `get_streams`."""
         start, end = request.times()
@@ -152,34 +119,41 @@ class Reader:
         filters, positions = request.filters(), request.positions()
         with self.database(request.database).current() as (rocks, catalog):
             plan = plan_read(rocks, catalog, filters, start, end, positions, limits)
-        return {
+            dropped = {stream: one for stream in positions if (one := catalog.dropped(stream)) is not None}
+        answer: dict[str, object] = {
             "streams": {
                 str(stream): {"position": str(step.position), "messages": step.rows, "bytes": step.message_bytes}
                 for stream, step in plan.steps.items()
             },
             "remaining": {"messages": plan.remaining_rows},
         }
+        if dropped:
+            answer["dropped"] = {
+                str(stream): {"messages": one.lost_rows(stream.number, positions[stream])}
+                for stream, one in dropped.items()
+            }
+        return answer
 
     def info(self, request: Request) -> dict[str, object]:
         """The action `info`."""
         if not request.has_database():
             return {"databases": self.databases()}
         with self.database(request.database).current() as (rocks, catalog):
-            streams = list(catalog.all_streams())
-            totals = [progress(rocks, stream, _END) for stream in streams]
-            times = [last.time for stream in streams if (last := newest(rocks, stream)) is not None]
+            totals = totals_of(rocks, list(catalog.all_streams()))
+            generations = {generation.info.number for generation in catalog.generations()}
         return {
             "database": request.database,
-            "messages": sum(total.rows for total in totals),
-            "bytes": sum(total.message_bytes for total in totals),
-            "streams": len(streams),
-            "generations": len({generation.info.number for generation in catalog.generations()}),
+            "messages": totals.messages,
+            "bytes": totals.message_bytes,
+            "streams": totals.streams,
+            "generations": len(generations),
             "shards": catalog.n_shards,
-            "stored_at": max(times, default=None),
+            "stored_at": totals.last,
         }
 
-    def read(self, request: Request) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def read(self, request: Request) -> tuple[pa.Schema, Iterator[Answer]]:
         """A read: the schema of its answer, and the batches, which are read as they are asked for."""
+        on_damage = request.on_damage()
         stream = StreamId.parse(request.text("stream"))
         filters, columns = request.filters(), request.columns()
         start, end = request.times()
@@ -193,11 +167,26 @@ class Reader:
         rows = RowCollector(stream, None if selection is None or selection.covered else filters, columns)
         if selection is None or to <= after:
             return rows.schema, iter(())
+        if on_damage == SKIP:
+            damages: list[Damage] = []
+            slices = readable_slices(rocks, stream, selection, after, to, damages.append)
+            return rows.schema, _with_storage_errors(_with_note(rows, slices, damages), database)
         batches = rows.batches(block_slices(rocks, stream, selection, after, to))
         return rows.schema, _with_storage_errors(batches, database)
 
 
-def _with_storage_errors(batches: Iterator[pa.RecordBatch], database: ReadDatabase) -> Iterator[pa.RecordBatch]:
+def _with_note(rows: RowCollector, slices: Iterator[BlockSlice], damages: Sequence[Damage]) -> Iterator[Answer]:
+    """The batches, then, if something was left out, one without rows that says what."""
+    yield from rows.batches(slices)
+    if damages:
+        for damage in damages[:_DAMAGES_TOLD_MAX]:
+            _log.warning("a reader was not given what is damaged: %s", json.dumps(damage.to_json()))
+        told = [damage.to_json() for damage in damages[:_DAMAGES_TOLD_MAX]]
+        note = json.dumps({"damaged": told, "damaged_count": len(damages)})
+        yield pa.RecordBatch.from_pylist([], schema=rows.schema), note.encode()
+
+
+def _with_storage_errors(batches: Iterator[Answer], database: ReadDatabase) -> Iterator[Answer]:
     try:
         yield from batches
     except Exception as error:
@@ -245,7 +234,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         return flight.GeneratorStream(schema, _with_flight_errors(batches))
 
 
-def _with_flight_errors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _with_flight_errors(batches: Iterator[Answer]) -> Iterator[Answer]:
     try:
         yield from batches
     except Exception as error:
@@ -303,10 +292,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(data_dir: Path, bind: str, scratch: Path, stop: threading.Event) -> int:
+    reader = Reader(data_dir, scratch)
     try:
         host, port = parse_bind(bind)
         _check_bind(host, port)
-        server = FlightServer(Reader(data_dir, scratch), (host, port))
+        server = FlightServer(reader, (host, port))
     except OSError as error:
         why = "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror
         _say(f"failed cannot listen on {bind}: {why}")
@@ -315,7 +305,11 @@ def _serve(data_dir: Path, bind: str, scratch: Path, stop: threading.Event) -> i
         _say(f"failed cannot listen on {bind}: {error}")
         return 1
     _say(f"ready {f'[{host}]' if ':' in host else host}:{server.port}")
-    stop.wait()
+    looks = 0
+    while not stop.wait(_LOOK_S):
+        looks += 1
+        if looks % _LET_GO_LOOKS == 0:
+            reader.let_go()
     # Reads that a client does not take any more would keep the server from stopping.
     watchdog = threading.Timer(_SHUTDOWN_S, _end_at_once, args=(scratch,))
     watchdog.daemon = True

@@ -4,6 +4,7 @@ import json
 from typing import Any, Final
 
 from heliograph.storage.arrow_rows import PUBLIC_SCHEMA
+from heliograph.storage.damage import FAIL, ON_DAMAGE
 from heliograph.storage.interface import Position, StreamId
 from heliograph.storage.topic_filter import TopicFilter, topic_filter
 
@@ -70,6 +71,13 @@ class Request:
         if not isinstance(topics, list) or not topics or not all(isinstance(topic, str) for topic in topics):
             raise ValueError(f"the field 'topics' is {topics!r}; a list of topic filters is expected")
         return [topic_filter(topic, self.database) for topic in topics]
+
+    def on_damage(self) -> str:
+        """The field `on_damage`."""
+        on_damage = self.text("on_damage", FAIL)
+        if on_damage not in ON_DAMAGE:
+            raise ValueError(f"the field 'on_damage' is {on_damage!r}; valid are {', '.join(ON_DAMAGE)}")
+        return on_damage
 
     def columns(self) -> list[str] | None:
         """The field `columns`."""

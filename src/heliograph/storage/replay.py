@@ -4,14 +4,23 @@ Works on any open database, the broker's own or a reader's secondary. Bulk readi
 out a read among streams in `plan`.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from heliograph.storage import keys
-from heliograph.storage.block import BlockHeader, DamagedBlockError, read_header, read_rows
+from heliograph.storage.block import (
+    MERGED_VERSION,
+    BlockHeader,
+    DamagedBlockError,
+    Part,
+    is_merged,
+    read_header,
+    read_parts,
+    read_rows,
+)
 from heliograph.storage.catalog import Catalog
 from heliograph.storage.engine import Rdict, last_record, records
-from heliograph.storage.errors import StorageDamagedError
+from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError
 from heliograph.storage.interface import (
     END_OF_STREAM,
     ROW_MAX,
@@ -24,10 +33,12 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
+from heliograph.storage.salvage import PLACE_MAX, is_damage, nearest_header, place, place_parts
 from heliograph.storage.topic_filter import TopicFilter, topic_filter
 from heliograph.storage.topic_structure import StreamMatch
 
 _ROWS_AT_ONCE = 1024
+_END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 
 
 class Progress(NamedTuple):
@@ -38,7 +49,10 @@ class Progress(NamedTuple):
 
 
 class BlockSlice(NamedTuple):
-    """Some rows of one block: from `first` up to, not including, `end` (which may lie behind the last row)."""
+    """Some rows of one block: from `first` up to, not including, `end` (which may lie behind the last row).
+
+    Time and sequence are those of its key: of a merged block, those of its last part.
+    """
 
     key: bytes
     value: bytes
@@ -61,6 +75,9 @@ class Selection:
         self.hashes = hashes if len(hashes) == len(matches) else None
 
 
+Slices = Callable[[Rdict, StreamId, Selection, Position, Position], Iterator[BlockSlice]]
+
+
 def select(catalog: Catalog, stream: StreamId, filters: Sequence[TopicFilter]) -> Selection | None:
     """What filters want of a stream, or None if they cannot find anything in it.
 
@@ -80,37 +97,104 @@ def block_slices(
         found = _all_blocks(database, stream, after, to)
     else:
         found = _indexed_blocks(database, stream, selection.hashes, after, to)
-    after_time, to_time = after.time, to.time
     for key, value in found:
-        time, sequence = keys.time_and_sequence(key)
-        if after_time < time < to_time:
-            yield BlockSlice(key, value, time, sequence, 0, ROW_MAX)
-            continue
+        piece = slice_between(key, value, after, to)
+        if piece is not None:
+            yield piece
+            # What was given out may come again within a block that it was merged into meanwhile.
+            after = Position(piece.time, piece.sequence, ROW_MAX)
+
+
+def slice_between(key: bytes, value: bytes, after: Position, to: Position) -> BlockSlice | None:
+    """The rows of a block in (after, to], or None if there are none."""
+    time, sequence = keys.time_and_sequence(key)
+    if is_merged(value):
+        parts = read_parts(key, value)
+        first, _ = _reached(parts, after)
+        end, _ = _reached(parts, to)
+    elif after.time < time < to.time:
+        first, end = 0, ROW_MAX
+    else:
         first = after.row + 1 if (time, sequence) == after[:2] else 0
-        end = to.row + 1 if (time, sequence) == to[:2] else ROW_MAX
-        if first < end:
-            yield BlockSlice(key, value, time, sequence, first, end)
+        end = to.row + 1 if (time, sequence) == to[:2] else ROW_MAX if (time, sequence) < to[:2] else 0
+    return BlockSlice(key, value, time, sequence, first, end) if first < end else None
+
+
+def _reached(parts: Sequence[Part], position: Position) -> tuple[int, int]:
+    """How many rows of a merged block lie at or before a position, and about how many bytes."""
+    rows = message_bytes = 0
+    for part in parts:
+        if part[:2] > position[:2]:
+            break
+        if part[:2] == position[:2] and position.row < part.rows - 1:
+            return rows + position.row + 1, message_bytes + part.message_bytes * (position.row + 1) // part.rows
+        rows += part.rows
+        message_bytes += part.message_bytes
+    return rows, message_bytes
 
 
 def progress(database: Rdict, stream: StreamId, position: Position) -> Progress:
-    """How much of a stream lies at or before a position; found with one seek, since blocks say what precedes them."""
+    """How much of a stream lies at or before a position; found with one seek, since blocks say what precedes them.
+
+    Damage does not make it fail: it is then told from the nearest blocks that can be read.
+    """
     prefix = keys.block_prefix(*stream[1:])
-    found = last_record(database, prefix, prefix + keys.tail(position.time, position.sequence))
-    if found is None:
-        return Progress(0, 0)
-    key, value = found
-    header = checked_header(stream, key, value)
-    if keys.time_and_sequence(key) != position[:2] or position.row >= header.rows - 1:
-        return Progress(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
-    part = header.message_bytes * (position.row + 1) // header.rows
-    return Progress(header.rows_before + position.row + 1, header.bytes_before + part)
+    at = prefix + keys.tail(position.time, position.sequence)
+    try:
+        following = next(records(database, at, _behind(prefix)), None)
+        if following is not None:
+            return _progress_in(*following, position)
+        found = last_record(database, prefix, at)
+        if found is None:
+            return Progress(0, 0)
+        header = read_header(*found)
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        return _progress_beside_damage(database, stream, position)
+    return Progress(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
+
+
+def _progress_in(key: bytes, value: bytes, position: Position) -> Progress:
+    """How much lies at or before a position, told by the first block that does not end before it."""
+    header = read_header(key, value)
+    rows, message_bytes = 0, 0
+    if header.version == MERGED_VERSION:
+        rows, message_bytes = _reached(read_parts(key, value), position)
+    elif keys.time_and_sequence(key) == position[:2]:
+        rows = min(position.row + 1, header.rows)
+        message_bytes = header.message_bytes * rows // header.rows
+    return Progress(header.rows_before + rows, header.bytes_before + message_bytes)
 
 
 def newest(database: Rdict, stream: StreamId, until: int = TIME_MAX) -> Position | None:
     """The position behind the last block stored at or before `until` (µs), or None if there is none."""
     prefix = keys.block_prefix(*stream[1:])
-    found = last_record(database, prefix, prefix + keys.tail(until, SEQUENCE_MAX))
+    last = prefix + keys.tail(until, SEQUENCE_MAX)
+    try:
+        merged = None if until >= TIME_MAX else next(records(database, last, _behind(prefix)), None)
+        if merged is not None and is_merged(merged[1]):
+            read_header(*merged)
+            parts = [part for part in read_parts(*merged) if part.time <= until]
+            if parts:
+                return Position(parts[-1].time, parts[-1].sequence, ROW_MAX)
+        found = last_record(database, prefix, last)
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        before = nearest_header(database, stream, place(until, SEQUENCE_MAX), 0)
+        return None if before is None else Position(*place_parts(before[0]), ROW_MAX)
     return None if found is None else Position(*keys.time_and_sequence(found[0]), ROW_MAX)
+
+
+def last_positions(database: Rdict, streams: Iterable[StreamId]) -> dict[int, tuple[Position, int]]:
+    """The last position and the number of rows of streams of one generation that have any; two seeks each."""
+    found = {}
+    for stream in streams:
+        last = newest(database, stream)
+        if last is not None:
+            found[stream.number] = last, progress(database, stream, last).rows
+    return found
 
 
 def checked_header(stream: StreamId, key: bytes, value: bytes) -> BlockHeader:
@@ -125,6 +209,19 @@ def checked_header(stream: StreamId, key: bytes, value: bytes) -> BlockHeader:
         raise damaged(error, stream, key) from error
 
 
+def _progress_beside_damage(database: Rdict, stream: StreamId, position: Position) -> Progress:
+    """About how much lies before: exactly, if something readable follows; else what lies before what is damaged."""
+    at = place(position.time, position.sequence)
+    after = nearest_header(database, stream, at, PLACE_MAX)
+    if after is not None:
+        return Progress(after[1].rows_before, after[1].bytes_before)
+    before = nearest_header(database, stream, at, 0)
+    if before is None:
+        return Progress(0, 0)
+    header = before[1]
+    return Progress(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
+
+
 def damaged(error: DamagedBlockError, stream: StreamId, key: bytes) -> StorageDamagedError:
     """The error for people about a damaged block, naming where it is."""
     time, sequence = keys.time_and_sequence(key)
@@ -136,29 +233,46 @@ def damaged(error: DamagedBlockError, stream: StreamId, key: bytes) -> StorageDa
     )
 
 
-def read_next(database: Rdict, catalog: Catalog, iterator: StreamIterator, n: int) -> Batch | EndOfStream:
-    """Read up to `n` messages that follow an iterator; see `interface.Database.next`."""
+def read_next(
+    database: Rdict, catalog: Catalog, iterator: StreamIterator, n: int, slices: Slices | None = None
+) -> Batch | EndOfStream:
+    """Read up to `n` messages that follow an iterator; see `interface.Database.next`.
+
+    Args:
+        database: The open database.
+        catalog: Its catalog.
+        iterator: Where to begin.
+        n: How many at most.
+        slices: What finds the blocks; `block_slices` if None.
+    """
     stream = iterator.stream
     wanted = topic_filter(iterator.topic_filter, stream.database)
     sealed = catalog.generation_of(stream).info.until is not None
     selection = select(catalog, stream, [wanted])
     messages: list[StoredMessage] = []
+    positions: list[Position] = []
     position = iterator.position
     if selection is not None:
-        for piece in block_slices(database, stream, selection, position, Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)):
-            position = _take(piece, stream, None if selection.covered else wanted, n, messages)
+        for piece in (slices or block_slices)(database, stream, selection, position, _END):
+            position = _take(piece, stream, None if selection.covered else wanted, n, messages, positions)
             if len(messages) >= n:
                 break
     if not messages and sealed:
         return END_OF_STREAM
-    return Batch(StreamIterator(stream, iterator.topic_filter, position), messages)
+    return Batch(StreamIterator(stream, iterator.topic_filter, position), messages, positions)
 
 
 def _take(
-    piece: BlockSlice, stream: StreamId, wanted: TopicFilter | None, n: int, messages: list[StoredMessage]
+    piece: BlockSlice,
+    stream: StreamId,
+    wanted: TopicFilter | None,
+    n: int,
+    messages: list[StoredMessage],
+    positions: list[Position],
 ) -> Position:
     """Add what matches until there are `n` messages; returns how far it came."""
     key, value, time, sequence, first, _ = piece
+    places: list[Position] | None = None
     while True:
         count = n - len(messages) if wanted is None else _ROWS_AT_ONCE
         try:
@@ -167,36 +281,74 @@ def _take(
             raise damaged(error, stream, key) from error
         if not rows:
             return Position(time, sequence, ROW_MAX)
+        if places is None:
+            places = _places(key, value) if is_merged(value) else []
         for message in rows:
             if wanted is None or wanted.matches(message.topic):
                 messages.append(message)
+                positions.append(places[first] if places else Position(time, sequence, first))
                 if len(messages) >= n:
-                    return Position(time, sequence, first)
+                    return positions[-1]
             first += 1
+
+
+def _places(key: bytes, value: bytes) -> list[Position]:
+    """The position of each row of a merged block."""
+    return [Position(*part[:2], row) for part in read_parts(key, value) for row in range(part.rows)]
 
 
 def _all_blocks(database: Rdict, stream: StreamId, after: Position, to: Position) -> Iterator[tuple[bytes, bytes]]:
     prefix = keys.block_prefix(*stream[1:])
-    return records(database, _first_key(prefix, after), prefix + keys.tail(to.time, to.sequence) + b"\0")
+    last = prefix + keys.tail(to.time, to.sequence)
+    for key, value in records(database, _first_key(prefix, after), _behind(prefix)):
+        if key <= last or is_merged(value):
+            yield key, value
+        if key >= last:
+            return
 
 
 def _indexed_blocks(
     database: Rdict, stream: StreamId, hashes: Sequence[bytes], after: Position, to: Position
 ) -> Iterator[tuple[bytes, bytes]]:
     tails: set[bytes] = set()
+    last = keys.tail(to.time, to.sequence)
     for topic_hash in hashes:
         prefix = keys.index_prefix(*stream[1:], topic_hash)
-        upper = prefix + keys.tail(to.time, to.sequence) + b"\0"
-        tails.update(key[len(prefix) :] for key, _ in records(database, _first_key(prefix, after), upper))
-    block_prefix = keys.block_prefix(*stream[1:])
+        for key, _ in records(database, _first_key(prefix, after), _behind(prefix)):
+            tails.add(key[len(prefix) :])
+            if key >= prefix + last:  # a merged block behind `to` may begin before it
+                break
+    given = b""
     for tail in sorted(tails):
-        key = block_prefix + tail
-        value = database.get(key)
-        if value is None:
-            raise damaged(DamagedBlockError("the index names a block that is not there"), stream, key)
-        yield key, value
+        if tail > given:
+            key, value = _indexed_block(database, stream, keys.block_prefix(*stream[1:]) + tail)
+            given = key[-len(tail) :]
+            if given <= last or is_merged(value):
+                yield key, value
+
+
+def _indexed_block(database: Rdict, stream: StreamId, key: bytes) -> tuple[bytes, bytes]:
+    """The block that an index entry names, or the one that it was merged into since the entry was read."""
+    value = database.get(key)
+    if value is not None:
+        return key, value
+    if database.get(keys.generation(stream.shard, stream.generation)) is None:
+        raise DroppedGenerationError(
+            "the generation was dropped while it was read", database=stream.database, stream=str(stream)
+        )
+    merged = next(records(database, key, _behind(keys.block_prefix(*stream[1:]))), None)
+    if merged is not None and is_merged(merged[1]):
+        read_header(*merged)
+        if keys.time_and_sequence(key) in {part[:2] for part in read_parts(*merged)}:
+            return merged
+    raise damaged(DamagedBlockError("the index names a block that is not there"), stream, key)
 
 
 def _first_key(prefix: bytes, after: Position) -> bytes:
     key = prefix + keys.tail(after.time, after.sequence)
     return key + b"\0" if after.row == ROW_MAX else key
+
+
+def _behind(prefix: bytes) -> bytes:
+    """A key behind all blocks, or index entries, with a prefix."""
+    return prefix + keys.tail(TIME_MAX, SEQUENCE_MAX) + b"\0"

@@ -1,0 +1,279 @@
+"""`heliograph storage`: what lies in a node's data directory, whether it is whole, mending and exporting it.
+
+Everything but `check --repair` only reads, beside a running node or of a stopped one, and changes nothing.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from heliograph.config import ConfigError, load_config
+from heliograph.storage.check import CheckReport, check_database
+from heliograph.storage.damage import FAIL, ON_DAMAGE
+from heliograph.storage.errors import StorageError, UnknownDatabaseError
+from heliograph.storage.inspection import database_facts, structure_facts, tree_lines
+from heliograph.storage.local import databases_path
+from heliograph.storage.read_database import database_directories, reading
+from heliograph.storage.repair import RepairReport, repair_database
+from heliograph.storage.topic_filter import TopicFilter
+
+_DATABASE: Final = "messages"
+
+Facts = Mapping[str, object]
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `storage` and its actions to the command line."""
+    parser = subparsers.add_parser(
+        "storage",
+        help="show, check and mend stored messages",
+        description="Show what is stored in a node's data directory, and check or mend it. The node may be running, "
+        "except for `check --repair`.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    ls = _action(actions, "ls", "list the databases", "List the databases and how much is in each.")
+    ls.set_defaults(act=_ls)
+    info = _action(
+        actions, "info", "say what is in a database", "Say what is in a database: shards, generations, totals."
+    )
+    _database_argument(info)
+    info.set_defaults(act=_info)
+    lts = _action(
+        actions,
+        "lts",
+        "print the learned topic structure",
+        "Print the topic structure that was learned, as a tree; `+` stands for a level that varies. Each leaf is a "
+        "stream.",
+    )
+    _database_argument(lts)
+    lts.add_argument("--shard", type=int, metavar="N", help="only this shard")
+    lts.add_argument("--generation", type=int, metavar="N", help="only this generation")
+    lts.set_defaults(act=_lts)
+    check = _action(
+        actions,
+        "check",
+        "read everything and name what is damaged",
+        "Read every block of a database, compare its checksum, and name what is damaged with its stream and time.",
+        epilog="Exit code 0: nothing is damaged, or all that was damaged was mended; 1: something is.",
+    )
+    _database_argument(check)
+    check.add_argument(
+        "--repair",
+        action="store_true",
+        help="write what can be read into a new database and put it in the place of the damaged one, which is kept "
+        "beside it; the node must be stopped",
+    )
+    check.set_defaults(act=_check)
+    export = _action(
+        actions,
+        "export",
+        "write generations as Parquet",
+        "Write closed generations as Parquet files, partitioned by database, shard and day. What was exported before "
+        "is left out.",
+    )
+    _database_argument(export)
+    export.add_argument("--to", metavar="TARGET", required=True, help="a directory, or a URI such as s3://bucket/path")
+    export.add_argument(
+        "--topic", metavar="FILTER", action="append", default=[], help="only messages of this topic filter; repeatable"
+    )
+    export.add_argument("--current", action="store_true", help="also what is still being written, as far as it is")
+    export.add_argument(
+        "--on-damage", choices=ON_DAMAGE, default=FAIL, help=f"what to do about damaged messages (default {FAIL})"
+    )
+    export.set_defaults(act=_export)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out an action; the exit code."""
+    overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
+    act: Callable[[argparse.Namespace, Path], int] = args.act
+    try:
+        data_dir = Path(load_config(args.config, os.environ, overrides).node.data_dir)
+        return act(args, data_dir)
+    except (ConfigError, StorageError) as error:
+        print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"heliograph: [{StorageError.code}] {error}", file=sys.stderr)
+        return 1
+
+
+def _action(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    summary: str,
+    description: str,
+    epilog: str | None = None,
+) -> argparse.ArgumentParser:
+    parser = actions.add_parser(name, help=summary, description=description, epilog=epilog)
+    parser.add_argument("--config", metavar="FILE", type=Path, help="the node's HOCON file, for its node.data_dir")
+    parser.add_argument("--data-dir", metavar="DIR", help="the node's data directory (node.data_dir; default ./data)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _database_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("database", nargs="?", default=_DATABASE, metavar="DATABASE", help=f"default {_DATABASE}")
+
+
+def _ls(args: argparse.Namespace, data_dir: Path) -> int:
+    path = databases_path(data_dir)
+    if not path.is_dir():
+        raise UnknownDatabaseError("nothing was stored there", database="", path=path)
+    found = [_summary(data_dir, name) for name in database_directories(path)]
+    if args.json:
+        _print_json(found)
+    else:
+        for facts in found:
+            print(f"{facts['database']}  {facts['problem']}" if "problem" in facts else _summary_line(facts))
+    return 1 if any("problem" in facts for facts in found) else 0
+
+
+def _summary(data_dir: Path, name: str) -> Facts:
+    try:
+        with reading(data_dir, name) as (rocks, catalog):
+            facts = database_facts(rocks, catalog)
+    except StorageError as error:
+        return {"database": name, "problem": f"[{error.code}] {error}"}
+    numbers = {one.info.number for one in catalog.generations()}
+    return {**{key: value for key, value in facts.items() if key != "generations"}, "generations": len(numbers)}
+
+
+def _summary_line(facts: Facts) -> str:
+    return (
+        f"{facts['database']}  {_count(facts['messages'])} messages, {_size(facts['message_bytes'])}, "
+        f"{_size(facts['disk_bytes'])} on disk, {facts['shards']} shards, {facts['generations']} generations, "
+        f"last commit {_time(facts['last'])}"
+    )
+
+
+def _info(args: argparse.Namespace, data_dir: Path) -> int:
+    with reading(data_dir, args.database) as (rocks, catalog):
+        facts = database_facts(rocks, catalog)
+    if args.json:
+        _print_json(facts)
+        return 0
+    generations = facts["generations"]
+    assert isinstance(generations, list)
+    print(_summary_line({**facts, "generations": len({one["generation"] for one in generations})}))
+    for one in generations:
+        until = "now" if one["until"] is None else _time(one["until"])
+        since = "the beginning" if not one["since"] else _time(one["since"])
+        print(
+            f"  shard {one['shard']}, generation {one['generation']} ({one['layout']} {one['layout_version']}), "
+            f"{since} to {until}: {one['streams']} streams, {_count(one['messages'])} messages, "
+            f"{_size(one['message_bytes'])}"
+        )
+    return 0
+
+
+def _lts(args: argparse.Namespace, data_dir: Path) -> int:
+    with reading(data_dir, args.database) as (rocks, catalog):
+        facts = structure_facts(rocks, catalog, args.shard, args.generation)
+    if args.json:
+        _print_json(facts)
+        return 0
+    for one in facts:
+        assert isinstance(one, dict)
+        print(f"shard {one['shard']}, generation {one['generation']}, thresholds {one['wildcard_thresholds']}")
+        streams = [
+            (stream["topics"], f"[{stream['stream']}: {_count(stream['messages'])} messages]")
+            for stream in one["streams"]
+        ]
+        print("".join(f"  {line}\n" for line in tree_lines(streams)), end="")
+    return 0
+
+
+def _check(args: argparse.Namespace, data_dir: Path) -> int:
+    if args.repair:
+        return _repair(args, data_dir)
+    with reading(data_dir, args.database) as (rocks, catalog):
+        report = check_database(rocks, catalog)
+    if args.json:
+        _print_json(report.to_json())
+    else:
+        _print_check(report)
+    return 1 if report.is_damaged else 0
+
+
+def _print_check(report: CheckReport) -> None:
+    for damage in report.damages:
+        lost = "an unknown number of" if damage.messages is None else _count(damage.messages)
+        between = f"{_time(damage.since)} to {_time(damage.until)}"
+        print(f"shard {damage.stream.shard}, stream {damage.stream}, {between}: {damage.problem}; {lost} messages lost")
+    for problem in report.problems:
+        print(problem)
+    verdict = "damaged" if report.is_damaged else "whole"
+    print(f"{report.database}: {_count(report.messages)} messages in {_count(report.blocks)} blocks read, {verdict}")
+
+
+def _repair(args: argparse.Namespace, data_dir: Path) -> int:
+    report: RepairReport = repair_database(data_dir, args.database)
+    if args.json:
+        _print_json(report.to_json())
+        return 0
+    _print_check(report.found)
+    if report.kept is None:
+        print("there was nothing to mend")
+    else:
+        print(f"mended: {_count(report.messages)} messages; what was there before is kept in {report.kept}")
+    return 0
+
+
+def _export(args: argparse.Namespace, data_dir: Path) -> int:
+    from heliograph.storage.export import (
+        ExportOptions,
+        export_database,
+        open_target,
+    )  # needs pyarrow, as only this does
+
+    topics = tuple(TopicFilter(text, args.database) for text in args.topic)
+    target = open_target(args.to)
+    options = ExportOptions(topics, args.current, args.on_damage)
+    with reading(data_dir, args.database) as (rocks, catalog):
+        report = export_database(rocks, catalog, target, options)
+    if args.json:
+        _print_json(asdict(report))
+        return 0
+    print(
+        f"{_count(report.messages)} messages of {report.generations} generations in {report.files} files; "
+        f"{report.known_generations} generations had been exported before"
+    )
+    if report.damages:
+        print(f"{report.damages} damaged places were left out; see `heliograph storage check`")
+    return 0
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2))
+
+
+def _count(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _size(value: object) -> str:
+    amount = float(value) if isinstance(value, int) else 0.0
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
+
+
+def _time(value: object) -> str:
+    if not isinstance(value, int):
+        return "never"
+    try:
+        return datetime.fromtimestamp(value / 1_000_000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{value} µs"

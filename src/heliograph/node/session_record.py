@@ -1,0 +1,201 @@
+"""How durable sessions lie in the database `sessions`: its keys, and the records behind them.
+
+Format 1; docs/durable_sessions.md lists the keys. All values are JSON, so that later versions can add to them.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from heliograph.broker.subscription import Subscription
+from heliograph.session.durable import DurableSession
+
+FORMAT: Final = 1
+COMPLETE_UP_TO: Final = b"w"
+SESSION: Final = b"s"
+SUBSCRIPTION: Final = b"u"
+TAKEN: Final = b"r"
+TAKEN_UP_TO: Final = b"q"
+ORPHAN: Final = b"o"
+
+
+class Inflight(NamedTuple):
+    """A message in flight: how it was sent, and where it is."""
+
+    packet_id: int
+    qos: int
+    phase: int
+    retain: bool
+    subscription_id: int
+    after_us: int
+    id_high: int
+    id_low: int
+    topic: str
+
+
+class SessionRecord(NamedTuple):
+    """What is saved of a session beside its subscriptions."""
+
+    expiry_s: int
+    mountpoint: str
+    created_at_us: int
+    left_us: int  # 0: its client was connected
+    qos0_after_us: int
+    cursor_us: int
+    last_packet_id: int
+    assigned: list[tuple[int, int, int]]  # id and QoS
+    inflight: list[Inflight]
+
+
+class SubscriptionRecord(NamedTuple):
+    """What is saved of a subscription."""
+
+    qos: int
+    no_local: bool
+    retain_as_published: bool
+    retain_handling: int
+    subscription_id: int
+    made_us: int
+
+
+def session_key(clientid: str) -> bytes:
+    """The key of a session."""
+    return SESSION + clientid.encode()
+
+
+def subscription_key(clientid: str, name: str) -> bytes:
+    """The key of a subscription; with an empty name, what those of a client begin with."""
+    return SUBSCRIPTION + clientid.encode() + b"\0" + name.encode()
+
+
+def taken_prefix(clientid: str) -> bytes:
+    """What the keys of all messages begin with that a client has not released."""
+    return TAKEN + clientid.encode() + b"\0"
+
+
+def taken_key(clientid: str, packet_id: int) -> bytes:
+    """The key of a message that was taken and not released."""
+    return taken_prefix(clientid) + packet_id.to_bytes(2, "big")
+
+
+def taken_up_to_key(clientid: str) -> bytes:
+    """The key of the time up to which those of a client are complete."""
+    return TAKEN_UP_TO + clientid.encode()
+
+
+def orphan_prefix(clientid: str) -> bytes:
+    """What the keys of a client's messages begin with that were stored without their packet identifiers."""
+    return ORPHAN + clientid.encode() + b"\0"
+
+
+def orphan_key(clientid: str, topic: bytes, payload: bytes, property_bytes: bytes) -> bytes:
+    """The key of such a message: what it says is all that a repetition has in common with it."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (topic, property_bytes, payload):
+        digest.update(len(part).to_bytes(4, "big") + part)
+    return orphan_prefix(clientid) + digest.digest()
+
+
+def encode_taken(ticket: int, id_high: int, id_low: int) -> bytes:
+    """The record of a message that was taken: the ticket of its commit, 0 if that is known to be done, and its id."""
+    return json.dumps([ticket, id_high, id_low]).encode()
+
+
+def decode_taken(value: bytes) -> tuple[int, int, int]:
+    """Read the record of a message that was taken.
+
+    Raises:
+        ValueError: It is none.
+    """
+    ticket, id_high, id_low = _read(value)
+    return ticket, id_high, id_low
+
+
+def encode_pair(first: int, second: int) -> bytes:
+    """Up to where records are complete: the two halves of a message id, or a commit time and its ticket."""
+    return json.dumps([first, second]).encode()
+
+
+def decode_pair(value: bytes) -> tuple[int, int]:
+    """Read it.
+
+    Raises:
+        ValueError: It is none.
+    """
+    first, second = _read(value)
+    return first, second
+
+
+def owner(key: bytes) -> tuple[str, bytes]:
+    """Whose a key is, and what stands behind the client id."""
+    clientid, _, rest = key[1:].partition(b"\0")
+    return clientid.decode(), rest
+
+
+def encode_session(session: DurableSession, lost: Sequence[Inflight]) -> bytes:
+    """The record of a session as it is now.
+
+    Args:
+        lost: What is in flight, but was not read back yet.
+    """
+    assigned = session.assigned()
+    inflight: list[tuple[int | bool | str, ...]] = [*lost]
+    for packet_id, delivery in session.inflight().items():
+        message = delivery.message
+        place = (int(delivery.after_us), int(message.id_high), int(message.id_low), message.topic)
+        flags = (int(delivery.qos), int(delivery.phase), bool(delivery.retain), int(delivery.subscription_id))
+        inflight.append((packet_id, *flags, *place))
+    record = (
+        FORMAT,
+        int(session.expiry_interval_s),
+        session.mountpoint,
+        int(session.created_at_us),
+        int(session.left_us),
+        int(session.qos0_after_us),
+        int(session.cursor_us),
+        int(session.last_packet_id),
+        assigned,
+        inflight,
+    )
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_session(value: bytes) -> SessionRecord:
+    """Read a session's record.
+
+    Raises:
+        ValueError: It is not one of a known format.
+    """
+    version, expiry_s, mountpoint, created_us, left_us, qos0_us, cursor_us, packet_id, assigned, inflight = _read(value)
+    if version != FORMAT:
+        raise ValueError(f"a session of format {version}; this version knows {FORMAT}")
+    ids = [(high, low, qos) for high, low, qos in assigned]
+    sent = [Inflight(*one) for one in inflight]
+    return SessionRecord(expiry_s, mountpoint, created_us, left_us, qos0_us, cursor_us, packet_id, ids, sent)
+
+
+def encode_subscription(subscription: Subscription, made_us: int) -> bytes:
+    """The record of a subscription."""
+    options = (int(subscription.qos), subscription.no_local, subscription.retain_as_published)
+    numbers = (int(subscription.retain_handling), int(subscription.subscription_id), made_us)
+    return json.dumps((*options, *numbers)).encode()
+
+
+def decode_subscription(value: bytes) -> SubscriptionRecord:
+    """Read a subscription's record.
+
+    Raises:
+        ValueError: It is none.
+    """
+    fields = _read(value)
+    if len(fields) != len(SubscriptionRecord._fields):
+        raise ValueError(f"a subscription of {len(fields)} fields")
+    return SubscriptionRecord(*fields)
+
+
+def _read(value: bytes) -> list[Any]:
+    fields = json.loads(value)
+    if not isinstance(fields, list):
+        raise ValueError(f"{value[:40]!r} is no record")
+    return fields

@@ -1,0 +1,121 @@
+"""Who replays when: sessions that are behind take turns, and each turn of the event loop is bounded."""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from heliograph.node.session_replay import Outcome, Replay, ReplayedDatabase
+from heliograph.session.durable import DurableSession
+from heliograph.storage.errors import StorageError
+
+_log = logging.getLogger(__name__)
+
+# Messages of all replays between two writes of the outboxes: 5 to 10 ms.
+_REPLAYED_PER_TURN: Final = 1024
+_RETRY_S: Final = 1.0
+
+
+class Loop(Protocol):
+    """What is asked of an event loop; `asyncio`'s is one."""
+
+    def call_soon(self, callback: Callable[[], None], /) -> object:
+        """Call it in the next turn."""
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> object:
+        """Call it after so many seconds."""
+
+
+class Replays:
+    """The replays of a node; owned by `DurableSessions`.
+
+    Args:
+        batch_size: How many messages a session gets in one turn.
+        begin_turn: Tells the broker the time; called when the loop calls.
+    """
+
+    def __init__(
+        self, messages: ReplayedDatabase, batch_size: int, loop: Loop, begin_turn: Callable[[], object]
+    ) -> None:
+        self._messages = messages
+        self._batch_size = batch_size
+        self._loop = loop
+        self._begin_turn = begin_turn
+        self._head_us = 0
+        self._committed = 0
+        self._wanting: deque[DurableSession] = deque()
+        self._replays: dict[DurableSession, Replay] = {}
+        self._awaiting_commit: list[DurableSession] = []
+        self._is_scheduled = False
+        self._counts = {"replayed": 0, "damaged_streams": 0, "replay_errors": 0}
+
+    def want(self, session: DurableSession) -> None:
+        """Give a session a turn when those that wait have had theirs."""
+        if session.wanted:
+            return
+        session.wanted = True
+        self._wanting.append(session)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run)
+
+    def end(self, session: DurableSession) -> None:
+        """A session ended."""
+        self._replays.pop(session, None)
+
+    def on_committed(self, head_us: int, ticket: int) -> None:
+        """More is committed: up to this time, and this ticket."""
+        self._head_us = head_us
+        self._committed = ticket
+        waiting, self._awaiting_commit = self._awaiting_commit, []
+        for session in waiting:
+            if session.attached:
+                self.want(session)
+
+    def statistics(self) -> dict[str, int]:
+        """How many messages were replayed, how many sessions replay, and what could not be read."""
+        numbers = {f"durable_sessions.{name}": count for name, count in self._counts.items()}
+        numbers["durable_sessions.replaying"] = len(self._replays)
+        return numbers
+
+    def _run(self) -> None:
+        self._begin_turn()
+        end = self._counts["replayed"] + _REPLAYED_PER_TURN
+        turns = len(self._wanting)
+        try:
+            while turns > 0 and self._counts["replayed"] < end:
+                turns -= 1
+                self._replay(self._wanting.popleft())
+        finally:
+            self._is_scheduled = bool(self._wanting)
+            if self._is_scheduled:
+                self._loop.call_soon(self._run)
+
+    def _replay(self, session: DurableSession) -> None:
+        session.wanted = False
+        if not session.attached or not session.behind:
+            self._replays.pop(session, None)
+            return
+        replay = self._replays.get(session)
+        if replay is None:
+            replay = self._replays[session] = Replay(self._messages, session)
+        try:
+            outcome = replay.turn(self._head_us, self._committed, self._batch_size)
+        except StorageError as error:
+            self._counts["replay_errors"] += 1
+            _log.warning("the replay for client %.200r waits [%s]: %s", session.clientid, error.code, error)
+            del self._replays[session]
+            self._loop.call_later(_RETRY_S, lambda: self.want(session))
+            return
+        self._counts["replayed"] += max(1, replay.given_count)
+        self._counts["damaged_streams"] += replay.damaged_count
+        replay.given_count = replay.damaged_count = 0
+        if outcome is Outcome.MORE:
+            self.want(session)
+        elif outcome is Outcome.AWAITS_COMMIT:
+            self._awaiting_commit.append(session)
+        elif outcome is Outcome.LIVE:
+            self._replays.pop(session, None)
+
+    def __repr__(self) -> str:
+        return f"Replays({len(self._replays)} sessions, {len(self._wanting)} wait for their turn)"

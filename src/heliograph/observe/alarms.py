@@ -1,0 +1,104 @@
+"""Alarms: what is wrong with a node for longer than a moment, from when it begins until it ends.
+
+    $SYS/brokers/NODE/alarms/activate     when an alarm begins
+    $SYS/brokers/NODE/alarms/deactivate   when it ends
+
+Both carry JSON as EMQX's do. An alarm that is active already is not raised again, so a cause that comes back with every
+message makes one. What raises them is the business of other rooms.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from heliograph.observe.outgoing import Outgoing
+
+ACTIVE_MAX: Final = 1000
+HISTORY_MAX: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One alarm.
+
+    Attributes:
+        name: What it is known by; one of a name is active at a time.
+        message: What is wrong, for people.
+        details: The same for programs.
+        activate_at: When it began, in milliseconds since the epoch.
+        deactivate_at: When it ended; None while it is active.
+    """
+
+    name: str
+    message: str
+    details: Mapping[str, object]
+    activate_at: int
+    deactivate_at: int | None = None
+
+    def to_json(self) -> bytes:
+        """As subscribers get it."""
+        fields = {
+            "name": self.name,
+            "message": self.message,
+            "details": dict(self.details),
+            "activated": self.deactivate_at is None,
+            "activate_at": self.activate_at,
+            "deactivate_at": "infinity" if self.deactivate_at is None else self.deactivate_at,
+        }
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+class Alarms:
+    """The alarms of one node; owned by its services.
+
+    Args:
+        node_name: The name of the node.
+        outgoing: Where messages go.
+        now_us: The time, in microseconds since the epoch.
+    """
+
+    def __init__(self, node_name: str, outgoing: Outgoing, now_us: Callable[[], int]) -> None:
+        self._prefix = f"$SYS/brokers/{node_name}/alarms/"
+        self._outgoing = outgoing
+        self._now_us = now_us
+        self._active: dict[str, Alarm] = {}
+        self._history: deque[Alarm] = deque(maxlen=HISTORY_MAX)
+        self._dropped = 0
+
+    def activate(self, name: str, message: str, details: Mapping[str, object]) -> bool:
+        """Begin an alarm; False if one of that name is active already, or too many are."""
+        if name in self._active:
+            return False
+        if len(self._active) >= ACTIVE_MAX:
+            self._dropped += 1
+            return False
+        alarm = self._active[name] = Alarm(name, message, details, self._now_us() // 1000)
+        self._outgoing.put(self._prefix + "activate", alarm.to_json())
+        return True
+
+    def deactivate(self, name: str) -> bool:
+        """End an alarm; False if none of that name is active."""
+        alarm = self._active.pop(name, None)
+        if alarm is None:
+            return False
+        ended = replace(alarm, deactivate_at=self._now_us() // 1000)
+        self._history.append(ended)
+        self._outgoing.put(self._prefix + "deactivate", ended.to_json())
+        return True
+
+    def active(self) -> list[Alarm]:
+        """Those that go on, oldest first."""
+        return list(self._active.values())
+
+    def history(self) -> list[Alarm]:
+        """Those that ended, oldest first; at most the last thousand."""
+        return list(self._history)
+
+    def statistics(self) -> dict[str, int]:
+        """Counts for metrics."""
+        return {"alarms.active": len(self._active), "alarms.dropped": self._dropped}
+
+    def __repr__(self) -> str:
+        return f"Alarms({', '.join(self._active) or 'none active'})"

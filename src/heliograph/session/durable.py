@@ -1,0 +1,398 @@
+"""A durable session: a cursor in what is stored, beside a session in memory.
+
+See docs/durable_sessions.md for the states that it is in and for the order of commits and packets. Two flags say where
+it is: live (neither), `behind`, or `behind` and `catching`. While it is behind, stored messages pass it by, and whoever
+keeps sessions replays them into `replay`, in the order of their commits.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from heliograph.broker.message import Message
+from heliograph.broker.pubsub import Broker
+from heliograph.broker.subscription import Subscription
+from heliograph.mqtt import reason_codes as rc
+from heliograph.session.awaiting_rel import AwaitingRel
+from heliograph.session.durability import Durability
+from heliograph.session.durable_awaiting_rel import DurableAwaitingRel
+from heliograph.session.guard import Guard
+from heliograph.session.mqueue import Delivery, MessageQueue
+from heliograph.session.options import SessionOptions
+from heliograph.session.outbox import Outbox
+from heliograph.session.session import UNSENT_BYTES_MAX, Session
+
+# How many stored messages wait in memory for a client that is connected, where the queue has no limit of its own.
+_LIVE_QUEUE_MAX: Final = 1000
+# Ids of assigned messages that are remembered before the session looks whether they are below the head already; and
+# how many it keeps while its queue does not get empty.
+_RECENT: Final = 64
+_RECENT_MAX: Final = 8192
+
+
+class DurableSession(Session):
+    """One client's session that outlives the broker; owned by the session table.
+
+    Attributes:
+        behind: Stored messages pass it by, to be replayed.
+        catching: The replay is at its end, and new messages wait for the last commits.
+        cursor_us: A commit time; what is stored up to it was assigned: sent under a packet identifier, or not for it.
+        qos0_after_us: Messages at QoS 0 that were published up to then are not replayed: they may have been sent.
+        left_us: When its client left, on the wall clock; 0 while it is connected.
+        wanted: It waits for its turn at the replay.
+        touched: It has moved on since it was saved.
+        made_us: When the subscriptions were made that may be younger than the cursor.
+        taken: Ids above the cursor that were assigned before it fell behind, with their QoS.
+        emitted: Ids above the cursor that were replayed.
+    """
+
+    def __init__(
+        self, clientid: str, broker: Broker, options: SessionOptions, created_at_us: i64, durability: Durability
+    ) -> None:
+        super().__init__(clientid, broker, options, created_at_us)
+        self.durability = durability
+        self.behind = False
+        self.catching = False
+        self.cursor_us: i64 = durability.head_us
+        self.qos0_after_us: i64 = 0
+        self.left_us: i64 = 0
+        self.wanted = False
+        self.touched = False
+        self.made_us: dict[str, int] = {}
+        self.taken: dict[tuple[int, int], int] = {}
+        self.emitted: list[tuple[int, int, int]] = []
+        self.has_lost = False  # messages in flight are to be recalled
+        self._came_us: i64 = 0  # when its client did
+        self._ignored: i64 = 0  # the newest ticket that passed it by
+        self._frontier_us: i64 = 0  # the commit that is being replayed
+        self._is_replaying = False
+        self._recent: list[Delivery] = []  # assigned above the cursor while live
+        self._recent_max: i64 = _RECENT
+        self._caught: dict[tuple[int, int], list[Delivery]] = {}  # by message id, in the order in which they came
+
+    # --- the connection
+
+    def attach(
+        self,
+        outbox: Outbox,
+        version: i64,
+        receive_maximum: i64,
+        packet_bytes_max: i64,
+        alias_max: i64 = 0,
+        mount_bytes: i64 = 0,
+        guard: Guard | None = None,
+    ) -> None:
+        """Serve a connection from now on."""
+        if self.has_lost:
+            self.has_lost = False
+            self.durability.recall(self)
+        super().attach(outbox, version, receive_maximum, packet_bytes_max, alias_max, mount_bytes, guard)
+        self.left_us = 0
+        self._came_us = self.broker.now_us
+        self._passes_qos0 = self._passes_qos0 and not self.behind
+
+    def detach(self) -> None:
+        """The connection is gone; from now on stored messages pass it by."""
+        if self._outbox is not None:
+            if self.behind:
+                self._stop_catching()
+                for high, low, qos in self.emitted:
+                    self.taken[high, low] = qos
+                self.emitted = []
+            else:
+                self._fall_behind()
+            self.left_us = self.broker.now_us
+            if self.expiry_interval_s != 0:
+                self.durability.save(self)
+        super().detach()
+
+    # --- towards the client
+
+    def deliver(self, message: Message, subscription: Subscription) -> None:
+        """As a session in memory does, unless it is behind and the message can be replayed."""
+        if self.behind and message.ticket != 0 and not self.catching:
+            self._ignored = message.ticket
+            return
+        super().deliver(message, subscription)
+
+    def deliver_retained(self, message: Message, subscription: Subscription) -> None:
+        """As a session in memory does; it is a message of its own, which no replay would bring."""
+        if message.ticket != 0:
+            high, low = message.id_high, message.id_low
+            publish, clientid, username = message.publish, message.clientid, message.username
+            message = Message(high, low, message.topic, publish, clientid, username, message.expiry_s)
+        super().deliver_retained(message, subscription)
+
+    def pump(self) -> None:
+        """Send what may be sent now, and ask for a turn at the replay."""
+        super().pump()
+        if self.behind and not self.wanted and self.has_room():
+            self.durability.want(self)
+
+    def has_room(self) -> bool:
+        """Whether it takes one more message of the replay."""
+        outbox = self._outbox
+        return (
+            outbox is not None
+            and not outbox.congested
+            and outbox.waiting_bytes <= UNSENT_BYTES_MAX
+            and self._sent_count < self._window
+            and self._nothing_waits()
+        )
+
+    def replay(self, message: Message, stored_at_us: i64, subscription: Subscription) -> None:
+        """Take the next message of the replay; `has_room` says whether it may come.
+
+        Args:
+            message: Its ticket says that it is stored.
+            stored_at_us: The time of its commit, which never falls from call to call.
+        """
+        if stored_at_us <= self.cursor_us:  # a block may begin before the cursor
+            return
+        if stored_at_us > self._frontier_us:
+            self._frontier_us = stored_at_us
+            self.cursor_us = max(self.cursor_us, stored_at_us - 1)
+            self.emitted = []
+        qos = subscription.qos
+        if message.qos < qos and not self.options.upgrade_qos:
+            qos = message.qos
+        key: tuple[int, int] = (message.id_high, message.id_low)
+        self._caught.pop(key, None)  # its commit came meanwhile
+        if self.taken.get(key, -1) >= qos:
+            return
+        if qos == 0 and message.id_high <= (self.qos0_after_us if self.options.mqueue_store_qos0 else self._came_us):
+            return
+        self.emitted.append((key[0], key[1], qos))
+        if message.expired(self.broker.now_us):
+            self._drop(message, "expired")
+            return
+        self._is_replaying = True
+        super().deliver(message, subscription)
+        self._is_replaying = False
+
+    def on_replayed(self, head_us: i64, ticket: i64) -> bool:
+        """Everything up to a commit time was replayed: it is live again if that is all that passed by.
+
+        Args:
+            ticket: The newest one that was committed at that time.
+
+        Returns:
+            Whether a commit must be awaited before there is more to replay.
+        """
+        self.cursor_us = max(self.cursor_us, head_us)
+        self.emitted = []
+        self.touch()
+        if self._ignored <= ticket:
+            self._go_live()
+            return False
+        self.catching = self._ignored > self.durability.committed
+        return self.catching
+
+    def on_pubrec(self, packet_id: int, code: int) -> bool:
+        """The client has a QoS 2 message, or refuses it; PUBREL waits until that is saved."""
+        known = super().on_pubrec(packet_id, code)
+        outbox = self._outbox
+        if known and code < rc.UNSPECIFIED_ERROR and outbox is not None:
+            self.durability.hold(outbox, self.durability.save(self), 0)
+        return known
+
+    # --- from the client
+
+    @property
+    def awaiting_rel(self) -> AwaitingRel:
+        """The QoS 2 messages that it was sent and has not released."""
+        return self.durable_awaiting_rel()
+
+    def durable_awaiting_rel(self) -> DurableAwaitingRel:
+        """The same, as what it is."""
+        awaiting = self._awaiting_rel
+        if not isinstance(awaiting, DurableAwaitingRel):
+            awaiting = DurableAwaitingRel(self, self.durability)
+            self._awaiting_rel = awaiting
+        return awaiting
+
+    # --- subscriptions
+
+    def subscribe(self, name: str, subscription: Subscription) -> None:
+        """Add a subscription; its SUBACK waits until it is saved."""
+        super().subscribe(name, subscription)
+        now: int = self.broker.now_us
+        self.made_us[name] = now
+        self.touch()
+        self._hold(self.durability.save_subscription(self, name, subscription, now))
+
+    def resubscribe(self, name: str, subscription: Subscription) -> None:
+        """A subscription has other options now; its SUBACK waits until they are saved."""
+        made_us = self.made_us.get(name, 0)
+        self._hold(self.durability.save_subscription(self, name, subscription, made_us))
+
+    def restore(self, name: str, subscription: Subscription, made_us: int) -> None:
+        """A subscription was read from the disk."""
+        super().subscribe(name, subscription)
+        self.made_us[name] = made_us
+
+    def unsubscribe(self, name: str) -> Subscription | None:
+        """Drop a subscription; its UNSUBACK waits until that is saved."""
+        subscription = super().unsubscribe(name)
+        if subscription is not None:
+            self.made_us.pop(name, None)
+            self._hold(self.durability.forget_subscription(self, name))
+        return subscription
+
+    def close(self) -> None:
+        """End the session, and what is on the disk of it."""
+        super().close()
+        self._caught = {}
+        self._recent = []
+        self.durability.end(self)
+
+    # --- being saved
+
+    def touch(self) -> None:
+        """It has moved on, and is to be saved some time."""
+        if not self.touched:
+            self.touched = True
+            self.durability.touched.append(self)
+
+    def assigned(self) -> list[tuple[int, int, int]]:
+        """The ids above the cursor that were assigned, with their QoS; moves the cursor first if it can."""
+        self._advance()
+        if not self.behind and (self._queue is None or self._queue.count == 0):
+            self.made_us = {}
+        ids = [(high, low, qos) for (high, low), qos in self.taken.items()]
+        for delivery in self._recent:
+            ids.append((delivery.message.id_high, delivery.message.id_low, delivery.qos))
+        return ids + self.emitted
+
+    def inflight(self) -> dict[int, Delivery]:
+        """What is in flight by packet identifier, in the order in which it was sent first."""
+        return self._inflight
+
+    @property
+    def last_packet_id(self) -> int:
+        """The last packet identifier that was given away."""
+        return self._last_packet_id
+
+    def restore_packet_id(self, packet_id: int) -> None:
+        """Go on behind the last packet identifier that was given away before a restart."""
+        self._last_packet_id = packet_id
+
+    def restore_inflight(self, packet_id: int, delivery: Delivery) -> None:
+        """What was in flight before a restart is so again."""
+        self._inflight[packet_id] = delivery
+
+    # --- inside
+
+    def _hold(self, state: i64) -> None:
+        outbox = self._outbox
+        if outbox is not None:
+            self.durability.hold(outbox, state, 0)
+
+    def _take(self, delivery: Delivery) -> None:
+        message = delivery.message
+        if not self.catching or self._is_replaying or message.ticket == 0 or delivery.subscription.group:
+            super()._take(delivery)
+        elif len(self._caught) < self._live_max():
+            self._caught.setdefault((message.id_high, message.id_low), []).append(delivery)
+        else:
+            self._stop_catching()
+            self._ignored = message.ticket
+
+    def _wait(self, delivery: Delivery) -> None:
+        ticket = delivery.message.ticket
+        if ticket == 0 or delivery.subscription.group:
+            super()._wait(delivery)
+            return
+        queue = self._queue
+        if self._outbox is not None and not self.behind and (queue is None or queue.count < self._live_max()):
+            super()._wait(delivery)
+            return
+        if not self.behind:
+            self._fall_behind()
+        self._ignored = max(self._ignored, ticket)
+
+    def _pump_qos0(self, outbox: Outbox, queue: MessageQueue) -> None:
+        super()._pump_qos0(outbox, queue)
+        self._passes_qos0 = self._passes_qos0 and not self.behind
+
+    def _send_new(self, outbox: Outbox, delivery: Delivery) -> None:
+        message = delivery.message
+        delivery.after_us = self.cursor_us
+        if delivery.qos == 2:
+            ticket: i64 = 0 if self._is_replaying else message.ticket
+            self.durability.hold(outbox, self.durability.save(self), ticket)
+        super()._send_new(outbox, delivery)
+        if not self.behind and message.ticket != 0 and not delivery.subscription.group:
+            self._recent.append(delivery)
+            if len(self._recent) >= self._recent_max:
+                self._prune()
+        self.touch()
+
+    def _finish(self, packet_id: int, delivery: Delivery) -> None:
+        super()._finish(packet_id, delivery)
+        self.touch()
+        if self.behind and not self.wanted and self.has_room():
+            self.durability.want(self)
+
+    def _live_max(self) -> i64:
+        length = self.options.max_mqueue_len
+        return length if 0 < length < _LIVE_QUEUE_MAX else _LIVE_QUEUE_MAX
+
+    def _prune(self) -> None:
+        if len(self._recent) >= _RECENT_MAX:
+            self._fall_behind()
+            return
+        self._advance()
+        self._recent_max = min(2 * len(self._recent) + _RECENT, _RECENT_MAX)
+
+    def _advance(self) -> None:
+        """Move the cursor to the head, if all that was stored up to there is assigned."""
+        queue = self._queue
+        if self.behind or (queue is not None and queue.count > 0):
+            return
+        committed = self.durability.committed
+        self.cursor_us = max(self.cursor_us, self.durability.head_us)
+        if self._recent:
+            self._recent = [delivery for delivery in self._recent if delivery.message.ticket > committed]
+
+    def _fall_behind(self) -> None:
+        """Let go what waits in memory and can be replayed, and all that comes."""
+        self._advance()
+        self.behind = True
+        self._passes_qos0 = False
+        self.qos0_after_us = self.broker.now_us
+        for delivery in self._recent:
+            self.taken[delivery.message.id_high, delivery.message.id_low] = delivery.qos
+            self._ignored = max(self._ignored, delivery.message.ticket)
+        self._recent = []
+        queue, self._queue = self._queue, None
+        while queue is not None:
+            waiting = queue.pop()
+            if waiting is None:
+                break
+            if waiting.message.ticket == 0 or waiting.subscription.group:
+                super()._wait(waiting)
+            else:
+                self._ignored = max(self._ignored, waiting.message.ticket)
+        self.touch()
+
+    def _stop_catching(self) -> None:
+        for deliveries in self._caught.values():
+            self._ignored = max(self._ignored, deliveries[0].message.ticket)
+        self.catching = False
+        self._caught = {}
+
+    def _go_live(self) -> None:
+        caught, self._caught = self._caught, {}
+        self.behind = False
+        self.catching = False
+        self.taken = {}
+        self.made_us = {}
+        self._passes_qos0 = self._shares_encoding and not self._qos0_waits
+        for deliveries in caught.values():
+            for delivery in deliveries:
+                if self.behind:  # again: they are replayed
+                    self._ignored = max(self._ignored, delivery.message.ticket)
+                else:
+                    super()._take(delivery)
+        self.pump()

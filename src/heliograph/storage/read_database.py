@@ -1,0 +1,92 @@
+"""A database opened beside the process that writes it, for reading: by the reader process and by the command line."""
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from heliograph.storage.catalog import Catalog
+from heliograph.storage.engine import Rdict, open_secondary, translated
+from heliograph.storage.errors import StorageError, UnknownDatabaseError
+from heliograph.storage.local import databases_path
+
+
+class ReadDatabase:
+    """One database as a reader sees it. Owned by whoever reads; `current` keeps the threads that use it apart.
+
+    Args:
+        name: Its name.
+        path: The directory that the broker writes.
+        scratch: A directory for RocksDB's notes.
+    """
+
+    def __init__(self, name: str, path: Path, scratch: Path) -> None:
+        self.name = name
+        self.path = path
+        self._scratch = scratch
+        self._lock = threading.Lock()
+        self._rocks: Rdict | None = None
+        self._catalog = Catalog(name, path)
+
+    @contextmanager
+    def current(self) -> Iterator[tuple[Rdict, Catalog]]:
+        """The database and its catalog with everything that the broker has written so far; others wait meanwhile.
+
+        Raises:
+            StorageError: It cannot be read.
+        """
+        with self._lock:
+            try:
+                rocks = self._caught_up_or_opened_anew()
+                yield rocks, self._catalog
+            except (StorageError, ValueError):
+                raise
+            except Exception as error:
+                self._rocks = None
+                raise translated(error, self.name, self.path) from error
+
+    def _caught_up_or_opened_anew(self) -> Rdict:
+        try:
+            return self._caught_up()
+        except StorageError:
+            raise
+        except Exception:  # noqa: BLE001 - the broker may have replaced files that were being looked for
+            self._rocks = None
+            return self._caught_up()
+
+    def _caught_up(self) -> Rdict:
+        if self._rocks is None:
+            self._rocks = open_secondary(self.path, Path(tempfile.mkdtemp(dir=self._scratch)))
+            self._catalog = Catalog(self.name, self.path)
+        self._rocks.try_catch_up_with_primary()
+        self._catalog.refresh(self._rocks)
+        return self._rocks
+
+
+@contextmanager
+def reading(data_dir: Path, name: str) -> Iterator[tuple[Rdict, Catalog]]:
+    """A database of a node, for the length of a block; it makes no difference whether the node runs.
+
+    Raises:
+        UnknownDatabaseError: There is no such database.
+        StorageError: It cannot be read.
+    """
+    path = databases_path(data_dir)
+    names = database_directories(path)
+    if name not in names:
+        listed = ", ".join(names) or "none"
+        raise UnknownDatabaseError(f"there is no such database; there are: {listed}", database=name, path=path)
+    with (
+        tempfile.TemporaryDirectory(prefix="heliograph-storage-") as scratch,
+        ReadDatabase(name, path / name, Path(scratch)).current() as current,
+    ):
+        yield current
+
+
+def database_directories(path: Path) -> list[str]:
+    """The databases in a directory by name, also those that are so damaged that they cannot be opened."""
+    if not path.is_dir():
+        return []
+    found = [entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+    return sorted(entry.name for entry in found if any(entry.glob("MANIFEST-*")) or (entry / "CURRENT").is_file())

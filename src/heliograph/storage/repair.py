@@ -1,0 +1,226 @@
+"""Mending a database: everything that can be read goes into a new one, which takes the place of the damaged one.
+
+Nothing is mended in place: RocksDB's own compaction would stumble over a damaged piece of a file again and again, and
+what a person may still want to save stays as it was. The new database has the same streams, positions and iterators;
+its topic index is built anew from the topics in the blocks, and what is lost is no longer counted.
+"""
+
+import fcntl
+import heapq
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from heliograph.storage import keys
+from heliograph.storage.block import renumbered_block
+from heliograph.storage.catalog import Catalog
+from heliograph.storage.check import CheckReport, check_database
+from heliograph.storage.compaction import topic_hashes
+from heliograph.storage.engine import Rdict, mend_files, new_batch, open_primary, records, translated
+from heliograph.storage.errors import StorageDamagedError, StorageError, UnknownDatabaseError
+from heliograph.storage.inspection import streams_of
+from heliograph.storage.interface import StreamId
+from heliograph.storage.local import databases_path
+from heliograph.storage.read_database import ReadDatabase, database_directories
+from heliograph.storage.salvage import Block, is_damage, readable_blocks
+from heliograph.storage.topic_structure import REST
+
+_KEPT: Final = ".damaged"
+_NEW: Final = ".repair"
+_TABLE: Final = re.compile(r"\b\d+\.sst\b")  # as RocksDB names them in its errors
+_BATCH_BYTES: Final = 4 << 20
+_FIXED_KINDS: Final = b"CDGLNS"  # records that are copied as they are; see `keys`
+_SPARE_KINDS: Final = b"CD"  # of them, those that a database can do without
+
+
+class StorageInUseError(StorageError):
+    """A database cannot be mended while its node runs."""
+
+    code = "storage_in_use"
+    advice = "Stop that node, mend, and start it again."
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What a repair found and did.
+
+    Attributes:
+        found: What the check said before.
+        messages: How many messages the mended database has.
+        kept: Where the damaged one is now; None if there was nothing to mend.
+    """
+
+    found: CheckReport
+    messages: int
+    kept: Path | None
+
+    def to_json(self) -> dict[str, object]:
+        """As programs are told."""
+        kept = None if self.kept is None else str(self.kept)
+        return {"found": self.found.to_json(), "messages": self.messages, "kept": kept}
+
+
+def repair_database(data_dir: Path, name: str) -> RepairReport:
+    """Mend a database of a stopped node, if anything is damaged.
+
+    Raises:
+        UnknownDatabaseError: There is no such database.
+        StorageInUseError: The node runs.
+        StorageDamagedError: The records that say what streams there are cannot be read; nothing was changed.
+        StorageError: The disk refused something; nothing was changed.
+    """
+    path = databases_path(data_dir)
+    names = database_directories(path)
+    if name not in names:
+        listed = ", ".join(names) or "none"
+        raise UnknownDatabaseError(f"there is no such database; there are: {listed}", database=name, path=path)
+    new = path / _NEW / name
+    with _node_is_stopped(data_dir, name):
+        try:
+            shutil.rmtree(new.parent, ignore_errors=True)
+            new.parent.mkdir(parents=True)
+            with _source(name, path / name) as (rocks, catalog, remark):
+                found = check_database(rocks, catalog)
+                if remark is not None:
+                    found.add_problem(remark)
+                if not found.is_damaged:
+                    return RepairReport(found, found.messages, None)
+                with _without_damaged_tables(found, catalog.path, new.parent / f"{name}.rest") as rest:
+                    messages = _copy([rocks, *rest], catalog, new)
+            kept = path / _KEPT / f"{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+            kept.parent.mkdir(exist_ok=True)
+            (path / name).rename(kept)
+            new.rename(path / name)
+            _sync_directory(path)
+            return RepairReport(found, messages, kept)
+        except Exception as error:
+            raise translated(error, name, path / name) from error
+        finally:
+            shutil.rmtree(new.parent, ignore_errors=True)
+
+
+@contextmanager
+def _node_is_stopped(data_dir: Path, name: str) -> Iterator[None]:
+    """Hold the lock of a node's data directory."""
+    with (data_dir / "node.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StorageInUseError("a running node uses it", database=name, path=data_dir) from error
+        yield
+
+
+@contextmanager
+def _source(name: str, path: Path) -> Iterator[tuple[Rdict, Catalog, str | None]]:
+    """The database to copy from, with a remark where it could not be opened as it is."""
+    with tempfile.TemporaryDirectory(dir=path.parent / _NEW, prefix=f"{name}.") as scratch:
+        remark = None
+        try:
+            with ReadDatabase(name, path, Path(scratch)).current():
+                pass
+        except StorageDamagedError as error:
+            remark = f"it could not be opened: {error.problem}"
+            path = _files_made_readable(path, Path(scratch) / "files", set())
+        with ReadDatabase(name, path, Path(scratch)).current() as (rocks, catalog):
+            yield rocks, catalog, remark
+
+
+@contextmanager
+def _without_damaged_tables(found: CheckReport, path: Path, copy: Path) -> Iterator[list[Rdict]]:
+    """The same database without the tables that have damaged pieces, if there are any.
+
+    A damaged piece hides what other tables have between its keys and those of the next piece: what was stored later at
+    the end of the same stream.
+    """
+    tables = {name for damage in found.damages for name in _TABLE.findall(damage.problem)}
+    if not tables:
+        yield []
+        return
+    rest = open_primary(_files_made_readable(path, copy, tables), "zstd")
+    try:
+        yield [rest]
+    finally:
+        rest.close()
+
+
+def _files_made_readable(path: Path, copy: Path, left_out: set[str]) -> Path:
+    """A copy of a RocksDB with everything that RocksDB itself can find in its files, less those left out."""
+    copy.mkdir()
+    for entry in path.iterdir():
+        if entry.name in left_out:
+            continue
+        if entry.suffix == ".sst":
+            os.link(entry, copy / entry.name)  # tables are never changed, so they need no room twice
+        elif entry.is_file() and not entry.name.startswith("LOG") and entry.name != "LOCK":
+            shutil.copy2(entry, copy / entry.name)
+    mend_files(copy)
+    return copy
+
+
+def _copy(sources: Sequence[Rdict], catalog: Catalog, path: Path) -> int:
+    """Write everything that can be read into a new database; returns how many messages that is."""
+    source = sources[0]
+    target = open_primary(path, "zstd")
+    try:
+        batch = new_batch()
+        batch.put(keys.META, source.get(keys.META))
+        for kind in _FIXED_KINDS:
+            try:
+                for key, value in records(source, bytes([kind]), bytes([kind + 1])):
+                    batch.put(key, value)
+            except Exception as error:
+                if kind not in _SPARE_KINDS or not is_damage(error):
+                    raise
+        target.write(batch)
+        messages = 0
+        for generation in catalog.generations():
+            for stream in streams_of(catalog, generation):
+                topics = generation.structure.topics_of(stream.number) or REST
+                messages += _copy_stream(sources, target, stream, topics.split("/"))
+        target.flush()
+        return messages
+    finally:
+        target.close()
+
+
+def _copy_stream(sources: Sequence[Rdict], target: Rdict, stream: StreamId, structure: Sequence[str]) -> int:
+    batch, size, messages, message_bytes = new_batch(), 0, 0, 0
+    prefix = keys.index_prefix(*stream[1:], b"")
+    for found in _blocks(sources, stream):
+        batch.put(found.key, renumbered_block(found.key, found.value, messages, message_bytes))
+        tail = keys.tail(*keys.time_and_sequence(found.key))
+        for topic_hash in sorted(topic_hashes(found.key, found.value, list(structure))):
+            batch.put(prefix + topic_hash + tail, b"")
+        messages += found.header.rows
+        message_bytes += found.header.message_bytes
+        size += len(found.value)
+        if size >= _BATCH_BYTES:
+            target.write(batch)
+            batch, size = new_batch(), 0
+    target.write(batch)
+    return messages
+
+
+def _blocks(sources: Sequence[Rdict], stream: StreamId) -> Iterator[Block]:
+    """What can be read of a stream in any of the sources, in its order and once."""
+    readable = [(one for one in readable_blocks(source, stream) if isinstance(one, Block)) for source in sources]
+    last = b""
+    for block in heapq.merge(*readable, key=lambda block: block.key):
+        if block.key != last:
+            yield block
+        last = block.key
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

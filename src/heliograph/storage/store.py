@@ -1,0 +1,259 @@
+"""One RocksDB and its log, as every database on the disk needs it: opened, written, synced, opened again after a fault.
+
+A write that fails leaves RocksDB refusing everything until it is opened again; that is done here, at the next use, but
+not more often than an interval. What the records mean is the business of `local` and `local_state`.
+"""
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from heliograph.storage.engine import Rdict, WriteBatch, memory_state, open_primary, translated
+from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError
+from heliograph.storage.wal import LogFiles, SyncRequest
+
+
+class Store:
+    """A RocksDB that may be out of order. Owned by the database that it keeps and used by its thread.
+
+    Args:
+        name: The database's name, for errors.
+        path: Its directory.
+        compression: One of `engine.COMPRESSIONS`.
+        prepare: Called with each newly opened RocksDB, before anything else uses it; it may create records.
+        reopen_interval_s: How long a RocksDB that failed is left alone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        compression: str,
+        prepare: Callable[[Rdict], None],
+        reopen_interval_s: float = 1.0,
+    ) -> None:
+        self.name = name
+        self.path = path
+        self._compression = compression
+        self._prepare = prepare
+        self._reopen_interval_s = reopen_interval_s
+        self._rocks: Rdict | None = None
+        self._logs: LogFiles | None = None
+        self._memory_state: int | None = None
+        self._fault: StorageError | None = None
+        self._retry_at = 0.0
+        self._is_closed = False
+        self._freeing: threading.Thread | None = None
+        self._to_free: deque[tuple[bytes, bytes]] = deque()
+        self._free_lock = threading.Lock()  # held where the thread decides whether to end, and where it is begun
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be read and written now."""
+        return self._rocks is not None and self._fault is None
+
+    @property
+    def is_freeing(self) -> bool:
+        """Whether the files of removed records are being freed."""
+        return self._freeing is not None
+
+    def open(self) -> None:
+        """Open it, creating it if it does not exist.
+
+        Raises:
+            StorageError: It cannot be opened; a later use tries again.
+        """
+        self._abandon()
+        try:
+            self._open()
+        except Exception as error:
+            self._abandon()
+            self._fail(error)
+            raise self._error() from error
+        self._fault = None
+        self._is_closed = False
+
+    def usable(self) -> Rdict:
+        """The open RocksDB, opened again after a fault if it is time.
+
+        Raises:
+            StorageError: It is not open.
+        """
+        if self._is_closed:
+            raise StorageClosedError("the database was closed", database=self.name, path=self.path)
+        if self._fault is not None and time.monotonic() < self._retry_at:
+            raise self._error()
+        if self._rocks is None or self._fault is not None:
+            self.open()
+        if self._rocks is None:
+            raise self._error()
+        return self._rocks
+
+    def write(self, batch: WriteBatch) -> None:
+        """Write a batch so that it outlives this process; a sync must follow before it outlives the machine.
+
+        Raises:
+            StorageBusyError: Try the same again in a moment.
+            StorageError: It was not written.
+        """
+        rocks = self.usable()
+        try:
+            rocks.write(batch)
+            state = memory_state(rocks)
+            self._log_files().written(may_be_new=state is None or state != self._memory_state)
+            self._memory_state = state
+        except Exception as error:
+            translation = translated(error, self.name, self.path)
+            if not isinstance(translation, StorageBusyError):
+                self._fail(error)
+            raise translation from error
+
+    def sync_request(self) -> SyncRequest:
+        """What must be synced so that everything written so far outlives the machine; may run in another thread.
+
+        Raises:
+            StorageError: The database is not open.
+        """
+        self.usable()
+        return self._log_files().sync_request()
+
+    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
+        """Say how a sync request went, None for well.
+
+        After a failed sync the kernel may have dropped what it could not write and report success the next time, so
+        the log is not trusted again: RocksDB writes what it has in memory to new files.
+
+        Raises:
+            StorageError: It went wrong; what the request covered may not outlive the machine.
+        """
+        rocks, logs = self.usable(), self._log_files()
+        if error is None:
+            logs.synced(request.write_count)
+            return
+        try:
+            rocks.flush()
+            logs.synced(request.write_count)
+        except Exception as second:  # noqa: BLE001 - rocksdict has no narrower type
+            self._fail(second)
+        raise translated(error, self.name, self.path)
+
+    def sync(self) -> None:
+        """Wait until the disk has everything written so far.
+
+        Raises:
+            StorageError: It may not have.
+        """
+        request = self.sync_request()
+        error: OSError | None = None
+        try:
+            request.run()
+        except OSError as failed:
+            error = failed
+        self.finish_sync(request, error)
+
+    @contextmanager
+    def reading(self) -> Iterator[Rdict]:
+        """The open RocksDB; what it raises meanwhile comes out as a storage error."""
+        rocks = self.usable()
+        try:
+            yield rocks
+        except ValueError:
+            raise
+        except Exception as error:
+            raise translated(error, self.name, self.path) from error
+
+    def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
+        """Have the space of removed records given back, in a thread of its own; RocksDB does not hold the GIL for it.
+
+        Args:
+            ranges: Lower and upper keys between which nothing is left.
+        """
+        if self._rocks is None:
+            return
+        with self._free_lock:
+            self._to_free.extend(ranges)
+            if self._freeing is None and self._to_free:
+                self._freeing = threading.Thread(
+                    target=self._free, args=(self._rocks,), name=f"storage-free-{self.name}", daemon=True
+                )
+                self._freeing.start()
+
+    def table_bytes(self) -> int:
+        """The size of its table files, as the directory says it; 3 µs for each."""
+        total = 0
+        with suppress(OSError), os.scandir(self.path) as entries:
+            for entry in entries:
+                if entry.name.endswith(".sst"):
+                    with suppress(FileNotFoundError):  # RocksDB has just removed it
+                        total += entry.stat().st_size
+        return total
+
+    def close(self) -> None:
+        """Bring everything to the disk in its final form and close; the next start then has nothing to recover."""
+        if self._rocks is not None and self._fault is None:
+            try:
+                self._rocks.flush()
+            except Exception as error:  # noqa: BLE001 - what was acknowledged is in the log; the next start reads it
+                self._fail(error)
+        self._abandon()
+        self._is_closed = True
+
+    def _open(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._rocks = open_primary(self.path, self._compression)
+        self._prepare(self._rocks)
+        self._logs = LogFiles(self.path)
+        self._logs.written()
+        self._memory_state = None
+
+    def _free(self, rocks: Rdict) -> None:
+        """What the freeing thread does."""
+        while True:
+            with self._free_lock:
+                if not self._to_free:
+                    self._freeing = None
+                    return
+                lower, upper = self._to_free.popleft()
+            with suppress(Exception):  # the database is closing, or failed; RocksDB frees it some time later
+                rocks.compact_range(lower, upper)
+
+    def _log_files(self) -> LogFiles:
+        assert self._logs is not None  # it is opened with RocksDB
+        return self._logs
+
+    def _fail(self, error: Exception) -> None:
+        self._fault = translated(error, self.name, self.path)
+        self._retry_at = time.monotonic() + self._reopen_interval_s
+
+    def _error(self) -> StorageError:
+        return self._fault or StorageClosedError("the database is not open", database=self.name, path=self.path)
+
+    def _abandon(self) -> None:
+        if self._logs is not None:
+            self._logs.close()
+            self._logs = None
+        if self._rocks is not None:
+            with self._free_lock:
+                self._to_free.clear()
+                freeing = self._freeing
+            if freeing is not None:
+                self._rocks.cancel_all_background(False)
+                freeing.join()
+            _close_quietly(self._rocks)
+            self._rocks = None
+
+    def __repr__(self) -> str:
+        state = "open" if self.is_open else "closed" if self._is_closed else f"not open: {self._fault}"
+        return f"Store({self.name!r} in {self.path}, {state})"
+
+
+def _close_quietly(rocks: Rdict) -> None:
+    """Close RocksDB, which repeats an earlier write error when it is closed, but closes."""
+    try:
+        rocks.close()
+    except Exception:  # noqa: BLE001 - it says again what the failed write said
+        return

@@ -1,0 +1,170 @@
+"""What waits for which commit, and what a crash in between leaves."""
+
+from pathlib import Path
+
+from heliograph.mqtt import packets as p
+from support.durable import DurableKernel
+from support.kernel import Peer
+
+
+def subscribed(kernel: DurableKernel, qos: int = 2) -> Peer:
+    """A connected subscriber of `t`, from which on commits are made by hand."""
+    sub = kernel.come("sub")
+    sub.skip()
+    sub.subscribe("t", qos)
+    kernel.automatic = False
+    return sub
+
+
+def commit_all_state(kernel: DurableKernel) -> None:
+    while kernel.state.waiting:
+        kernel.commit_state()
+
+
+def test_connack_waits_for_the_session(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    kernel.automatic = False
+    sub = kernel.come("sub")
+    assert sub.heard() == []
+    commit_all_state(kernel)
+    assert sub.heard() == ["CONNACK 0x00"]
+
+
+def test_a_clean_start_that_was_told_holds(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    sub = subscribed(kernel)
+    sub.drop()
+    commit_all_state(kernel)
+    clean = kernel.come("sub", clean_start=True, expiry_s=0)  # a session in memory takes the place
+    assert clean.heard() == []
+    again = kernel.crash().come("sub")
+    assert again.heard() == ["CONNACK 0x00 present"]  # it was not told
+
+
+def test_suback_waits_for_the_subscription(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    sub = subscribed(kernel)
+    sub.send_subscribe(p.SubscribeEntry("u", 1, False, False, 0))
+    assert sub.heard() == []
+    commit_all_state(kernel)
+    assert sub.heard() == ["SUBACK #2 [0x01]"]
+
+
+def test_a_qos_2_message_waits_for_its_commit_and_that_of_its_identifier(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    sub = subscribed(kernel)
+    pub = kernel.connect("pub")
+    pub.publish("t", b"x", 2)
+    commit_all_state(kernel)
+    assert sub.heard() == []
+    kernel.commit()
+    assert sub.heard() == ["PUBLISH t 'x' q2 #1"]
+
+
+def test_at_qos_1_nothing_waits(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    sub = subscribed(kernel, 1)
+    kernel.connect("pub").publish("t", b"x", 2)
+    assert sub.heard() == ["PUBLISH t 'x' q1 #1"]
+
+
+def test_a_qos_2_message_comes_again_under_its_identifier_after_a_crash(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    sub = subscribed(kernel)
+    kernel.automatic = True
+    pub = kernel.connect("pub")
+    for payload in (b"zero", b"one", b"two"):
+        pub.publish("t", payload, 2)
+    assert len(sub.received()) == 3
+    for number in (1, 2):
+        sub.ack(p.PUBREC, number)
+    sub.ack(p.PUBCOMP, 1)
+    assert sub.heard() == ["PUBREL #1", "PUBREL #2"]
+    kernel.advance(2)
+    again = kernel.crash().come("sub")
+    assert again.heard() == ["CONNACK 0x00 present", "PUBREL #2", "PUBLISH t 'two' q2 #3 dup"]
+
+
+def test_pubrel_waits_for_the_phase(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    sub = subscribed(kernel)
+    kernel.automatic = True
+    kernel.connect("pub").publish("t", b"x", 2)
+    sub.skip()
+    kernel.automatic = False
+    sub.ack(p.PUBREC, 1)
+    assert sub.heard() == []
+    commit_all_state(kernel)
+    assert sub.heard() == ["PUBREL #1"]
+
+
+def test_a_taken_identifier_survives_and_its_message_is_not_published_again(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    pub = kernel.come("pub")
+    pub.skip()
+    pub.publish("t", b"x", 2, 7)
+    pub.skip()
+    kernel = kernel.crash()
+    sub = kernel.connect("sub")
+    sub.subscribe("t", 2)
+    pub = kernel.come("pub")
+    pub.skip()
+    pub.publish("t", b"x", 2, 7, dup=True)
+    assert pub.heard() == ["PUBREC #7"]
+    assert sub.heard() == []
+    pub.ack(p.PUBREL, 7)
+    assert pub.heard() == ["PUBCOMP #7"]
+    kernel = kernel.crash()
+    sub = kernel.connect("sub")
+    sub.subscribe("t", 2)
+    pub = kernel.come("pub")
+    pub.publish("t", b"new", 2, 7)
+    assert sub.heard() == ["PUBLISH t 'new' q2 #1"]
+
+
+def test_pubrec_and_pubcomp_wait_for_the_identifier(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    pub = kernel.come("pub")
+    pub.skip()
+    kernel.automatic = False
+    pub.publish("t", b"x", 2, 7)
+    kernel.commit()
+    assert pub.heard() == []
+    commit_all_state(kernel)
+    assert len(pub.received()) == 1
+    pub.ack(p.PUBREL, 7)
+    assert pub.heard() == []
+    commit_all_state(kernel)
+    assert pub.heard() == ["PUBCOMP #7"]
+
+
+def test_a_message_whose_identifier_was_lost_is_not_published_again(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    pub = kernel.come("pub")
+    pub.skip()
+    kernel.automatic = False
+    pub.publish("t", b"x", 2, 7)
+    kernel.commit()
+    kernel = kernel.crash()  # the message is stored, the identifier is not
+    sub = kernel.connect("sub")
+    sub.subscribe("t", 2)
+    pub = kernel.come("pub")
+    pub.skip()
+    pub.publish("t", b"x", 2, 7, dup=True)
+    assert pub.heard() == ["PUBREC #7"]
+    assert sub.heard() == []
+    pub.publish("t", b"x", 2, 8, dup=True)  # only one was
+    assert sub.heard() == ["PUBLISH t 'x' q2 #1"]
+
+
+def test_a_message_that_was_lost_with_its_identifier_is_published(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    pub = kernel.come("pub")
+    pub.skip()
+    kernel.automatic = False
+    pub.publish("t", b"x", 2, 7)
+    kernel = kernel.crash()
+    sub = kernel.connect("sub")
+    sub.subscribe("t", 2)
+    kernel.come("pub").publish("t", b"x", 2, 7, dup=True)
+    assert sub.heard() == ["PUBLISH t 'x' q2 #1"]

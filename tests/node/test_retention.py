@@ -1,0 +1,43 @@
+"""A node removes what is older than its settings say, while it goes on."""
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from heliograph.mqtt import packets as p
+from heliograph.mqtt.encode import encode_packet
+from heliograph.mqtt.properties import Properties
+from heliograph.pipeline.client import Selection, StorageClient
+from support.process import NodeProcess
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+SETTINGS = """
+durable_storage.messages.retention = 1s
+durable_storage.messages.generation_interval = 1s
+"""
+
+
+def publish(port: int, payload: bytes) -> None:
+    """Publish at QoS 1 and wait for the acknowledgement."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        connect = p.Connect(p.V5, "c1", True, 0, None, None, None, Properties())
+        client.sendall(encode_packet(connect, p.V5))
+        assert client.recv(1000)[0] == p.CONNACK << 4
+        body = b"\0\3a/b" + b"\0\1" + b"\0" + payload
+        client.sendall(bytes([0x32, len(body)]) + body)
+        assert client.recv(1000)[0] == p.PUBACK << 4
+
+
+def test_messages_go_when_they_are_old_and_the_node_goes_on(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, SETTINGS) as node, StorageClient(f"127.0.0.1:{node.flight_port}") as reader:
+        publish(node.port, b"old")
+        assert reader.info("messages")["messages"] == 1
+        (first,) = [stream.stream for stream in reader.streams(Selection())]
+        while reader.info("messages")["messages"]:  # the test's own timeout ends it
+            time.sleep(0.05)
+        publish(node.port, b"young")
+        assert first in reader.plan(Selection(), {first: ""}).dropped
+        node.stop()

@@ -1,0 +1,170 @@
+"""A disk that fills up in the middle of commits, and files that cannot be written: what clients and operators see."""
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import aiomqtt
+import pytest
+
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.encode import encode_packet
+from heliograph.mqtt.properties import Properties
+from heliograph.storage.interface import Batch, DatabaseOptions
+from heliograph.storage.local import LocalBackend, databases_path
+from support.process import NodeProcess
+from support.wire import varint
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+WAIT_S = 30.0
+ALARMS = "$SYS/brokers/+/alarms/#"
+SETTINGS = 'durable_storage { flight.enable = false, messages.topics = ["t/#"] }'
+
+
+@contextmanager
+def small_disk(path: Path, size: str) -> Iterator[Path]:
+    """A file system of its own that is soon full."""
+    path.mkdir(parents=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], check=False)
+    if mounted.returncode:
+        pytest.skip("a file system can only be mounted by root")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def remount(path: Path, how: str) -> None:
+    """Make a file system read-only, or writable again."""
+    subprocess.run(["mount", "-o", f"remount,{how}", str(path)], check=True)
+
+
+class Publisher:
+    """Publishes at QoS 1 and reads reason codes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._number = 0
+
+    @classmethod
+    async def connect(cls, port: int) -> "Publisher":
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(encode_packet(p.Connect(p.V5, "publisher", True, 0, None, None, None, Properties()), p.V5))
+        publisher = cls(reader, writer)
+        assert (await publisher._packet())[0] == p.CONNACK
+        return publisher
+
+    async def publish(self, topic: bytes, payload: bytes) -> int:
+        """Publish one message and wait for its reason code."""
+        self._number = self._number % 65535 + 1
+        number = self._number.to_bytes(2, "big")
+        body = len(topic).to_bytes(2, "big") + topic + number + b"\0" + payload
+        self._writer.write(b"\x32" + varint(len(body)) + body)
+        kind, content = await self._packet()
+        assert (kind, content[:2]) == (p.PUBACK, number)
+        return content[2] if len(content) > 2 else 0
+
+    async def close(self) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+    async def _packet(self) -> tuple[int, bytes]:
+        async with asyncio.timeout(WAIT_S):
+            (first,) = await self._reader.readexactly(1)
+            length = shift = 0
+            while True:
+                (digit,) = await self._reader.readexactly(1)
+                length |= (digit & 0x7F) << shift
+                shift += 7
+                if digit < 0x80:
+                    return first >> 4, await self._reader.readexactly(length)
+
+
+async def next_alarm(watcher: aiomqtt.Client) -> tuple[str, dict[str, object]]:
+    """What the next message about an alarm says: its topic's last level and its fields."""
+    async with asyncio.timeout(WAIT_S):
+        async for message in watcher.messages:
+            assert isinstance(message.payload, bytes)
+            return str(message.topic).rpartition("/")[2], json.loads(message.payload)
+    raise AssertionError("the connection ended")
+
+
+def stored_numbers(data_dir: Path) -> list[int]:
+    """The numbers with which the payloads on the disk begin."""
+    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    found: list[int] = []
+    for stream in database.get_streams("#"):
+        iterator = database.make_iterator(stream.id, "#")
+        while isinstance(batch := database.next(iterator, 100), Batch) and batch.messages:
+            found += [int(message.payload[:8]) for message in batch.messages]
+            iterator = batch.iterator
+    database.close()
+    return found
+
+
+async def test_a_disk_that_fills_up_refuses_tells_and_resumes(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "data", "24m") as disk, NodeProcess(tmp_path, SETTINGS) as node:
+        ballast = disk / "ballast"
+        ballast.write_bytes(bytes(16 << 20))
+        publisher = await Publisher.connect(node.port)
+        async with aiomqtt.Client("127.0.0.1", node.port, identifier="watcher") as watcher:
+            await watcher.subscribe(ALARMS)
+            acknowledged: list[int] = []
+            filler = os.urandom(200_000)
+            refused = 0
+            for number in range(1000):
+                code = await publisher.publish(b"t/x", b"%08d" % number + filler)
+                if code:
+                    refused = code
+                    break
+                acknowledged.append(number)
+            assert refused == rc.QUOTA_EXCEEDED
+            event, alarm = await next_alarm(watcher)
+            assert (event, alarm["name"], alarm["activated"]) == ("activate", "storage_refuses_messages", True)
+            details = alarm["details"]
+            assert isinstance(details, dict)
+            assert (details["code"], details["database"]) == ("storage_full", "messages")
+            assert await publisher.publish(b"other", b"") == rc.NO_MATCHING_SUBSCRIBERS
+            ballast.unlink()
+            number = 1000
+            async with asyncio.timeout(WAIT_S):
+                while await publisher.publish(b"t/x", b"%08d" % number) == rc.QUOTA_EXCEEDED:
+                    number += 1
+            acknowledged.append(number)
+            event, alarm = await next_alarm(watcher)
+            assert (event, alarm["name"], alarm["activated"]) == ("deactivate", "storage_refuses_messages", False)
+        await publisher.close()
+        assert node.stop() == 0
+        assert "Traceback" not in node.log.read_text()
+        stored = stored_numbers(node.data_dir)
+        assert set(acknowledged) <= set(stored)
+        assert stored == sorted(stored)
+
+
+async def test_files_that_cannot_be_written_refuse_tell_and_resume(tmp_path: Path) -> None:
+    storage = databases_path(tmp_path / "data")
+    with small_disk(storage, "64m"):
+        remount(storage, "ro")
+        with NodeProcess(tmp_path, SETTINGS) as node:
+            publisher = await Publisher.connect(node.port)
+            async with aiomqtt.Client("127.0.0.1", node.port, identifier="watcher") as watcher:
+                await watcher.subscribe(ALARMS)
+                assert await publisher.publish(b"t/x", b"%08d" % 1) == rc.QUOTA_EXCEEDED
+                assert await publisher.publish(b"other", b"") == rc.NO_MATCHING_SUBSCRIBERS
+                assert "storage_read_only" in node.log.read_text()
+                remount(storage, "rw")
+                async with asyncio.timeout(WAIT_S):
+                    while await publisher.publish(b"t/x", b"%08d" % 2) == rc.QUOTA_EXCEEDED:
+                        continue
+                event, alarm = await next_alarm(watcher)
+                assert (event, alarm["name"]) == ("deactivate", "storage_refuses_messages")
+            await publisher.close()
+            assert node.stop() == 0
+        assert stored_numbers(tmp_path / "data") == [2]

@@ -1,0 +1,20 @@
+"""The local backend and the reference pass the conformance kit."""
+
+from pathlib import Path
+
+from heliograph.storage.interface import Backend
+from heliograph.storage.local import LocalBackend
+from heliograph.testing.reference import ReferenceBackend
+from heliograph.testing.storage import StorageConformance
+
+
+class TestLocal(StorageConformance):
+    def make_backend(self, data_dir: Path) -> Backend:
+        return LocalBackend(data_dir)
+
+
+class TestReference(StorageConformance):
+    deletes = True
+
+    def make_backend(self, data_dir: Path) -> Backend:
+        return ReferenceBackend()
