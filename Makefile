@@ -46,7 +46,7 @@ bench: setup ## the canonical benchmarks, beside mosquitto where it is installed
 	@$(BIN)/python benchmarks/pipeline_read.py
 
 clean: ## remove what make has made; a broker's ./data stays
-	rm -rf $(VENV) build dist demo-output bench-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist demo-output bench-output fuzz-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf src/heliograph.egg-info .import_linter_cache
 	find src tests benchmarks examples -name '__pycache__' -type d -prune -exec rm -rf {} +
 	find src -name '*.so' -delete
