@@ -11,7 +11,7 @@ COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retain
 .PHONY: help setup demo test lint conformance bench fuzz clean format
 
 help: ## list what there is
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/compiled ## virtual environment, dependencies, compiled modules (twice does nothing)
 
@@ -24,7 +24,7 @@ test: setup ## the test suite
 lint: setup ## ruff, mypy --strict, import layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy src tests benchmarks examples/weather
+	@$(BIN)/mypy src tests benchmarks scripts examples/weather
 	@$(BIN)/lint-imports
 
 conformance: setup ## normative statements of MQTT that stand at no line of code or in no test

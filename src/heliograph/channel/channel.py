@@ -337,13 +337,16 @@ class Channel(Entrance):
             now: i64 = self._broker.now_us
             will = decide.will(self._will, client, self._options, now, self._ids.next_low(), self._authorizer)
         end = hooks.SESSION_DISCARDED if reason == "discarded" else hooks.SESSION_TERMINATED
+        if session.dropped_count > 0:
+            self._report(f"{session.dropped_count} messages for it were dropped while its session lived")
         context.sessions.leave(session, will, end)
         self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason))
 
     def _is_over_ceiling(self) -> bool:
-        options, outbox = self._options, self._outbox
-        return (0 < options.unsent_bytes_max < outbox.waiting_bytes) or (
-            0 < options.unsent_packets_max < outbox.waiting_count
+        options, outbox, session = self._options, self._outbox, self._session
+        count = outbox.waiting_count + (0 if session is None else session.queued_count)
+        return (0 < options.unsent_bytes_max < outbox.waiting_bytes + self._wire.unsent_bytes()) or (
+            0 < options.unsent_packets_max < count
         )
 
     def _part_from_publishing(self) -> None:

@@ -79,10 +79,10 @@ class Entrance(Reader):
         self._version = connect.version
         self._packet_bytes_max = connect.properties.number(props.MAXIMUM_PACKET_SIZE, 0)
         self._tells_problems = connect.properties.number(props.REQUEST_PROBLEM_INFORMATION, 1) == 1
+        self._connect = connect
         decide.check_connect(connect, options)
         client = decide.client_info(connect, peer or Peer(""), options, self._new_clientid, broker.now_us)
         self._client = client
-        self._connect = connect
         self._state = AUTHENTICATING
         handshake = Handshake(broker, client, connect)
         self._handshake = handshake
@@ -161,6 +161,7 @@ class Entrance(Reader):
         # [MQTT-3.1.4-4] 3.1.1 [MQTT-3.1.4-3]
         session, present = context.sessions.open(clientid, clean_start, options.session)
         session.expiry_interval_s = decide.session_expiry_s(connect, options)
+        client.expiry_interval_s = session.expiry_interval_s
         session.mountpoint = client.mountpoint
         properties = decide.connack_properties(connect, client, options)
         if self._handshake is not None and self._handshake.method is not None:  # [MQTT-4.12.0-6]
@@ -239,8 +240,10 @@ class Entrance(Reader):
 
     @property
     def _clientid(self) -> str:
-        client = self._client
-        return "" if client is None else client.clientid
+        client, connect = self._client, self._connect
+        if client is None:
+            return "" if connect is None else connect.clientid
+        return client.clientid
 
 
 def _drop_denied(session: Session, authorizer: Authorizer) -> None:

@@ -36,6 +36,7 @@ from heliograph.transport.listener import Listener
 _log = logging.getLogger(__name__)
 
 _TICK_S = 0.5
+_SLOW_CLIENTS_LOGGED = 20
 _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 
 # A commit's worker thread must not wait 5 ms for the interpreter while the loop is busy.
@@ -150,9 +151,12 @@ class Node:
         return numbers
 
     def log_statistics(self) -> None:
-        """Write every counter that is not zero into the log, as one line of JSON."""
+        """Write every counter that is not zero into the log, and whom most messages were dropped for, as JSON."""
         numbers = {name: value for name, value in sorted(self.statistics().items()) if value}
         _log.info("statistics %s", json.dumps(numbers))
+        if self._context is not None:
+            slow = self._context.sessions.most_dropped(_SLOW_CLIENTS_LOGGED)
+            _log.info("dropped messages by client %s", json.dumps(slow))
 
     def reload_certificates(self) -> None:
         """Have every listener read its certificates again; connections that stand are not touched."""
