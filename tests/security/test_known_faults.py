@@ -10,6 +10,7 @@ import pytest
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
+from heliograph.config.listeners import WebsocketOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet
@@ -18,9 +19,12 @@ from heliograph.node.reports import ProtocolErrorLog
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.options import RetainerOptions
 from heliograph.session.options import SessionOptions
+from heliograph.transport.proxy_protocol import SIGNATURE_V2, ProxyHeaderParser
+from heliograph.transport.upgrade import UpgradePolicy
 from support.kernel import Kernel, Peer
 from support.packets import properties
 from support.services import Node
+from support.websocket import request
 from support.wire import varint, wire
 
 VERSIONS = [p.V3_1, p.V3_1_1, p.V5]
@@ -775,3 +779,47 @@ def test_a_log_that_peers_write_into_stays_small(caplog: pytest.LogCaptureFixtur
         log("192.0.2.1:50000", name.decode(), kernel.reports[0])
     assert len(caplog.records) == 1
     assert len(caplog.records[0].getMessage()) < 1000
+
+
+def test_a_connection_that_owes_days_is_gone_when_it_ends() -> None:
+    """The timer of its rate kept an ended connection in memory for as long as the packet would have taken. Ours."""
+    kernel = Kernel(ChannelOptions(bytes_rate=10.0, bytes_burst=100_000.0, max_packet_size=2_000_000))
+    peer = kernel.connect("c")
+    peer.publish("t", b"x" * 1_000_000)
+    assert peer.paused()
+    peer.drop()
+    kernel.advance(1.0)
+    assert kernel._later == []
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"PROXY TCP6 ::ffff:192.0.2.9 ::1 50000 1883\r\n",
+        SIGNATURE_V2 + b"\x21\x21\x00\x24" + bytes(10) + b"\xff\xff\xc0\x00\x02\x09" + bytes(16) + b"\xc3\x50\x07\x5b",
+    ],
+)
+def test_an_address_in_another_form_is_the_same_address(header: bytes) -> None:
+    """A client behind a proxy passed its ban because its IPv4 address came in the form of an IPv6 one. Ours."""
+    parser = ProxyHeaderParser()
+    assert parser.take(header) == len(header)
+    assert parser.header is not None
+    assert parser.header.source == "192.0.2.9:50000"
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "peername"),
+    [
+        ("::ffff:192.0.2.9", "4711", "192.0.2.9:4711"),
+        ("fe80::1%eth0", "4711", "[fe80::1]:4711"),
+        ("192.0.2.9", "00004711", "192.0.2.9:50000"),
+        ("192.0.2.9", "04711", "192.0.2.9:4711"),
+        ("192.0.2.9", "0000019999999", "192.0.2.9:50000"),
+        ("nobody", "x", "198.51.100.1:50000"),
+    ],
+)
+def test_an_address_in_a_header_comes_in_its_usual_form(host: str, port: str, peername: str) -> None:
+    """The same over WebSocket: what a header says of an address is one, in the form that bans are written in."""
+    options = WebsocketOptions(proxy_address_header="X-Forwarded-For", proxy_port_header="X-Forwarded-Port")
+    asked = request(X_Forwarded_For=host, X_Forwarded_Port=port)
+    assert UpgradePolicy(options).decide(asked, "198.51.100.1:50000").peername == peername

@@ -64,7 +64,8 @@ class Target:
         end = time.monotonic() + WAIT_S
         while (text := self._node.log.read_text()).count("statistics {") == count or not text.endswith("\n"):
             assert time.monotonic() < end, text[-500:]
-        found: dict[str, int] = json.loads(text[text.rindex("statistics {") + len("statistics ") :])
+        line = text[text.rindex("statistics {") + len("statistics ") :].splitlines()[0]
+        found: dict[str, int] = json.loads(line)
         return found
 
     def closed_count(self) -> int:
