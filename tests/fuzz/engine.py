@@ -166,12 +166,14 @@ def _watch(
         elif now - moved_at > hang_s:
             outcome.fault = f"one input has been running for {hang_s:g} s"
             os.kill(child, 9)
-        sizes.append(resident_bytes(child))
-        outcome.peak_bytes = max(outcome.peak_bytes, sizes[-1])
+        size = resident_bytes(child)
+        if size:  # it may have ended meanwhile
+            sizes.append(size)
+        outcome.peak_bytes = max(outcome.peak_bytes, size)
         outcome.seconds = now - began
         if progress is not None:
             progress(outcome)
-        time.sleep(min(0.5, 0.01 * len(sizes)))
+        time.sleep(min(0.5, 0.01 * (len(sizes) + 1)))
 
 
 def _fault(status: int, told: str) -> str:

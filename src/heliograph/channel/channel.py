@@ -16,7 +16,6 @@ from heliograph.channel.entrance import Entrance
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.channel.reader import (
-    AUTHENTICATING,
     CLOSED,
     CONGESTED,
     CONNECTED,
@@ -100,15 +99,16 @@ class Channel(Entrance):
             if session.options.retry_interval_us > 0:
                 session.retry(uptime_us)
         self.deliver_retained()  # of which there may be so many a second
-        is_let_in = self._state != AUTHENTICATING or self._awaited is None
-        if self._paused != 0 and is_let_in:
+        if self._awaited is not None:
+            answer_us_max = self._options.idle_timeout_us
+            if answer_us_max != 0 and uptime_us - self._asked_at_us > answer_us_max:
+                self._forget_authenticator()
+                self.on_protocol_error(ProtocolError("its authenticator did not answer in time", rc.SERVER_UNAVAILABLE))
+        elif self._paused != 0:
             self._heard_at_us = uptime_us  # it is we who do not listen
         elif self._silence_us_max != 0 and uptime_us - self._heard_at_us > self._silence_us_max:
             if self._state == CONNECTED:
                 self.end(rc.KEEP_ALIVE_TIMEOUT, "keepalive_timeout")  # [MQTT-3.1.2-22] 3.1.1 [MQTT-3.1.2-24]
-            elif self._awaited is not None:
-                self._forget_authenticator()
-                self.on_protocol_error(ProtocolError("its authenticator did not answer in time", rc.SERVER_UNAVAILABLE))
             else:
                 self._broker.counters.connections_idle += 1
                 self.end(rc.SUCCESS, "idle_timeout")  # [MQTT-3.1.4-1]

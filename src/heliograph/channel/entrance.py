@@ -41,7 +41,8 @@ class Entrance(Reader):
         self._connect: p.Connect | None = None  # until its CONNACK
         self._client: ClientInfo | None = None
         self._handshake: Handshake | None = None  # while AUTH packets may come
-        self._awaited: Deferred | None = None  # the authenticator's answer
+        self._awaited: Deferred | None = None  # the authenticator's answer, and when it was asked
+        self._asked_at_us: i64 = 0
         self._session: Session | None = None
         self._will: p.Will | None = None
         self._authorizer: Authorizer | None = None
@@ -108,6 +109,7 @@ class Entrance(Reader):
         else:
             self._hold_packets(AUTHENTICATION)
             self._awaited = step
+            self._asked_at_us = self._broker.uptime_us
             step.then(self._on_answer)
 
     def _on_answer(self, step: AuthStep) -> None:
