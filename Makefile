@@ -11,7 +11,7 @@ COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retain
 .PHONY: help setup demo test lint conformance bench fuzz clean format
 
 help: ## list what there is
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/compiled ## virtual environment, dependencies, compiled modules (twice does nothing)
 
@@ -24,7 +24,7 @@ test: setup ## the test suite
 lint: setup ## ruff, mypy --strict, import layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy src tests benchmarks examples/weather
+	@$(BIN)/mypy src tests benchmarks scripts examples/weather
 	@$(BIN)/lint-imports
 
 conformance: setup ## normative statements of MQTT that stand at no line of code or in no test
@@ -46,7 +46,7 @@ bench: setup ## the canonical benchmarks, beside mosquitto where it is installed
 	@$(BIN)/python benchmarks/pipeline_read.py
 
 clean: ## remove what make has made; a broker's ./data stays
-	rm -rf $(VENV) build dist demo-output bench-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist demo-output bench-output fuzz-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	rm -rf src/heliograph.egg-info .import_linter_cache
 	find src tests benchmarks examples -name '__pycache__' -type d -prune -exec rm -rf {} +
 	find src -name '*.so' -delete

@@ -4,10 +4,11 @@
     python scripts/fuzz.py decoder --runs 10000000     one of them, so many inputs
     python scripts/fuzz.py conversation --engine atheris --seconds 3600
     python scripts/fuzz.py conversation FILE...        run these inputs and nothing else
+    python scripts/fuzz.py conversation --adopt FOUND  keep the corpus, and of FOUND what reaches more of the sources
 
 Two engines run the same targets. `atheris` (libFuzzer) knows which lines an input reached and keeps what is new; it
-needs the package and the sources (`HELIOGRAPH_PURE=1`, which it sets). `own` changes the inputs of the corpus by chance,
-the same ones for the same seed; it runs compiled code too, and watches time and memory from a second process.
+needs the package and the sources (`HELIOGRAPH_PURE=1`, which it sets). `own` changes the inputs of the corpus by
+chance, the same ones for the same seed; it runs compiled code too, and watches time and memory from a second process.
 
 It prints inputs, inputs a second, the size of the corpus and the peak of resident memory; it exits with 1 if something
 was found, and says in which file the input is that shows it.
@@ -24,7 +25,7 @@ import sys
 import tempfile
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 ARTIFACTS: Final = ROOT / "fuzz-output"
@@ -48,6 +49,8 @@ def main() -> int:
     names = [options.target] if options.target else list(NAMES)
     if options.files:
         return _replay(names[0], options.files)
+    if options.adopt is not None:
+        return _adopt(names[0], options.adopt)
     seconds = options.seconds if options.seconds or options.runs else 60.0
     found = 0
     for name in names:
@@ -65,6 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=0.0, help="time for each target (60 without --runs)")
     parser.add_argument("--seed", type=int, default=1, help="what chance begins with")
     parser.add_argument("--keep", type=Path, help="atheris: add what reaches new lines to this directory")
+    parser.add_argument(
+        "--adopt", type=Path, help="add to the corpus what this directory's inputs reach and it does not"
+    )
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -79,6 +85,16 @@ def _replay(name: str, files: list[Path]) -> int:
     for file in files:
         target.run(file.read_bytes())
         print(f"{file}: nothing found")
+    return 0
+
+
+def _adopt(name: str, directory: Path) -> int:
+    os.environ["HELIOGRAPH_PURE"] = "1"
+    targets = _import_targets()
+    target, selection, engine = targets.TARGETS[name], *map(importlib.import_module, ("fuzz.selection", "fuzz.engine"))
+    kept = selection.select(target.run, target.corpus + engine.corpus(directory))
+    selection.write(targets.CORPUS / name, kept)
+    print(f"{name}: {len(kept)} inputs of {sum(map(len, kept)):,} bytes")
     return 0
 
 
@@ -101,7 +117,7 @@ def _run_own(name: str, runs: int, seconds: float, seed: int) -> int:
     size = len(target.corpus)
     is_terminal = sys.stdout.isatty()
 
-    def tell(outcome: "engine.Outcome") -> None:
+    def tell(outcome: Any) -> None:
         if is_terminal:
             _say(name, outcome.runs, outcome.seconds, size, outcome.peak_bytes / 2**20, end="\r")
 
@@ -142,13 +158,19 @@ def _run_atheris(name: str, runs: int, seconds: float, seed: int) -> int:
             "-print_final_stats=1",
         ]
         environment = {**os.environ, "HELIOGRAPH_PURE": "1", "HELIOGRAPH_FUZZ_FLAGS": "\n".join(flags)}
-        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+        done = subprocess.run(
+            command, env=environment, stderr=subprocess.PIPE, text=True, errors="replace", check=False
+        )
     log = done.stderr
     executed, peak, kept = _DONE.search(log), _PEAK.search(log), _CORPUS.findall(log)
     spent = re.findall(r"Done \d+ runs in (\d+) second", log)
     runs_done = int(executed[1]) if executed else 0
     _say(
-        name, runs_done, float(spent[-1]) if spent else seconds, int(kept[-1]) if kept else 0, int(peak[1]) if peak else 0
+        name,
+        runs_done,
+        float(spent[-1]) if spent else seconds,
+        int(kept[-1]) if kept else 0,
+        int(peak[1]) if peak else 0,
     )
     if done.returncode:
         print(log[-4000:], file=sys.stderr)
@@ -166,7 +188,7 @@ def _atheris_worker(options: argparse.Namespace) -> int:
 
     def mutate(data: bytes, bytes_max: int, seed: int) -> bytes:
         # Half of the time libFuzzer's own, which knows what was compared with what.
-        return atheris.Mutate(data, bytes_max) if seed & 1 else mutator.mutated(bytearray(data), bytes_max)
+        return bytes(atheris.Mutate(data, bytes_max) if seed & 1 else mutator.mutated(bytearray(data), bytes_max))
 
     flags = os.environ["HELIOGRAPH_FUZZ_FLAGS"].split("\n")
     atheris.Setup([sys.argv[0], *flags], target.run, custom_mutator=mutate)

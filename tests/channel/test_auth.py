@@ -346,13 +346,26 @@ def test_what_a_client_sends_while_it_authenticates_again_waits_too() -> None:
     answered = p.Disconnect(p.AUTH, CONTINUE, properties(authentication_method="quiz"))
     peer.send(again, publish("t", b"", 1, 1), answered, publish("t", b"", 1, 2))
     assert peer.received() == []
-    kernel.advance(1000)
+    kernel.advance(10)
     answers[0].resolve(AuthStep(CONTINUE, b"?"))
     kernel.run()
     assert peer.heard() == ["AUTH 0x18", "PUBACK #1 0x10"]
     answers[1].resolve(AuthStep(rc.SUCCESS))
     kernel.run()
     assert peer.heard() == ["AUTH 0x00", "PUBACK #2 0x10"]
+
+
+def test_an_authenticator_that_never_answers_a_connected_client_ends_its_connection() -> None:
+    quiz = Quiz()
+    kernel = kernel_with(quiz)
+    peer = let_in(kernel)
+    kernel.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(lambda *args: (hooks.STOP, Deferred()), 1)
+    peer.send(p.Disconnect(p.AUTH, AGAIN, properties(authentication_method="quiz")))
+    kernel.advance(14)
+    assert not peer.closed()
+    kernel.advance(2)
+    assert peer.heard() == ["DISCONNECT 0x89"]
+    assert peer.closed()
 
 
 def test_who_waits_for_a_rate_and_an_authenticator_waits_for_both() -> None:

@@ -227,3 +227,15 @@ def test_a_retained_message_published_by_alias() -> None:
     assert read(kernel.retainer.match("#")) == [("a", b"2")]
     assert [message.topic for _, message in kernel.sink.messages] == ["a", "a"]
     assert all(message.property_bytes == b"" for _, message in kernel.sink.messages)
+
+
+def test_a_zone_may_allow_fewer_levels_than_others() -> None:
+    kernel = Kernel(ChannelOptions(max_topic_levels=5))
+    narrow = ChannelOptions(max_topic_levels=2)
+    peer = kernel.peer(options=narrow)
+    peer.connect("c")
+    peer.skip()
+    peer.publish("a/b", b"", 1, 1)
+    assert peer.heard() == ["PUBACK #1 0x10"]
+    peer.publish("a/b/c", b"", 1, 2)
+    assert peer.heard() == ["DISCONNECT 0x90"]

@@ -129,3 +129,19 @@ def test_the_examples_on_the_page_can_be_read(write: Write) -> None:
 def test_rules() -> None:
     assert str(parse_access_rule("deny  2001:db8::/32")) == "deny 2001:db8::/32"
     assert parse_access_rule("allow 127.0.0.1").network is not None
+
+
+def test_a_zone_that_is_not_there_is_told_with_its_line(write: Write) -> None:
+    text = "zones.inside.mqtt.max_qos_allowed = 1\n\nlisteners.tcp.default.zone = insde"
+    assert mistakes_in(write(text)) == [
+        'node.conf:3: listeners.tcp.default.zone: found "insde", but there is no such zone; there are default, inside. '
+        "Describe it under zones.insde"
+    ]
+
+
+def test_two_listeners_at_one_address_are_told(write: Write) -> None:
+    text = 'listeners.tcp.inside {\n bind = "127.0.0.1:1883"\n}\nlisteners.ws { a.bind = 0, b.bind = 0 }'
+    assert mistakes_in(write(text)) == [
+        'node.conf:2: listeners.tcp.inside.bind: found "127.0.0.1:1883", where listeners.tcp.default listens already: '
+        "choose another, or say listeners.tcp.default.enable = false"
+    ]

@@ -90,7 +90,7 @@ def test_a_file_with_everything(write: Write) -> None:
         ("listeners.tcp.other.bind = 1884", {"default", "other"}),
         ("listeners.tcp = null", {"default"}),
         ("listeners.tcp.default = null", {"default"}),
-        ("listeners.tcp.2nd {}", {"default", "2nd"}),
+        ("listeners.tcp.2nd.bind = 1884", {"default", "2nd"}),
     ],
 )
 def test_the_default_listener_is_there_unless_it_is_switched_off(text: str, names: set[str], write: Write) -> None:

@@ -73,7 +73,7 @@ def test_what_was_acknowledged_comes_to_a_client_that_was_away_while_the_broker_
     tmp_path: Path, qos: int
 ) -> None:
     expected = [b"%d" % number for number in range(3_000)]
-    with NodeProcess(tmp_path) as node:
+    with NodeProcess(tmp_path, "durable_sessions.enable = true") as node:
         Subscriber("sub", node.port, "t/#", qos).stop()
         publish(node.port, "t/1", expected[:1500], qos)
         node.kill()
@@ -92,7 +92,7 @@ def test_what_was_acknowledged_comes_to_a_client_that_was_away_while_the_broker_
 
 
 def test_a_stop_and_a_start_keep_the_session_too(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path) as node:
+    with NodeProcess(tmp_path, "durable_sessions.enable = true") as node:
         sub = Subscriber("sub", node.port, "t", 2)
         publish(node.port, "t", [b"1", b"2"], 2)
         sub.wait_for(2)
@@ -107,8 +107,8 @@ def test_a_stop_and_a_start_keep_the_session_too(tmp_path: Path) -> None:
         assert node.stop() == 0
 
 
-def test_with_durable_sessions_off_nothing_of_them_is_kept(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path, "durable_sessions.enable = false") as node:
+def test_while_durable_sessions_are_off_nothing_of_them_is_kept(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path) as node:
         Subscriber("sub", node.port, "t").stop()
         node.kill()
         node.start()

@@ -25,6 +25,7 @@ _TIMES_S: Final = (0.001, 0.5, 2.0, 5.0, 20.0, 100.0)
 _OWN_TOPICS: Final = ("a", "denied/a", "stored/a", "r/a", "a/b/c", "/", "$delayed/1/a")
 _REVOCABLE: Final = ("a", "b", "r", "stored", "auto")
 _REPEATS: Final = 40
+_BUSY_WORK: Final = 50_000  # more than a turn's: what comes next has to wait for another one
 
 
 class Play:
@@ -93,6 +94,8 @@ class Play:
             data = source.short()
         else:
             data = b"".join(packet(source, peer.version, source.pick(_KINDS)) for _ in range(3))
+        if what == 19:
+            self._world.broker.work += _BUSY_WORK
         if what == 20:
             data *= _REPEATS
         if what == 21:

@@ -37,14 +37,18 @@ def decode_stream(stream: bytes, version: int) -> int:
             if length < 0 or body + length > len(stream):
                 break
             packet = decode_packet(stream, at, body, body + length, version)
-        except ProtocolError as error:
-            assert error.detail
-            assert error.reason_code >= 0x80
+        except ProtocolError as refusal:
+            _check_refusal(refusal)
             break
         check(packet, version)
         at = body + length
         count += 1
     return count
+
+
+def _check_refusal(refusal: ProtocolError) -> None:
+    assert refusal.detail
+    assert refusal.reason_code >= 0x80
 
 
 def check(packet: p.Packet, version: int) -> None:

@@ -85,6 +85,7 @@ def fuzz(
     budget: Budget,
     artifacts: Path,
     progress: Callable[[Outcome], None] | None = None,
+    hang_s: float = HANG_S,
 ) -> Outcome:
     """Run a target in a child process until something is found or the budget is used up."""
     window = Window()
@@ -96,7 +97,7 @@ def fuzz(
         os.close(reading)
         os._exit(_work(run, mutator, budget, window, writing))
     os.close(writing)
-    status = _watch(child, window, outcome, began, progress)
+    status = _watch(child, window, outcome, began, progress, hang_s)
     with os.fdopen(reading, encoding="utf-8") as pipe:
         told = pipe.read()
     outcome.runs, data = window.look()
@@ -142,7 +143,12 @@ def _work(run: Callable[[bytes], None], mutator: Mutator, budget: Budget, window
 
 
 def _watch(
-    child: int, window: Window, outcome: Outcome, began: float, progress: Callable[[Outcome], None] | None
+    child: int,
+    window: Window,
+    outcome: Outcome,
+    began: float,
+    progress: Callable[[Outcome], None] | None,
+    hang_s: float,
 ) -> int:
     """The parent: look at the child now and then, until it has ended; its exit status."""
     moved_at = began
@@ -157,15 +163,17 @@ def _watch(
         count, _ = window.look()
         if count != outcome.runs:
             outcome.runs, moved_at = count, now
-        elif now - moved_at > HANG_S:
-            outcome.fault = f"one input has been running for {HANG_S:g} s"
+        elif now - moved_at > hang_s:
+            outcome.fault = f"one input has been running for {hang_s:g} s"
             os.kill(child, 9)
-        sizes.append(resident_bytes(child))
-        outcome.peak_bytes = max(outcome.peak_bytes, sizes[-1])
+        size = resident_bytes(child)
+        if size:  # it may have ended meanwhile
+            sizes.append(size)
+        outcome.peak_bytes = max(outcome.peak_bytes, size)
         outcome.seconds = now - began
         if progress is not None:
             progress(outcome)
-        time.sleep(min(0.5, 0.01 * len(sizes)))
+        time.sleep(min(0.5, 0.01 * (len(sizes) + 1)))
 
 
 def _fault(status: int, told: str) -> str:

@@ -131,7 +131,7 @@ class Watched:
 
     def _remember(self, data: bytes) -> None:
         """What the client says frees packet identifiers, as far as it can be understood."""
-        at = 0
+        at = count = 0
         try:
             while at < len(data):
                 length, body = remaining_length(data, at + 1, len(data))
@@ -140,13 +140,20 @@ class Watched:
                     return
                 packet = decode_packet(data, at, body, body + length, self.version)
                 at = body + length
+                count += 1
                 if isinstance(packet, p.Connect) and not self._has_sent:
                     self._connect = packet
                     self.version = packet.version
                 self._has_sent = True
-                if isinstance(packet, p.Ack) and self._unacknowledged is not None:
-                    if packet.kind in (p.PUBACK, p.PUBCOMP) or packet.code >= 0x80:
-                        self._unacknowledged.discard(packet.packet_id)
+                if isinstance(packet, p.Ack):
+                    self._free(packet, is_alone=count == 1 and at == len(data))
         except ProtocolError:
             self._has_sent = True
             self._unacknowledged = None
+
+    def _free(self, packet: p.Ack, *, is_alone: bool) -> None:
+        if not is_alone:
+            # Between it and the packets beside it the broker may have used the identifier again.
+            self._unacknowledged = None
+        elif self._unacknowledged is not None and (packet.kind in (p.PUBACK, p.PUBCOMP) or packet.code >= 0x80):
+            self._unacknowledged.discard(packet.packet_id)

@@ -52,13 +52,14 @@ class Crowd:
             except OSError:
                 self._forget(each)
 
-    def hear(self, count: int) -> None:
-        """Wait until so many of them have heard something."""
+    def hear(self, count: int, meanwhile: Callable[[], object] = bool) -> None:
+        """Wait until so many of them have heard something; call `meanwhile` now and then."""
         heard: set[socket.socket] = set()
         end = time.monotonic() + WAIT_S
         while len(heard) < count:
             assert time.monotonic() < end, f"only {len(heard)} of {count} were answered"
             heard |= set(self._look())
+            meanwhile()
 
     def wait_until_closed(self, meanwhile: Callable[[], object]) -> None:
         """Wait until the other side has closed all of them; call `meanwhile` now and then."""

@@ -76,7 +76,7 @@ async def test_a_unix_socket_in_use_is_left_alone(tmp_path: Path) -> None:
 async def test_a_file_is_not_replaced_by_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_text("data")
-    with pytest.raises(ListenerError, match="another program listens there"):
+    with pytest.raises(ListenerError, match="a file is there that is no socket"):
         await Rig(settings=TcpListener(bind=UnixAddress(str(path)))).listener.start()
     assert path.read_text() == "data"
 

@@ -299,6 +299,10 @@ async def test_half_open_handshakes_do_not_hold_up_the_end(authority: Authority)
             'cacertfile = "{text}": it holds nothing that OpenSSL can read',
         ),
         (
+            {"verify": "verify_peer", "cacertfile": "{ca}", "enable_crl_check": True, "crlfile": "{ca}"},
+            'crlfile = "{ca}": it holds no revocation list',
+        ),
+        (
             {"sni": (ServerName("a.example", "/no/such/file.pem"),)},
             'sni.1.certfile = "/no/such/file.pem": No such file',
         ),
@@ -315,6 +319,7 @@ async def test_certificates_that_cannot_be_used_are_told(
         "text": str(text),
         "locked": str(certfile),
         "key": str(keyfile),
+        "ca": str(authority.cafile),
     }
     given = {name: value.format(**files) if isinstance(value, str) else value for name, value in options.items()}
     with pytest.raises(CertificateError) as caught:

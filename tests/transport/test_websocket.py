@@ -382,6 +382,14 @@ async def test_a_silent_connection_is_cut_after_idle_timeout() -> None:
         assert await silent.hear_the_end() == b""
 
 
+async def test_a_short_idle_timeout_is_not_stretched_by_the_ticks() -> None:
+    async with listening("ws", ws(idle_timeout=2.0)) as rig:
+        silent = await connected(rig)
+        for _ in range(6):
+            await rig.advance(0.5)
+        assert await silent.hear_the_end() == b""
+
+
 async def test_a_connection_without_connect_is_closed() -> None:
     async with listening("ws", ws(), ChannelOptions(idle_timeout_us=3_000_000)) as rig:
         client = await upgraded(rig)

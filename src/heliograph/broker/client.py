@@ -52,6 +52,7 @@ class ClientInfo:
         self.connected_at_us = connected_at_us
         self.common_name = common_name
         self.subject = subject
+        self.expiry_interval_s: i64 = 0  # of its session; known when the session is opened
         self.is_superuser = False  # set by an authenticator: what it does is not asked about
 
     @property

@@ -20,6 +20,8 @@ from heliograph.mqtt.topic import topic_name_fault
 
 # A route costs twice its topic's length, and the cache counts routes: longer topics are resolved at each publish.
 _CACHED_NAME_BYTES_MAX: Final = 1024
+# One client with thousands of overlapping filters would make each route of the cache tens of kilobytes.
+_CACHED_ENTRIES_MAX: Final = 256
 # Holding a route against so many new filters costs about what asking the trie does: 20 ns for each that begins with
 # other levels, 100 ns for others.
 _APPEARED_MAX: Final = 64
@@ -79,6 +81,11 @@ class Router:
     def visited(self) -> i64:
         """What finding routes has cost so far, in levels of the trie that were looked at."""
         return self._trie.visited + self._compared
+
+    @property
+    def levels_max(self) -> int:
+        """The most levels a topic name may have, whoever publishes."""
+        return self._levels_max
 
     def route(self, name: bytes) -> Route:
         """The route of a topic name as it stood in a packet.
@@ -160,15 +167,16 @@ class Router:
         if fault is not None:
             raise TopicNameError(fault)
         durable, hooked = self._is_stored(topic), self._is_hooked(topic)
-        if len(name) > _CACHED_NAME_BYTES_MAX:
-            return Route(name, topic, self.match(topic), durable, hooked, -1)
+        entries = self.match(topic)
+        if len(name) > _CACHED_NAME_BYTES_MAX or len(entries) > _CACHED_ENTRIES_MAX:
+            return Route(name, topic, entries, durable, hooked, -1)
         if len(self._cache) >= self._routes_max:
             # Starting anew is cheaper than an order of use kept on every publish, and as bounded. Channels that hold
             # a route must ask again: one that is not in the cache can no longer be withdrawn.
             self._cache.clear()
             self.cache_resets += 1
             self._forget_routes()
-        route = Route(name, topic, self.match(topic), durable, hooked, self.epoch)
+        route = Route(name, topic, entries, durable, hooked, self.epoch)
         self._cache[name] = route
         return route
 
@@ -190,6 +198,11 @@ class Router:
                     levels = levels or route.topic.split("/")
                     if filter_matches(entry.topic_filter, levels) and not entry.is_empty():
                         entries.append(entry)
+        if len(entries) > _CACHED_ENTRIES_MAX:
+            self._cache.pop(route.name, None)
+            route.entries = entries
+            route.epoch = -1
+            return
         route.entries = entries  # a new list: a dispatch may be on its way through the old one
         route.epoch = self.epoch
 

@@ -29,6 +29,9 @@ INITIAL_STICKY_PICKS: Final = (RANDOM, LOCAL, HASH_CLIENTID, HASH_TOPIC)
 
 # How many publishers a group remembers for certain, where its strategy goes by publisher; see `PublisherTable`.
 PUBLISHERS_MAX: Final = 10_000
+# All groups together remember about so many (90 bytes each), but each of them this few.
+_PUBLISHERS_OF_ALL: Final = 500_000
+_PUBLISHERS_AT_LEAST: Final = 16
 
 _MASK_32: Final = 0xFFFFFFFF
 
@@ -111,7 +114,7 @@ class PublisherTable:
         turn = self._old.pop(clientid, None)
         if turn is None:
             turn = Turn(clientid)
-        if len(self._young) >= self._groups.publishers_max:
+        if len(self._young) >= self._groups.remembered_each:
             self._groups.forgotten_count += len(self._old)
             self._old = self._young
             self._young = {}
@@ -246,6 +249,12 @@ class SharedGroups:
 
     def __len__(self) -> int:
         return len(self._groups)
+
+    @property
+    def remembered_each(self) -> i64:
+        """How many publishers each group may remember for certain: the more groups, the fewer."""
+        share: i64 = _PUBLISHERS_OF_ALL // max(1, len(self._groups))
+        return min(self.publishers_max, max(_PUBLISHERS_AT_LEAST, share))
 
     def join(self, member: Subscription) -> None:
         """Make a subscription a member of its group."""

@@ -36,7 +36,8 @@ class InboundAliases:
         alias = properties.numbers.pop(props.TOPIC_ALIAS)
         # [MQTT-3.2.2-17] [MQTT-3.2.2-18] [MQTT-3.3.2-8] [MQTT-3.3.2-9] [MQTT-3.3.2-12]
         if alias == 0 or alias > self._alias_max:
-            detail = f"topic alias {alias}; 1 to {int(self._alias_max)} are valid"
+            valid = f"1 to {int(self._alias_max)} are valid" if self._alias_max > 0 else "none is allowed"
+            detail = f"topic alias {alias}; {valid}"
             raise ProtocolError(detail, rc.TOPIC_ALIAS_INVALID)
         topic = publish.topic
         if topic:

@@ -16,7 +16,6 @@ from heliograph.channel.entrance import Entrance
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.channel.reader import (
-    AUTHENTICATING,
     CLOSED,
     CONGESTED,
     CONNECTED,
@@ -100,15 +99,16 @@ class Channel(Entrance):
             if session.options.retry_interval_us > 0:
                 session.retry(uptime_us)
         self.deliver_retained()  # of which there may be so many a second
-        is_let_in = self._state != AUTHENTICATING or self._awaited is None
-        if self._paused != 0 and is_let_in:
+        if self._awaited is not None:
+            answer_us_max = self._options.idle_timeout_us
+            if answer_us_max != 0 and uptime_us - self._asked_at_us > answer_us_max:
+                self._forget_authenticator()
+                self.on_protocol_error(ProtocolError("its authenticator did not answer in time", rc.SERVER_UNAVAILABLE))
+        elif self._paused != 0:
             self._heard_at_us = uptime_us  # it is we who do not listen
         elif self._silence_us_max != 0 and uptime_us - self._heard_at_us > self._silence_us_max:
             if self._state == CONNECTED:
                 self.end(rc.KEEP_ALIVE_TIMEOUT, "keepalive_timeout")  # [MQTT-3.1.2-22] 3.1.1 [MQTT-3.1.2-24]
-            elif self._awaited is not None:
-                self._forget_authenticator()
-                self.on_protocol_error(ProtocolError("its authenticator did not answer in time", rc.SERVER_UNAVAILABLE))
             else:
                 self._broker.counters.connections_idle += 1
                 self.end(rc.SUCCESS, "idle_timeout")  # [MQTT-3.1.4-1]
@@ -337,13 +337,16 @@ class Channel(Entrance):
             now: i64 = self._broker.now_us
             will = decide.will(self._will, client, self._options, now, self._ids.next_low(), self._authorizer)
         end = hooks.SESSION_DISCARDED if reason == "discarded" else hooks.SESSION_TERMINATED
+        if session.dropped_count > 0:
+            self._report(f"{session.dropped_count} messages for it were dropped while its session lived")
         context.sessions.leave(session, will, end)
         self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason))
 
     def _is_over_ceiling(self) -> bool:
-        options, outbox = self._options, self._outbox
-        return (0 < options.unsent_bytes_max < outbox.waiting_bytes) or (
-            0 < options.unsent_packets_max < outbox.waiting_count
+        options, outbox, session = self._options, self._outbox, self._session
+        count = outbox.waiting_count + (0 if session is None else session.queued_count)
+        return (0 < options.unsent_bytes_max < outbox.waiting_bytes + self._wire.unsent_bytes()) or (
+            0 < options.unsent_packets_max < count
         )
 
     def _part_from_publishing(self) -> None:

@@ -41,7 +41,8 @@ class Entrance(Reader):
         self._connect: p.Connect | None = None  # until its CONNACK
         self._client: ClientInfo | None = None
         self._handshake: Handshake | None = None  # while AUTH packets may come
-        self._awaited: Deferred | None = None  # the authenticator's answer
+        self._awaited: Deferred | None = None  # the authenticator's answer, and when it was asked
+        self._asked_at_us: i64 = 0
         self._session: Session | None = None
         self._will: p.Will | None = None
         self._authorizer: Authorizer | None = None
@@ -79,10 +80,10 @@ class Entrance(Reader):
         self._version = connect.version
         self._packet_bytes_max = connect.properties.number(props.MAXIMUM_PACKET_SIZE, 0)
         self._tells_problems = connect.properties.number(props.REQUEST_PROBLEM_INFORMATION, 1) == 1
+        self._connect = connect
         decide.check_connect(connect, options)
         client = decide.client_info(connect, peer or Peer(""), options, self._new_clientid, broker.now_us)
         self._client = client
-        self._connect = connect
         self._state = AUTHENTICATING
         handshake = Handshake(broker, client, connect)
         self._handshake = handshake
@@ -108,6 +109,7 @@ class Entrance(Reader):
         else:
             self._hold_packets(AUTHENTICATION)
             self._awaited = step
+            self._asked_at_us = self._broker.uptime_us
             step.then(self._on_answer)
 
     def _on_answer(self, step: AuthStep) -> None:
@@ -162,6 +164,7 @@ class Entrance(Reader):
         session, present = context.sessions.open(
             clientid, clean_start, options.session, decide.session_expiry_s(connect, options), self._outbox
         )
+        client.expiry_interval_s = session.expiry_interval_s
         session.mountpoint = client.mountpoint
         properties = decide.connack_properties(connect, client, options)
         if self._handshake is not None and self._handshake.method is not None:  # [MQTT-4.12.0-6]
@@ -240,8 +243,10 @@ class Entrance(Reader):
 
     @property
     def _clientid(self) -> str:
-        client = self._client
-        return "" if client is None else client.clientid
+        client, connect = self._client, self._connect
+        if client is None:
+            return "" if connect is None else connect.clientid
+        return client.clientid
 
 
 def _drop_denied(session: Session, authorizer: Authorizer) -> None:

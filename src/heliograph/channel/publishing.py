@@ -22,7 +22,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import UINT16, encode_ack
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.strictness import strict_fault, strict_property_fault
-from heliograph.mqtt.topic import MAX_TOPIC_BYTES
+from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 
@@ -64,6 +64,10 @@ class Publishing:
             or options.message_expiry_interval_s >= 0
             or len(self._mountpoint) > 0
         )
+        # Where the zone allows fewer than the router; 0 otherwise.
+        self._levels_max: i64 = (
+            options.max_topic_levels if options.max_topic_levels < self._broker.router.levels_max else 0
+        )
         self._aliases: InboundAliases | None = None
         self._route: Route | None = None  # that of the last PUBLISH
         self._allowed_route: Route | None = None  # the last one that the client was allowed, and until when
@@ -99,6 +103,8 @@ class Publishing:
         route = self._route
         if route is None or route.epoch != broker.router.epoch or route.name != publish.topic:
             route = broker.route(publish.topic)
+            if self._levels_max > 0:
+                self._check_levels(route)
             self._route = route
         if broker.hooks.client_authorize.callbacks and not self._may_publish(route):
             self._deny(publish, route)
@@ -193,6 +199,11 @@ class Publishing:
                 raise ProtocolError(detail, rc.TOPIC_NAME_INVALID)
             publish = with_topic(publish, self._mountpoint + publish.topic, publish.property_bytes)
         return publish, expiry_s
+
+    def _check_levels(self, route: Route) -> None:
+        fault = topic_name_fault(self._known_topic(route), self._levels_max)
+        if fault is not None:
+            raise ProtocolError(fault, rc.TOPIC_NAME_INVALID)
 
     def _may_publish(self, route: Route) -> bool:
         if route is self._allowed_route and self._broker.uptime_us < self._allowed_until_us:

@@ -56,7 +56,13 @@ class Subscribing:
 
     def begin_subscribe(self, packet: p.Subscribe) -> "FilterWork":
         """A SUBSCRIBE: what the client may not subscribe to, by the filters that it named, is refused."""
-        return FilterWork(self, p.SUBACK, packet.packet_id, self._hooked(packet, True), [], packet.properties)
+        is_hooked = len(self.broker.hooks.point(hooks.CLIENT_SUBSCRIBE).callbacks) > 0
+        if is_hooked:  # callbacks may change what the client named
+            for entry in packet.entries:
+                self.authorize(entry)
+        work = FilterWork(self, p.SUBACK, packet.packet_id, self._hooked(packet), [], packet.properties)
+        work.authorizes = not is_hooked
+        return work
 
     def begin_unsubscribe(self, packet: p.Unsubscribe) -> "FilterWork":
         """An UNSUBSCRIBE."""
@@ -66,7 +72,7 @@ class Subscribing:
     def subscribe(self, entries: list[p.SubscribeEntry]) -> list[int]:
         """Subscribe on the client's behalf, whatever it may do itself: a reason code for each filter."""
         packet = p.Subscribe(0, entries, Properties())
-        work = FilterWork(self, p.SUBACK, 0, self._hooked(packet, False), [], packet.properties)
+        work = FilterWork(self, p.SUBACK, 0, self._hooked(packet), [], packet.properties)
         work.advance(INFINITE)
         return work.codes
 
@@ -113,12 +119,9 @@ class Subscribing:
             self._retained = None
         return False
 
-    def _hooked(self, packet: p.Subscribe, is_asked: bool) -> list[p.SubscribeEntry]:
-        """What becomes of the filters before each is decided: those that the client may not have carry a code."""
+    def _hooked(self, packet: p.Subscribe) -> list[p.SubscribeEntry]:
+        """What callbacks make of the filters before each is decided."""
         broker, entries = self.broker, packet.entries
-        if is_asked and broker.hooks.client_authorize.callbacks:
-            for entry in entries:
-                self._authorize(entry)
         if not broker.hooks.point(hooks.CLIENT_SUBSCRIBE).callbacks:
             return entries
         _, outcome = broker.hooks.run(hooks.CLIENT_SUBSCRIBE, (self._client, packet.properties), list(entries))
@@ -132,7 +135,10 @@ class Subscribing:
                 entry.code = before.code  # another filter makes nobody allowed who was not
         return changed
 
-    def _authorize(self, entry: p.SubscribeEntry) -> None:
+    def authorize(self, entry: p.SubscribeEntry) -> None:
+        """Refuse a filter that the client may not subscribe to, by the name that it gave, without a group before it."""
+        if not self.broker.hooks.client_authorize.callbacks:
+            return
         fault = subscription_fault(entry.topic_filter, self._options.max_topic_levels)
         if fault is None and not self._authorizer.may_subscribe(bare_filter(entry.topic_filter)):
             self.broker.counters.subscriptions_not_authorized += 1
@@ -250,6 +256,7 @@ class FilterWork:
         self.packet_id = packet_id
         self.codes: list[int] = []
         self.fault = ""
+        self.authorizes = False  # whether each filter is authorized when its turn comes
         self._subscribing = subscribing
         self._entries = entries
         self._topic_filters = topic_filters
@@ -272,6 +279,8 @@ class FilterWork:
                 return False
             broker.work += _FILTER_WORK
             if self.kind == p.SUBACK:
+                if self.authorizes:
+                    subscribing.authorize(self._entries[at])
                 self.codes.append(subscribing.subscribe_one(self._entries[at], self._subscription_id))
             else:
                 self.codes.append(subscribing.unsubscribe_one(self._topic_filters[at]))

@@ -193,8 +193,7 @@ def answer_lines(lines: BinaryIO) -> None:
             answer = answer_case(line)
         except CaseError as error:
             answer = {"error": str(error)}
-        sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
+        print(json.dumps(answer), flush=True)  # whoever asks may wait for it before asking more
 
 
 def answer_case(line: bytes) -> dict[str, object]:

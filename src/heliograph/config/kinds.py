@@ -147,7 +147,7 @@ class Choice(Kind[str]):
 
     def __init__(self, *words: str) -> None:
         self._words = words
-        self.expected = f"{', '.join(words[:-1])} or {words[-1]}"
+        self.expected = " or ".join([part for part in (", ".join(words[:-1]), words[-1]) if part])
 
     def convert(self, value: Content) -> str:
         """The word as it is."""

@@ -264,3 +264,14 @@ class Listeners:
     ssl: Mapping[str, SslListener] = named_sections(SslListener, (), "MQTT over TLS.")
     ws: Mapping[str, WsListener] = named_sections(WsListener, (), "MQTT over WebSocket.")
     wss: Mapping[str, WssListener] = named_sections(WssListener, (), "MQTT over WebSocket over TLS.")
+
+
+def enabled(listeners: Listeners) -> list[tuple[str, str, Listener]]:
+    """Every listener that is not switched off, with its kind and name."""
+    kinds: dict[str, Mapping[str, Listener]] = {
+        "tcp": listeners.tcp,
+        "ssl": listeners.ssl,
+        "ws": listeners.ws,
+        "wss": listeners.wss,
+    }
+    return [(kind, name, each) for kind, named in kinds.items() for name, each in named.items() if each.enable]

@@ -20,6 +20,7 @@ from heliograph.config.kinds import (
 _MB = 1024 * 1024
 _HOUR = 3600.0
 
+INITIAL_STICKY_PICKS = ("random", "local", "hash_topic", "hash_clientid")
 SHARED_STRATEGIES = ("random", "round_robin", "round_robin_per_group", "sticky", "local", "hash_clientid", "hash_topic")
 
 
@@ -35,7 +36,9 @@ class MqttConfig:
     max_packet_size: int = setting(Size(16, 256 * _MB), _MB, "Largest MQTT packet that a client may send.")
     max_clientid_len: int = setting(Integer(23, 65535), 65535, "Longest client id, in bytes.")
     max_topic_levels: int = setting(Integer(1, 65535), 128, "Most levels of a topic or topic filter.")
-    max_qos_allowed: int = setting(Integer(0, 2), 2, "Highest QoS that a client may publish with.")
+    max_qos_allowed: int = setting(
+        Integer(0, 2), 2, "Highest QoS that a client may publish with; subscriptions are granted no higher one."
+    )
     max_topic_alias: int = setting(
         Integer(0, 65535), 65535, "Topic aliases per connection and direction; 0 allows none."
     )
@@ -48,7 +51,7 @@ class MqttConfig:
         Choice(*SHARED_STRATEGIES), "round_robin", "How a shared subscription picks the member that gets a message."
     )
     shared_subscription_initial_sticky_pick: str = setting(
-        Choice("random", "local", "hash_topic", "hash_clientid"),
+        Choice(*INITIAL_STICKY_PICKS),
         "random",
         "How the strategy `sticky` picks a member for the first time.",
     )
@@ -131,9 +134,13 @@ class ForceShutdown:
 
     enable: bool = setting(Boolean(), True, "Whether such connections are cut.")
     max_mailbox_size: int = setting(
-        Integer(1), 100_000, "Packets that may wait for a peer that does not read what it is sent."
+        Integer(1),
+        100_000,
+        "Pieces of packets (up to three each) that may wait for a peer that does not read what it is sent.",
     )
-    max_heap_size: int = setting(Size(65536), 32 * _MB, "Bytes that may wait for it.")
+    max_heap_size: int = setting(
+        Size(65536), 32 * _MB, "Bytes that may wait for it, beyond what `tcp_options.high_watermark` lets pass."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,9 @@ class SharedGroup:
 
     strategy: str = setting(
         Choice(*SHARED_STRATEGIES), "round_robin", "How the group picks the member that gets a message."
+    )
+    initial_sticky_pick: str = setting(
+        Choice(*INITIAL_STICKY_PICKS), "random", "How its strategy `sticky` picks a member for the first time."
     )
 
 

@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Sequence
 from typing import Any
 
+from heliograph.config.contradictions import contradictions
 from heliograph.config.errors import Problem
 from heliograph.config.kinds import KIND, NAME, Kind, ListOf, ListOfSections, Named, Overlays, RefusedError, Section
 from heliograph.config.settings import Config
@@ -37,7 +38,11 @@ class Reader:
         """The configuration, with the default wherever the document says nothing usable."""
         config = self._section(Config, node, ())
         assert isinstance(config, Config)
-        return self._with_overlays(config, node)
+        config = self._with_overlays(config, node)
+        if not self.problems:  # of what was refused, the default stands here, and that contradicts nobody
+            for path, fault in contradictions(config):
+                self._refuse(_nearest(node, path), path, fault)
+        return config
 
     def _with_overlays(self, config: Config, node: Node) -> Config:
         # Read last: what they leave out is what the root groups say, wherever these stand in the document.
@@ -172,6 +177,16 @@ def knows_path(path: Sequence[str]) -> bool:
         else:
             return False
     return True
+
+
+def _nearest(node: Node, path: Path) -> Node:
+    """The value at a path, or what is nearest to it in the document."""
+    for name in path:
+        child = node.value.get(name) if isinstance(node.value, dict) else None
+        if child is None:
+            return node
+        node = child
+    return node
 
 
 def _list_items(node: Node) -> list[Node] | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar, TextIO
 
 from heliograph import __version__
+from heliograph.broker import hooks
 from heliograph.broker.hooks import Hooks
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
@@ -20,6 +21,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.node.authorization import deny_by_default
 from heliograph.node.listeners import make_listeners
 from heliograph.node.options import database_options, make_broker, retainer_options, retention_options
+from heliograph.node.reports import HookFailureLog, ProtocolErrorLog
 from heliograph.node.services import Services
 from heliograph.node.sessions import DurableSessions, open_sessions
 from heliograph.node.sink import StorageSink
@@ -37,7 +39,7 @@ from heliograph.transport.listener import Listener
 _log = logging.getLogger(__name__)
 
 _TICK_S = 0.5
-_PROTOCOL_ERRORS_LOGGED_PER_S = 20
+_SLOW_CLIENTS_LOGGED = 20
 _STORAGE_ALARM = "storage_refuses_messages"
 _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 
@@ -63,7 +65,7 @@ class Node:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._data_dir = Path(config.node.data_dir)
-        self.broker = make_broker(config, Hooks(_report_hook_failure))
+        self.broker = make_broker(config, Hooks(HookFailureLog()))
         self._context: ChannelContext | None = None
         self._listeners: list[Listener] = []
         self._database: LocalDatabase | None = None
@@ -141,12 +143,13 @@ class Node:
         places = [f"mqtt {listener.address}" for listener in self._listeners]
         if self._reader is not None:
             places.append(f"flight grpc://{self._reader.bind}")
-        return f"heliograph {__version__} is ready: {', '.join(places)}"
+        return f"heliograph {__version__} is ready: {', '.join(places) or 'no listener is enabled'}"
 
     def statistics(self) -> dict[str, float]:
         """Every counter and size of the node."""
         numbers: dict[str, float] = dict(self.broker.counters.snapshot())
         numbers.update(self.broker.statistics())
+        numbers.update({f"hooks.failed.{name}": self.broker.hooks.point(name).failures_count for name in hooks.NAMES})
         if self._context is not None:
             numbers.update(self._context.sessions.statistics())
             numbers.update(self._context.channels.statistics())
@@ -171,9 +174,12 @@ class Node:
         return numbers
 
     def log_statistics(self) -> None:
-        """Write every counter that is not zero into the log, as one line of JSON."""
+        """Write every counter that is not zero into the log, and whom most messages were dropped for, as JSON."""
         numbers = {name: value for name, value in sorted(self.statistics().items()) if value}
         _log.info("statistics %s", json.dumps(numbers))
+        if self._context is not None:
+            slow = self._context.sessions.most_dropped(_SLOW_CLIENTS_LOGGED)
+            _log.info("dropped messages by client %s", json.dumps(slow))
 
     def reload_certificates(self) -> None:
         """Have every listener read its certificates again; connections that stand are not touched."""
@@ -192,7 +198,7 @@ class Node:
             loop.call_soon,
             loop.call_later,
             lambda: f"auto-{secrets.token_hex(11).upper()}",
-            _ProtocolErrorLog(),
+            ProtocolErrorLog(),
         )
 
     def _start_storage(self) -> None:
@@ -301,25 +307,3 @@ def _uptime_us() -> int:
 def _node_number(name: str) -> int:
     # Nodes have no numbers yet that a cluster gave them; the name is what tells them apart.
     return zlib.crc32(name.encode()) & 0x7FFF
-
-
-class _ProtocolErrorLog:
-    """Logs why connections ended; of a flood of bad ones it logs so many a second and counts the others."""
-
-    def __init__(self) -> None:
-        self._second = 0
-        self._count = 0
-
-    def __call__(self, peername: str, clientid: str, detail: str) -> None:
-        second = int(time.monotonic())
-        if second != self._second:
-            if self._count > _PROTOCOL_ERRORS_LOGGED_PER_S:
-                _log.info("%d more connections ended by errors", self._count - _PROTOCOL_ERRORS_LOGGED_PER_S)
-            self._second, self._count = second, 0
-        self._count += 1
-        if self._count <= _PROTOCOL_ERRORS_LOGGED_PER_S:
-            _log.info("connection %s (client %r) ended: %s", peername, clientid, detail)
-
-
-def _report_hook_failure(name: str, error: Exception) -> None:
-    _log.error("a callback of hook point %s failed and was skipped", name, exc_info=error)

@@ -19,19 +19,23 @@ _MICROSECONDS_MAX = 1 << 60
 _KEEPALIVE_PERCENT_MAX = 1 << 30
 _HIGHEST_PRIORITY = 256  # above all that can be configured
 
-DEFAULT_ZONE = "default"
-
 
 def make_broker(config: Config, hooks: Hooks) -> Broker:
     """The kernel with its routing table and shared groups."""
-    zones = [config.mqtt, *(zone.mqtt for zone in config.zones.values())]
-    router = Router(max(mqtt.max_topic_levels for mqtt in zones), config.broker.route_cache_size)
+    router = Router(levels_max(config), config.broker.route_cache_size)
+    groups = config.broker.shared_subscription_group
     shared = SharedOptions(
         config.mqtt.shared_subscription_strategy,
         config.mqtt.shared_subscription_initial_sticky_pick,
-        {name: group.strategy for name, group in config.broker.shared_subscription_group.items()},
+        {name: group.strategy for name, group in groups.items()},
+        {name: group.initial_sticky_pick for name, group in groups.items()},
     )
     return Broker(router, hooks, shared, secrets.randbits(32))
+
+
+def levels_max(config: Config) -> int:
+    """The most levels that a topic may have in any zone."""
+    return max(mqtt.max_topic_levels for mqtt in (config.mqtt, *(zone.mqtt for zone in config.zones.values())))
 
 
 def database_options(settings: MessagesConfig) -> DatabaseOptions:

@@ -18,6 +18,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config, FlappingDetect
+from heliograph.node.options import levels_max
 from heliograph.node.publisher import SystemPublisher
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.event_messages import EventMessages
@@ -90,7 +91,7 @@ class Services:
         now_s: Callable[[], int],
     ) -> None:
         broker = context.broker
-        levels_max = config.mqtt.max_topic_levels
+        levels = levels_max(config)
         self._hooks = broker.hooks
         self._hooked: list[_Hook] = []
         self._config = config
@@ -104,15 +105,15 @@ class Services:
         self.delayed = Delayed(
             broker,
             config.delayed.max_delayed_messages,
-            levels_max,
+            levels,
             IdSource(context.node, context.next_number()),
             context.defer,
             self.bans.is_banned,
             _log,
         )
-        self._rewrite = TopicRewrite(broker, config.rewrite, levels_max, _log)
+        self._rewrite = TopicRewrite(broker, config.rewrite, levels, _log)
         self._auto_subscribe = AutoSubscribe(
-            config.auto_subscribe.topics, context.channels.find, levels_max, _log, context.clock
+            config.auto_subscribe.topics, context.channels.find, levels, _log, context.clock
         )
         self._sys_topics = SysTopics(
             config.node.name,

@@ -12,10 +12,11 @@ from typing import Final, Protocol
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.subscription import Subscription
 from heliograph.config import Config
+from heliograph.config.contradictions import DEFAULT_ZONE
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.mqtt.packets import Publish
 from heliograph.node import session_record as record
-from heliograph.node.options import DEFAULT_ZONE, channel_options
+from heliograph.node.options import channel_options
 from heliograph.node.session_journal import SessionJournal
 from heliograph.node.session_loading import SessionLoader, recalled
 from heliograph.node.session_replay import ReplayedDatabase

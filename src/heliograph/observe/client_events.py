@@ -6,7 +6,6 @@ from typing import Final
 import orjson
 
 from heliograph.mqtt import packets as p
-from heliograph.mqtt import properties as props
 from heliograph.observe.views import ClientView
 
 _PROTOCOL_NAMES: Final = {3: "MQIsdp"}
@@ -18,7 +17,7 @@ def connected(client: ClientView, connect: p.Connect, now_ms: int) -> dict[str, 
         **_common(client, now_ms),
         "keepalive": client.keepalive_s,
         "clean_start": client.clean_start,
-        "expiry_interval": connect.properties.number(props.SESSION_EXPIRY_INTERVAL, 0),
+        "expiry_interval": client.expiry_interval_s,
     }
 
 

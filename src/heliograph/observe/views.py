@@ -26,6 +26,10 @@ class ClientView(Protocol):
         """The peer's address without its port."""
 
     @property
+    def expiry_interval_s(self) -> int:
+        """How long its session outlives its connection, in seconds."""
+
+    @property
     def sockname(self) -> str:
         """Our address as `host:port`."""
 

@@ -57,6 +57,10 @@ class Wire:
         """What `write` comes to in the end, so that nothing stands between outbox and transport; asked for once."""
         return self.write
 
+    def unsent_bytes(self) -> int:
+        """How many bytes the transport holds that the peer has not taken."""
+        return 0
+
     def close(self) -> None:
         """Close the connection behind the bytes sent before."""
         raise NotImplementedError(type(self).__name__)

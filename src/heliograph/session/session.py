@@ -351,13 +351,19 @@ class Session(Subscriber):
             count_max -= 1
         return not self.subscriptions
 
+    @property
+    def queued_count(self) -> int:
+        """How many messages wait in its queue."""
+        queue = self._queue
+        return 0 if queue is None else queue.count
+
     def statistics(self) -> dict[str, int]:
         """Sizes, named as EMQX's client information names them."""
         return {
             "subscriptions_cnt": len(self.subscriptions),
             "inflight_cnt": len(self._inflight),
             "inflight_max": self._window,
-            "mqueue_len": 0 if self._queue is None else self._queue.count,
+            "mqueue_len": self.queued_count,
             "mqueue_max": self.options.max_mqueue_len,
             "mqueue_dropped": self.dropped_count,
             "awaiting_rel_cnt": 0 if self._awaiting_rel is None else len(self._awaiting_rel),

@@ -154,6 +154,11 @@ class SessionTable:
             if kind == _END:
                 self._end(self._sessions[clientid], hooks.SESSION_TERMINATED)  # [MQTT-4.1.0-2]
 
+    def most_dropped(self, count: int) -> dict[str, int]:
+        """The clients that most messages were dropped for, with how many."""
+        dropped = [(int(session.dropped_count), clientid) for clientid, session in self._sessions.items()]
+        return {clientid: number for number, clientid in heapq.nlargest(count, dropped) if number > 0}
+
     def statistics(self) -> dict[str, int]:
         """How many sessions there are, and how many of them are away."""
         return {"sessions.count": len(self._sessions), "sessions.away": len(self._absences)}

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from heliograph.config.listeners import TcpOptions
+from heliograph.config.loading import environment_name
 from heliograph.config.units import Address, UnixAddress
 from heliograph.transport.errors import ListenerError
 
@@ -109,15 +110,15 @@ def _why_not(path: str, bind: Address | UnixAddress, error: OSError) -> str:
     _, kind, name = path.split(".", 2)
     setting = f"{path}.bind"
     if error.errno == errno.EADDRINUSE:
-        why = "another program listens there"
+        is_file = isinstance(bind, UnixAddress) and not Path(bind.path).is_socket()
+        why = "a file is there that is no socket" if is_file else "another program listens there"
     elif error.errno == errno.EACCES:
         why = "this user may not open it" if isinstance(bind, UnixAddress) else "this user may not open that port"
     elif error.errno == errno.EADDRNOTAVAIL:
         why = "this machine has no such address"
     else:
         why = error.strerror or str(error)
-    variable = "HELIOGRAPH_" + setting.upper().replace(".", "__")
     return (
         f"listener {kind}:{name} cannot bind {bind}: {why}. "
-        f"Choose another address with {setting} in the configuration or with {variable}=127.0.0.1:2883"
+        f"Choose another address with {setting} in the configuration or with {environment_name(setting)}=127.0.0.1:2883"
     )

@@ -110,6 +110,8 @@ class Certificates:
         self._load_locations(context, "cacertfile", options.cacertfile)
         if options.enable_crl_check:
             self._load_locations(context, "crlfile", options.crlfile)
+            if not context.cert_store_stats()["crl"]:  # every client would be refused, and nobody would know why
+                raise self._error("crlfile", options.crlfile, "it holds no revocation list")
             context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 
     def _load_locations(self, context: ssl.SSLContext, setting: str, file: str) -> None:

@@ -83,6 +83,10 @@ class Connection(Wire):
         """The transport's own method."""
         return self.write if self._transport is None else self._transport.write
 
+    def unsent_bytes(self) -> int:
+        """What the transport holds."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def close(self) -> None:
         """Close the connection behind the bytes sent before."""
         if self._transport is not None:

@@ -9,12 +9,6 @@ class ListenerError(Exception):
     code: ClassVar[str] = "listener_bind"
 
 
-class ListenerSettingsError(ListenerError):
-    """A listener's settings contradict something outside of them, such as a zone that is not there."""
-
-    code: ClassVar[str] = "listener_settings"
-
-
 class CertificateError(ListenerError):
     """A certificate, key or list of authorities cannot be read, or they do not fit together."""
 

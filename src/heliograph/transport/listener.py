@@ -26,7 +26,8 @@ from heliograph.transport.upgrade import UpgradePolicy
 from heliograph.transport.websocket import WebSocketConnection, WebSocketHandshake
 
 _CERTIFICATE_CHECK_US: Final = 5_000_000
-_SILENCE_CHECKS: Final = 8  # how often in an idle timeout silence is looked for
+_SILENCE_CHECKS_MAX: Final = 8  # how often in an idle timeout silence is looked for
+_SILENCE_CHECK_S_MIN: Final = 0.5  # ticks come no faster
 _TLS_GOODBYE_S: Final = 5.0
 _FOR_EVER_S: Final = 1e9
 
@@ -99,7 +100,6 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self._congested: dict[Link, int] = {}  # since when
         self._tasks: set[asyncio.Task[None]] = set()
         self._all_gone = asyncio.Event()
-        self._is_closing = False
         self._checked_certificates_us = context.clock()
         self._checked_silence_us = self._checked_certificates_us
         self._tally = Tally(f"{kind}:{name}")
@@ -159,7 +159,6 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
     async def stop_accepting(self) -> None:
         """Close the listening sockets; connections go on, those that are not complete are closed."""
-        self._is_closing = True
         if self._acceptor is not None:
             self._acceptor.stop()
         close_sockets(self._sockets)
@@ -328,9 +327,12 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
     def _cut_silent(self, uptime_us: int) -> None:
         timeout_s = None if self.websocket is None else self.websocket.idle_timeout
-        if timeout_s is None or uptime_us - self._checked_silence_us < timeout_s * 1e6 / _SILENCE_CHECKS:
+        if timeout_s is None:
+            return
+        checks = max(1, min(_SILENCE_CHECKS_MAX, int(timeout_s / _SILENCE_CHECK_S_MIN)))
+        if uptime_us - self._checked_silence_us < timeout_s * 1e6 / checks:
             return
         self._checked_silence_us = uptime_us
         for link in list(self._links):
-            if isinstance(link, WebSocketConnection) and link.is_silent(_SILENCE_CHECKS):
+            if isinstance(link, WebSocketConnection) and link.is_silent(checks):
                 link.abort()

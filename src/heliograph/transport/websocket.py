@@ -199,6 +199,10 @@ class WebSocketConnection(FramedWire):
         else:
             self._send_frame(BINARY, data)
 
+    def unsent_bytes(self) -> int:
+        """What the transport holds."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def close(self) -> None:
         """Say goodbye behind the bytes sent before; the connection is closed when the peer has done so too.
 

@@ -1,0 +1,62 @@
+"""What the kernel has to say to the log: connections that ended badly, callbacks that failed.
+
+Clients can cause both as often as they like, so that of a flood so many lines are written and the others are counted.
+"""
+
+import logging
+import time
+from typing import Final
+
+_log = logging.getLogger(__name__)
+
+_PROTOCOL_ERRORS_PER_S: Final = 20
+_HOOK_FAILURES_PER_S: Final = 2  # each comes with its traceback
+
+
+class _Budget:
+    """How many lines a second may still hold."""
+
+    def __init__(self, lines_max: int) -> None:
+        self._lines_max = lines_max
+        self._second = 0
+        self._count = 0
+
+    def take(self) -> tuple[bool, int]:
+        """Whether a line may be written, and how many were left out of an earlier second that nobody told of yet."""
+        second, left_out = int(time.monotonic()), 0
+        if second != self._second:
+            left_out = max(0, self._count - self._lines_max)
+            self._second, self._count = second, 0
+        self._count += 1
+        return self._count <= self._lines_max, left_out
+
+
+class ProtocolErrorLog:
+    """Logs why connections ended."""
+
+    def __init__(self) -> None:
+        self._budget = _Budget(_PROTOCOL_ERRORS_PER_S)
+
+    def __call__(self, peername: str, clientid: str, detail: str) -> None:
+        """A conversation ended badly."""
+        may_write, left_out = self._budget.take()
+        if left_out:
+            _log.info("%d more connections ended by errors", left_out)
+        if may_write:
+            # Both may hold what the peer sent: 64 KiB, and several times that when it is escaped.
+            _log.info("connection %s (client %.200r) ended: %.600s", peername, clientid, detail)
+
+
+class HookFailureLog:
+    """Logs which callbacks failed, and how."""
+
+    def __init__(self) -> None:
+        self._budget = _Budget(_HOOK_FAILURES_PER_S)
+
+    def __call__(self, name: str, error: Exception) -> None:
+        """A callback of that hook point raised."""
+        may_write, left_out = self._budget.take()
+        if left_out:
+            _log.error("%d more callbacks failed and were skipped", left_out)
+        if may_write:
+            _log.error("a callback of hook point %s failed and was skipped", name, exc_info=error)
