@@ -48,7 +48,7 @@ class StationMessage:
 
 def store(data_dir: Path, messages: int) -> None:
     """Store the messages in commits such as a busy broker makes."""
-    database = LocalBackend(data_dir).open_database("messages", DatabaseOptions())
+    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
     for begin in range(0, messages, _COMMIT):
         database.store_batch([StationMessage(number) for number in range(begin, min(begin + _COMMIT, messages))])
     database.close()
