@@ -117,4 +117,4 @@ def test_explain_of_a_bad_rule_fails(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["rule", "explain", "SELECT FROM t"]) == 1
     assert "line 1, column 8: unexpected FROM; expected a value or '*'" in capsys.readouterr().err
     assert main(["rule", "explain"]) == 1
-    assert "give the rule itself or --file FILE" in capsys.readouterr().err
+    assert "give the rule or --file FILE" in capsys.readouterr().err

@@ -4,7 +4,8 @@ import pytest
 
 from heliograph.rules import Columns, CompiledRule, MessageColumns, RuleEvaluationError, Value
 from heliograph.rules.values import equal_exactly
-from rules.bank import BANK, Case, each_case
+from rules.bank import BANK, each_case
+from rules.cases import Case
 
 
 def evaluate(case: Case) -> list[dict[str, Value]]:

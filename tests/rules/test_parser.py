@@ -133,14 +133,15 @@ def test_equal_rules_may_be_written_differently() -> None:
 
 
 REFUSALS = [
-    ("", "1:1", "the rule is empty; it must begin with SELECT"),
-    (" \n", "1:1", "the rule is empty; it must begin with SELECT"),
+    ("", "1:1", "the rule is empty; it must begin with SELECT or FOREACH"),
+    (" \n", "1:1", "the rule is empty; it must begin with SELECT or FOREACH"),
     ("SELECT", "1:7", "the rule ends too early; expected a value or '*'"),
     ("SELECT a", "1:9", "the rule ends too early; expected an operator, FROM, AS or ','"),
     ("SELECT a FROM ", "1:14", "the rule ends too early; expected a name or a string"),
     ("SELECT a FROM t WHERE", "1:22", "the rule ends too early; expected a value"),
     ("SELECT a FROM t WHERE (a = 1", "1:29", "the rule ends too early; expected an operator or ')'"),
-    ("FOREACH a FROM t", "1:1", "unexpected FOREACH; expected SELECT"),
+    ("FOREACH * FROM t", "1:9", "the last item of FOREACH must be an array, and * is none"),
+    ("a FROM t", "1:1", "unexpected name a; expected SELECT or FOREACH"),
     ("SELECT a, FROM t", "1:11", "unexpected FROM; expected a value or '*'"),
     ("SELECT a b c FROM t", "1:12", "unexpected name c; expected FROM or ','"),
     ("SELECT upper(a FROM t", "1:16", "unexpected FROM; expected an operator, ')' or ','"),

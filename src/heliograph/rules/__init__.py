@@ -8,18 +8,20 @@ from heliograph.rules.columns import Columns, MessageColumns
 from heliograph.rules.errors import RuleError, RuleEvaluationError, RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.parser import parse_rule
-from heliograph.rules.tree import Select
+from heliograph.rules.tree import Foreach, Select, Statement
 from heliograph.rules.values import UNDEFINED, Undefined, Value
 
 __all__ = [
     "UNDEFINED",
     "Columns",
     "CompiledRule",
+    "Foreach",
     "MessageColumns",
     "RuleError",
     "RuleEvaluationError",
     "RuleSyntaxError",
     "Select",
+    "Statement",
     "Undefined",
     "Value",
     "parse_rule",

@@ -61,6 +61,38 @@ class Columns:
         return self._values.get("payload", UNDEFINED)
 
 
+class OverlaidColumns(Columns):
+    """Columns with others laid over them, as INCASE and DO of FOREACH see results and elements.
+
+    Args:
+        base: What is below.
+        over: What counts first; undefined there leaves what is below.
+    """
+
+    __slots__ = ("_base",)
+
+    def __init__(self, base: Columns, over: Mapping[str, Value]) -> None:
+        super().__init__(over)
+        self._base = base
+
+    def get(self, name: str) -> Value:
+        """The column, or undefined."""
+        value = self._values.get(name, UNDEFINED)
+        return self._base.get(name) if value is UNDEFINED else value
+
+    def all(self) -> dict[str, Value]:
+        """Every column there is."""
+        return {**self._base.all(), **self._values}
+
+    def document(self) -> Value:
+        """The payload that is on top decoded as JSON.
+
+        Raises:
+            EvaluationFault: It is not valid JSON.
+        """
+        return super().document() if "payload" in self._values else self._base.document()
+
+
 class MessageColumns(Columns):
     """The columns of one message.
 

@@ -2,23 +2,25 @@
 
 Closures, because they are the fastest thing that plain Python offers short of generated source: what is known when the
 rule is compiled (operators, names, which variables an alias may shadow) is decided then and costs an evaluation
-nothing. `heliograph.rules.expressions` compiles the expressions; this module knows statements: fields, aliases, WHERE.
+nothing. `heliograph.rules.expressions` compiles the expressions; this module knows statements:
+fields, aliases, the elements of FOREACH, WHERE.
 """
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from heliograph.mqtt.topic import topic_matches
-from heliograph.rules.columns import Columns
+from heliograph.rules.columns import Columns, OverlaidColumns
 from heliograph.rules.errors import EvaluationFault, RuleEvaluationError, RuleSyntaxError
 from heliograph.rules.expressions import Evaluate, ExpressionCompiler, Output
 from heliograph.rules.json_text import decode_json
 from heliograph.rules.parser import parse_rule
 from heliograph.rules.paths import put
-from heliograph.rules.tree import Expression, Field, Literal, Path, Place, Select, Slice, Star
+from heliograph.rules.tree import Expression, Field, Foreach, Literal, Path, Place, Select, Slice, Star, Statement
 from heliograph.rules.values import UNDEFINED, Value
 
 StoreField: TypeAlias = Callable[[Columns, Output], None]
+Rows: TypeAlias = Callable[[Columns], list[Output]]
 
 
 class CompiledRule:
@@ -31,14 +33,11 @@ class CompiledRule:
         RuleSyntaxError: The text is not a rule.
     """
 
-    def __init__(self, rule: str | Select) -> None:
+    def __init__(self, rule: str | Statement) -> None:
         self.tree = parse_rule(rule) if isinstance(rule, str) else rule
         self._text = self.tree.text
         try:
-            compiler = ExpressionCompiler(self._text)
-            self._fields = [self._field(field, position, compiler) for position, field in enumerate(self.tree.fields)]
-            where = self.tree.where
-            self._where = None if where is None else compiler.condition(where)
+            self._rows = self._foreach(self.tree) if isinstance(self.tree, Foreach) else self._select(self.tree)
         except RecursionError:
             whole = Place(0, len(self._text), 1, 1)
             raise RuleSyntaxError("the rule is nested too deeply", self._text, whole) from None
@@ -59,27 +58,68 @@ class CompiledRule:
             columns: The columns of the message.
 
         Returns:
-            The output rows: one, or none where WHERE is not true. They share values with the columns, so neither may be
-            changed in place.
+            The output rows: of SELECT one, or none where WHERE is not true; of FOREACH one for each element that is
+            wanted. They share values with the columns, so neither may be changed in place.
 
         Raises:
             RuleEvaluationError: The evaluation failed; nothing is output.
         """
         if not isinstance(columns, Columns):
             columns = Columns(columns)
-        output: Output = {}
         try:
-            for store in self._fields:
-                store(columns, output)
-            if self._where is not None and not self._where(columns, output):
-                return []
+            return self._rows(columns)
         except RecursionError:
             whole = Place(0, len(self._text), 1, 1)
             raise RuleEvaluationError("a value is nested too deeply", self._text, whole) from None
-        return [output]
 
     def __repr__(self) -> str:
         return f"CompiledRule({' '.join(self._text.split())!r})"
+
+    def _select(self, tree: Select) -> Rows:
+        compiler = ExpressionCompiler(self._text)
+        fields = [self._field(field, position, compiler) for position, field in enumerate(tree.fields)]
+        where = None if tree.where is None else compiler.condition(tree.where)
+
+        def rows(columns: Columns) -> list[Output]:
+            output: Output = {}
+            for store in fields:
+                store(columns, output)
+            return [] if where is not None and not where(columns, output) else [output]
+
+        return rows
+
+    def _foreach(self, tree: Foreach) -> Rows:
+        compiler = ExpressionCompiler(self._text)
+        *before, last = tree.fields
+        fields = [self._field(field, position, compiler) for position, field in enumerate(before)]
+        assert isinstance(last, Field)  # the parser refuses `*` there
+        array, store_element = compiler.value(last.expression), _store_element(tree.element)
+        compiler.stored(tree.element, unchanged=False)
+        where = None if tree.where is None else compiler.condition(tree.where)
+        # They see results and elements as columns.
+        inner = ExpressionCompiler(self._text)
+        incase = None if tree.incase is None else inner.condition(tree.incase)
+        do = tree.do or (Star(last.place),)
+        output_fields = [self._field(field, position, inner) for position, field in enumerate(do)]
+
+        def rows(columns: Columns) -> list[Output]:
+            results: Output = {}
+            for store in fields:
+                store(columns, results)
+            elements = array(columns, results)
+            if where is not None and not where(columns, store_element(results, elements)):
+                return []
+            found: list[Output] = []
+            for element in elements if isinstance(elements, list) else ():
+                overlaid = OverlaidColumns(columns, store_element(results, element))
+                if incase is None or incase(overlaid, {}):
+                    output: Output = {}
+                    for store in output_fields:
+                        store(overlaid, output)
+                    found.append(output)
+            return found
+
+        return rows
 
     def _field(self, field: Field | Star, position: int, compiler: ExpressionCompiler) -> StoreField:
         if isinstance(field, Star):
@@ -110,6 +150,16 @@ def implied_target(expression: Expression, position: int) -> Path:
         return Path(expression.value, (), expression.place)
     # Rules must not depend on this name: it begins as no variable can, so that none can read it.
     return Path(f"_{position + 1}", (), expression.place)
+
+
+def _store_element(target: Path) -> Callable[[Output, Value], Output]:
+    """A function that gives the results of FOREACH with an element, or with the array itself, under its name."""
+
+    def stored(results: Output, value: Value) -> Output:
+        root, steps = target.root, target.steps
+        return {**results, root: put(results.get(root, UNDEFINED), steps, value, lambda name: UNDEFINED)}
+
+    return stored
 
 
 def _store_variable(name: str, evaluate: Evaluate) -> StoreField:

@@ -123,8 +123,13 @@ def text_of(value: Value) -> str | bytes:
     return float_text(value) if isinstance(value, float) else encode_json(value)
 
 
-def decode_exactly(text: str) -> Value:
-    """The value that `encode_exactly` has written."""
+def decode_exactly(text: str | bytes) -> Value:
+    """The value that `encode_exactly` has written; `{"$repeat": [text, count]}` is a text so many times.
+
+    Raises:
+        EvaluationFault: It is not JSON.
+        ValueError: A mark holds something else than it must.
+    """
     return _marked(decode_json(text))
 
 
@@ -137,4 +142,12 @@ def _marked(value: Value) -> Value:
         return UNDEFINED
     if len(value) == 1 and isinstance(coded := value.get("$base64"), str):
         return string_of(b64decode(coded))
+    if len(value) == 1 and isinstance(repeated := value.get("$repeat"), list):
+        return _repeated(repeated)
     return {key: _marked(item) for key, item in value.items()}
+
+
+def _repeated(parts: list[Value]) -> str:
+    if len(parts) != 2 or not isinstance(parts[0], str) or type(parts[1]) is not int:
+        raise ValueError("$repeat needs a text and a count")
+    return parts[0] * parts[1]

@@ -4,7 +4,7 @@ A row of the broker's engine is a map with whatever values come; a table wants t
 language fixes them (a comparison is boolean wherever it runs) and unknown where the payload decides.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -17,6 +17,8 @@ from heliograph.rules.tree import (
     Case,
     Comparison,
     Expression,
+    Field,
+    Foreach,
     IndexBy,
     ListLiteral,
     Literal,
@@ -27,6 +29,7 @@ from heliograph.rules.tree import (
     Select,
     Slice,
     Star,
+    Statement,
     Unary,
 )
 
@@ -59,15 +62,24 @@ COLUMN_KINDS: Final[Mapping[str, Kind]] = {
 _RESULT_KINDS: Final = {"S": Kind.STRING, "I": Kind.INTEGER, "F": Kind.NUMBER, "N": Kind.NUMBER, "B": Kind.BOOLEAN}
 
 
-def output_kinds(rule: Select) -> dict[str, Kind]:
+def output_kinds(rule: Statement) -> dict[str, Kind]:
     """The columns of the rule's output in order, each with the kind of its values."""
+    if isinstance(rule, Select):
+        return _kinds_of_fields(rule.fields, COLUMN_KINDS)
+    # What DO sees: the results of the fields, and the element, of which nobody knows more than that it is there.
+    below = {**COLUMN_KINDS, **_kinds_of_fields(rule.fields[:-1], COLUMN_KINDS), rule.element.root: Kind.UNKNOWN}
+    return below if rule.do is None else _kinds_of_fields(rule.do, below)
+
+
+def _kinds_of_fields(fields: Sequence[Field | Star], columns: Mapping[str, Kind]) -> dict[str, Kind]:
     kinds: dict[str, Kind] = {}
-    for position, field in enumerate(rule.fields):
+    for position, field in enumerate(fields):
         if isinstance(field, Star):
-            kinds.update(COLUMN_KINDS)
+            kinds.update(columns)
             continue
         target = field.alias or implied_target(field.expression, position)
-        kinds[target.root] = Kind.UNKNOWN if target.steps else kind_of_expression(field.expression, kinds)
+        known = {**columns, **kinds} if columns is not COLUMN_KINDS else kinds
+        kinds[target.root] = Kind.UNKNOWN if target.steps else kind_of_expression(field.expression, known)
     return kinds
 
 
@@ -119,16 +131,23 @@ def _kind_of_arithmetic(node: Arithmetic, stored: Mapping[str, Kind]) -> Kind:
     return Kind.INTEGER if sides == {Kind.INTEGER} and node.operator != "/" else Kind.NUMBER
 
 
-def columns_read(rule: Select) -> frozenset[str]:
+def columns_read(rule: Statement) -> frozenset[str]:
     """The columns of a message that an evaluation of the rule may read."""
-    if any(isinstance(field, Star) for field in rule.fields):
-        return frozenset(MESSAGE_COLUMN_NAMES)
-    names = {name for field in rule.fields if not isinstance(field, Star) for name in _variables(field.expression)}
-    for field in rule.fields:
-        if not isinstance(field, Star) and field.alias is not None:
+    fields, conditions = rule.fields, [rule.where]
+    if isinstance(rule, Foreach):
+        if rule.do is None:
+            return frozenset(MESSAGE_COLUMN_NAMES)
+        fields, conditions = (*fields, *rule.do), [rule.where, rule.incase]
+    names: set[str] = set()
+    for field in fields:
+        if isinstance(field, Star):
+            return frozenset(MESSAGE_COLUMN_NAMES)
+        names.update(_variables(field.expression))
+        if field.alias is not None:
             names.update(_variables_of_steps(field.alias))
-    if rule.where is not None:
-        names.update(_variables(rule.where))
+    for condition in conditions:
+        if condition is not None:
+            names.update(_variables(condition))
     return frozenset(names & set(MESSAGE_COLUMN_NAMES))
 
 

@@ -6,6 +6,7 @@ words for texts that the grammar itself refuses.
 """
 
 import math
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, TypeAlias, cast
@@ -24,6 +25,7 @@ from heliograph.rules.tree import (
     Comparison,
     Expression,
     Field,
+    Foreach,
     Index,
     IndexBy,
     Key,
@@ -39,6 +41,7 @@ from heliograph.rules.tree import (
     Slice,
     Source,
     Star,
+    Statement,
     Step,
     Unary,
 )
@@ -52,10 +55,10 @@ _TOPIC_BYTES_MAX: Final = 65_535
 _INTEGER_DIGITS_MAX: Final = 4_300
 
 
-_Parts: TypeAlias = tuple[tuple[Field | Star, ...], tuple[Source, ...], Expression | None]
+_Fields: TypeAlias = tuple[Field | Star, ...]
 
 
-def parse_rule(text: str) -> Select:
+def parse_rule(text: str) -> Statement:
     """Parse a rule.
 
     Raises:
@@ -67,16 +70,16 @@ def parse_rule(text: str) -> Select:
     except UnicodeEncodeError as error:
         raise RuleSyntaxError("the rule is not valid UTF-8 text", text, place_at(text, error.start)) from None
     if not text.strip():
-        raise RuleSyntaxError("the rule is empty; it must begin with SELECT", text, Place(0, 0, 1, 1))
+        raise RuleSyntaxError("the rule is empty; it must begin with SELECT or FOREACH", text, Place(0, 0, 1, 1))
     try:
-        # The tree builder works inside of the parser, which then returns what its method `start` returns.
-        fields, sources, where = cast(_Parts, _parser().parse(text))
+        # The tree builder works inside of the parser, which then returns what `select` or `foreach` returned.
+        statement = cast(Statement, _parser().parse(text))
     except UnexpectedInput as error:
         problem, place = explain_unexpected(error, text)
         raise RuleSyntaxError(problem, text, place) from None
     except _Refusal as refusal:
         raise RuleSyntaxError(refusal.problem, text, refusal.place) from None
-    return Select(fields, sources, where, text)
+    return replace(statement, text=text)
 
 
 def place_at(text: str, offset: int) -> Place:
@@ -127,12 +130,21 @@ _CONDITION_NODES: Final = (Comparison, Logical, Not, Membership)
 class _TreeBuilder(Transformer[Token, Any]):
     """Builds the nodes while the parser goes over the text, from the innermost outwards."""
 
-    def start(self, children: list[Any]) -> _Parts:
-        fields = tuple(child for child in children if isinstance(child, Field | Star))
-        sources = tuple(child for child in children if isinstance(child, Source))
-        last = children[-1]
-        where = None if last is None or isinstance(last, Source) else _condition(last)
-        return fields, sources, where
+    def select(self, children: list[Any]) -> Select:
+        _, fields, _, sources, _, where = children
+        return Select(fields, sources, _optional(where), "")
+
+    def foreach(self, children: list[Any]) -> Foreach:
+        _, fields, _, do, _, incase, _, sources, _, where = children
+        if isinstance(fields[-1], Star):
+            raise _Refusal("the last item of FOREACH must be an array, and * is none", fields[-1].place)
+        return Foreach(fields, do, _optional(incase), sources, _optional(where), "")
+
+    def fields(self, children: list[Any]) -> _Fields:
+        return tuple(children)
+
+    def sources(self, children: list[Any]) -> tuple[Source, ...]:
+        return tuple(children)
 
     def star(self, children: list[Token]) -> Star:
         return Star(_place(children[0]))
@@ -276,6 +288,10 @@ class _TreeBuilder(Transformer[Token, Any]):
 
     def index_by(self, children: list[Any]) -> tuple[Step, Place]:
         return IndexBy(children[1]), _place(children[2])
+
+
+def _optional(node: "_Built | None") -> Expression | None:
+    return None if node is None else _condition(node)
 
 
 def _with_else(children: list[Any]) -> list[Any]:

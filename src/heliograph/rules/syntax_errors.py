@@ -37,7 +37,10 @@ _WORDS: Final = {
     "$END": "the end of the rule",
 }
 
-_KEYWORDS: Final = ("SELECT", "FROM", "WHERE", "AS", "NOT", "CASE", "WHEN", "THEN", "ELSE", "END")
+_KEYWORDS: Final = (
+    *("SELECT", "FOREACH", "DO", "INCASE", "FROM", "WHERE"),
+    *("AS", "NOT", "CASE", "WHEN", "THEN", "ELSE", "END"),
+)
 
 
 def explain_unexpected(error: UnexpectedInput, text: str) -> tuple[str, Place]:

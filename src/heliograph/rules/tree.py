@@ -236,6 +236,37 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Foreach:
+    """`FOREACH fields [DO do] [INCASE incase] FROM sources [WHERE where]`: an output row for each element of an array.
+
+    Attributes:
+        fields: The last one yields the array; its alias, or `item`, is the name of the element.
+        do: What becomes of an element; None for all columns, the results of the fields, and the element.
+        incase: Which elements are wanted; None for all.
+        text: The rule as it was written; equal rules may be written differently.
+    """
+
+    fields: tuple[Field | Star, ...]
+    do: tuple[Field | Star, ...] | None
+    incase: Expression | None
+    sources: tuple[Source, ...]
+    where: Expression | None
+    text: str = field(compare=False)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topic filters of FROM."""
+        return tuple(source.topic_filter for source in self.sources)
+
+    @property
+    def element(self) -> Path:
+        """The name of the element: where INCASE and DO find it."""
+        last = self.fields[-1]
+        assert isinstance(last, Field)  # the parser refuses `*` there
+        return last.alias or Path("item", (), last.place)
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """`SELECT fields FROM sources [WHERE where]`: at most one output row per message.
 
@@ -252,3 +283,6 @@ class Select:
     def topics(self) -> tuple[str, ...]:
         """The topic filters of FROM."""
         return tuple(source.topic_filter for source in self.sources)
+
+
+Statement: TypeAlias = Select | Foreach

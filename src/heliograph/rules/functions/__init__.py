@@ -6,13 +6,43 @@ made from it.
 
 from typing import Final
 
-from heliograph.rules.functions import arrays, conversion, encoding, kinds, maps, mathematics, strings, time
+from heliograph.rules.functions import (
+    arrays,
+    bits,
+    compression,
+    conversion,
+    encoding,
+    formatting,
+    kinds,
+    maps,
+    mathematics,
+    others,
+    patterns,
+    strings,
+    time,
+    time_formats,
+)
 from heliograph.rules.functions.definition import Function
 
+_FAMILIES: Final = (
+    mathematics,
+    kinds,
+    conversion,
+    strings,
+    patterns,
+    formatting,
+    maps,
+    arrays,
+    bits,
+    encoding,
+    compression,
+    time,
+    time_formats,
+    others,
+)
+
 FUNCTIONS: Final[dict[str, Function]] = {
-    function.name: function
-    for module in (mathematics, kinds, conversion, strings, maps, arrays, encoding, time)
-    for function in module.FAMILY.functions
+    function.name: function for module in _FAMILIES for function in module.FAMILY.functions
 }
 
 __all__ = ["FUNCTIONS", "Function"]

@@ -6,7 +6,7 @@ from typing import Final
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
 from heliograph.rules.json_text import text_of
-from heliograph.rules.values import Value, describe, number_of_text
+from heliograph.rules.values import Value, describe, number_of_text, string_of
 
 FAMILY: Final = Family("Conversion")
 
@@ -55,7 +55,34 @@ def to_float(value: Value, decimals: int | None = None) -> Value:
     return float(f"{number:.{decimals}f}")
 
 
+@FAMILY.function("F number, I decimals", "S")
+def float2str(number: float, decimals: int) -> Value:
+    """The exact text of a float with at most so many decimals, without zeros at its end but for the first."""
+    if not 0 <= decimals <= _DECIMALS_MAX:
+        raise EvaluationFault(f"decimals must be from 0 to {_DECIMALS_MAX}, not {decimals}")
+    text = f"{number:.{decimals}f}"
+    if "." not in text:
+        return text
+    text = text.rstrip("0")
+    return text + "0" if text.endswith(".") else text
+
+
 @FAMILY.function("V value", "S", name="str")
 def to_text(value: Value) -> Value:
     """The text of any value: maps and arrays as JSON, floats with at most 10 decimals."""
     return text_of(value)
+
+
+@FAMILY.function("V value", "S")
+def str_utf8(value: Value) -> Value:
+    """The same as str."""
+    return text_of(value)
+
+
+@FAMILY.function("V value", "S")
+def str_utf16_le(value: Value) -> Value:
+    """The text of any value as UTF-16, the low byte of each unit first."""
+    text = text_of(value)
+    if isinstance(text, bytes):
+        raise EvaluationFault(f"{describe(text)} is not valid UTF-8 text")
+    return string_of(text.encode("utf-16-le"))

@@ -8,6 +8,8 @@ A family collects the functions of one module:
     def substr(text, start, length=None):
         '''The part of a text from a position, counted from 0.'''
 
+`V values...` at the end takes any number of further arguments.
+
 Kinds: N number, I integer, F float, S string, B boolean, A array, M map, V any value. The evaluator checks the number
 and the kinds of the arguments before the Python function sees them.
 """
@@ -62,6 +64,7 @@ class Function:
         signature: Its parameters as the reference shows them.
         parameters: All parameters.
         required: How many of them must be given.
+        is_variadic: Whether any number may follow them.
         result: Kind of its result; V where it depends on the arguments.
         summary: One sentence for the reference.
         implementation: The Python function.
@@ -72,6 +75,7 @@ class Function:
     signature: str
     parameters: tuple[Parameter, ...]
     required: int
+    is_variadic: bool
     result: str
     summary: str
     implementation: Implementation
@@ -82,7 +86,7 @@ class Function:
         Raises:
             EvaluationFault: The arguments do not fit, or the function refuses them.
         """
-        if not self.required <= len(arguments) <= len(self.parameters):
+        if len(arguments) < self.required or (len(arguments) > len(self.parameters) and not self.is_variadic):
             raise EvaluationFault(f"{self.name}: it takes {self._wanted_count()}, not {len(arguments)}")
         for position, (parameter, argument) in enumerate(zip(self.parameters, arguments, strict=False), start=1):
             types = _KIND_TYPES[parameter.kind]
@@ -97,12 +101,15 @@ class Function:
 
     def _wanted_count(self) -> str:
         most = len(self.parameters)
+        if self.is_variadic:
+            return f"{self.required} or more arguments ({self.signature})"
         if most == 0:
             return "no arguments"
         count = str(most) if self.required == most else f"{self.required} to {most}"
         return f"{count} argument{'s' if most > 1 else ''} ({self.signature})"
 
 
+_MORE: Final = ", V values..."
 _PARAMETER: Final = re.compile(r"(?P<optional>\[)?(?:, )?(?P<kind>[NIFSBAMV]) (?P<name>\w+)\]*(?:, )?")
 
 
@@ -123,13 +130,17 @@ class Family:
         """
 
         def add(implementation: Implementation) -> Implementation:
-            matches = list(_PARAMETER.finditer(signature))
+            fixed = signature.removesuffix(_MORE)
+            matches = list(_PARAMETER.finditer(fixed))
             required = next((at for at, match in enumerate(matches) if match["optional"]), len(matches))
             parameters = tuple(Parameter(match["name"], match["kind"]) for match in matches)
             summary = (implementation.__doc__ or "").strip().partition("\n")[0]
             called = name or implementation.__name__
+            is_variadic = fixed != signature
             self.functions.append(
-                Function(called, self.title, signature, parameters, required, result, summary, implementation)
+                Function(
+                    called, self.title, signature, parameters, required, is_variadic, result, summary, implementation
+                )
             )
             return implementation
 

@@ -3,14 +3,38 @@
 import base64
 import binascii
 import hashlib
+import re
 from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
+from heliograph.rules.functions.terms import decode_term, encode_term
 from heliograph.rules.json_text import decode_json, encode_json
-from heliograph.rules.values import Value, bytes_of, string_of
+from heliograph.rules.values import Value, bytes_of, describe, string_of
 
 FAMILY: Final = Family("Encoding and hashes")
+
+_HEX: Final = re.compile(rb"[0-9A-Fa-f]*")
+_OTHER_NAMES: Final[dict[str | bytes, str]] = {"sha": "sha1", "shake128": "shake_128", "shake256": "shake_256"}
+_SHAKE_BYTES: Final = {"shake_128": 16, "shake_256": 32}
+_ALGORITHMS: Final = (
+    "md4",
+    "md5",
+    "sha1",
+    "sha224",
+    "sha256",
+    "sha384",
+    "sha512",
+    "sha3_224",
+    "sha3_256",
+    "sha3_384",
+    "sha3_512",
+    "shake128",
+    "shake256",
+    "blake2b",
+    "blake2s",
+)
+_NAMES: Final = {*_ALGORITHMS, *_SHAKE_BYTES}
 
 
 @FAMILY.function("V value", "S")
@@ -25,19 +49,48 @@ def json_decode(text: str | bytes) -> Value:
     return decode_json(text)
 
 
-@FAMILY.function("S string", "S")
-def base64_encode(string: str | bytes) -> Value:
-    """The string in base64, with padding."""
-    return base64.b64encode(bytes_of(string)).decode()
+@FAMILY.function("S string[, V option[, V other]]", "S")
+def base64_encode(string: str | bytes, *options: Value) -> Value:
+    """The string in base64; the options 'urlsafe' and 'no_padding' choose the other alphabet and leave out the =."""
+    encode = base64.urlsafe_b64encode if "urlsafe" in options else base64.b64encode
+    text = encode(bytes_of(string)).decode()
+    return text.rstrip("=") if "no_padding" in options else text
 
 
-@FAMILY.function("S text", "S")
-def base64_decode(text: str | bytes) -> Value:
-    """The string that a base64 text holds."""
+@FAMILY.function("S text[, V option[, V other]]", "S")
+def base64_decode(text: str | bytes, *options: Value) -> Value:
+    """The string that a base64 text holds; the options are those of base64_encode."""
+    data = bytes_of(text)
+    if "no_padding" in options:
+        data += b"=" * (-len(data) % 4)
     try:
-        return string_of(base64.b64decode(bytes_of(text), validate=True))
-    except binascii.Error as error:
+        return string_of(base64.b64decode(data, altchars=b"-_" if "urlsafe" in options else None, validate=True))
+    except (binascii.Error, ValueError) as error:
         raise EvaluationFault(f"{error}") from None
+
+
+@FAMILY.function("S string[, S prefix]", "S")
+def bin2hexstr(string: str | bytes, prefix: str | bytes = "") -> Value:
+    """The bytes of the string in upper-case hexadecimal digits, behind a prefix if there is one."""
+    return string_of(bytes_of(prefix) + bytes_of(string).hex().upper().encode())
+
+
+@FAMILY.function("S text[, S prefix]", "S")
+def hexstr2bin(text: str | bytes, prefix: str | bytes = "") -> Value:
+    """The string whose bytes the hexadecimal digits behind the prefix say; an odd number of them gets a 0 in front."""
+    data, front = bytes_of(text), bytes_of(prefix)
+    if not data.startswith(front):
+        raise EvaluationFault(f"{describe(text)} does not begin with {describe(prefix)}")
+    digits = data[len(front) :]
+    if _HEX.fullmatch(digits) is None:
+        raise EvaluationFault(f"{describe(text)} holds something else than hexadecimal digits")
+    return string_of(bytes.fromhex(("0" * (len(digits) % 2)) + digits.decode()))
+
+
+@FAMILY.function("S string", "S")
+def sqlserver_bin2hexstr(string: str | bytes) -> Value:
+    """As bin2hexstr with the prefix 0x."""
+    return string_of(b"0x" + bytes_of(string).hex().upper().encode())
 
 
 @FAMILY.function("S string", "S")
@@ -56,3 +109,31 @@ def sha(string: str | bytes) -> Value:
 def sha256(string: str | bytes) -> Value:
     """The SHA-256 hash in lower-case hexadecimal digits."""
     return hashlib.sha256(bytes_of(string)).hexdigest()
+
+
+@FAMILY.function("S algorithm, S string", "S", name="hash")
+def hash_with(algorithm: str | bytes, string: str | bytes) -> Value:
+    """A hash in lower-case hexadecimal digits: md5, sha, sha224 to sha512, sha3_224 to sha3_512, blake2b and others."""
+    name = _OTHER_NAMES.get(algorithm, algorithm)
+    if not isinstance(name, str) or name not in _NAMES:
+        raise EvaluationFault(f"{describe(algorithm)} is not one of {', '.join(_ALGORITHMS)}")
+    try:
+        digest = hashlib.new(name, bytes_of(string), usedforsecurity=False)
+    except ValueError:
+        raise EvaluationFault(f"the cryptographic library of this machine has no {name}") from None
+    length = _SHAKE_BYTES.get(name)
+    if length is None:
+        return digest.hexdigest()
+    return str(digest.hexdigest(length))  # type: ignore[call-arg]  # those of variable length take it
+
+
+@FAMILY.function("V value", "S")
+def term_encode(value: Value) -> Value:
+    """The value in Erlang's external term format."""
+    return string_of(encode_term(value))
+
+
+@FAMILY.function("S string", "V")
+def term_decode(string: str | bytes) -> Value:
+    """The value that a string in Erlang's external term format holds."""
+    return decode_term(bytes_of(string))

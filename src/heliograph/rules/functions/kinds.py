@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
-from heliograph.rules.values import UNDEFINED, Value, is_number
+from heliograph.rules.json_text import decode_json
+from heliograph.rules.values import UNDEFINED, Value, describe, is_number
 
 FAMILY: Final = Family("Kinds of values")
 
@@ -72,3 +74,24 @@ def is_num(value: Value) -> Value:
 def is_str(value: Value) -> Value:
     """Whether the value is a string."""
     return isinstance(value, str | bytes)
+
+
+@FAMILY.function("V value", "B")
+def is_empty(value: Value) -> Value:
+    """Whether an array, a string or a map, or the map that a JSON text holds, is empty; anything else fails."""
+    if isinstance(value, str | bytes) and value:
+        value = _decoded(value)
+    if isinstance(value, list | dict | str | bytes):
+        return not value
+    raise EvaluationFault(f"{describe(value)} is neither an array, a map nor the JSON text of a map")
+
+
+def _decoded(text: str | bytes) -> Value:
+    """The map that a text holds."""
+    try:
+        value = decode_json(text)
+    except EvaluationFault:
+        value = None
+    if isinstance(value, dict):
+        return value
+    raise EvaluationFault(f"{describe(text)} is neither an array, a map nor the JSON text of a map")

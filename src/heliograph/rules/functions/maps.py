@@ -4,8 +4,10 @@ from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
-from heliograph.rules.json_text import decode_json
-from heliograph.rules.paths import read_key
+from heliograph.rules.functions.strings import utf8
+from heliograph.rules.json_text import decode_json, text_of
+from heliograph.rules.paths import put, read_key
+from heliograph.rules.tree import Key
 from heliograph.rules.values import UNDEFINED, Value, describe
 
 FAMILY: Final = Family("Maps")
@@ -50,10 +52,55 @@ def map_get(path: str | bytes, value: Value, default: Value = UNDEFINED) -> Valu
     return default if value is UNDEFINED else value
 
 
-@FAMILY.function("S key, V map[, V default]", "V")
-def mget(key: str | bytes, value: Value, default: Value = UNDEFINED) -> Value:
-    """The value of one key, in which a dot is a dot, or else the default."""
-    return default if isinstance(key, bytes) else _map(value).get(key, default)
+@FAMILY.function("V key, V map[, V default]", "V")
+def mget(key: Value, value: Value, default: Value = UNDEFINED) -> Value:
+    """The value of one key, in which a dot is a dot, or what an array of keys leads to, or else the default."""
+    names = key if isinstance(key, list) else [key]
+    found: Value = _map(value)
+    for name in names:
+        if not isinstance(name, str | bytes):
+            raise EvaluationFault(f"a key must be a string, not {describe(name)}")
+        found = found.get(name, UNDEFINED) if isinstance(found, dict) and isinstance(name, str) else UNDEFINED
+    return default if found is UNDEFINED else found
+
+
+@FAMILY.function("S path, V value, V map", "M")
+def map_put(path: str | bytes, value: Value, target: Value) -> Value:
+    """The map with a value at a path of names joined by dots; what is no map is replaced by one."""
+    steps = [Key(name) for name in utf8(path).split(".")]
+    return put(target if isinstance(target, dict) else {}, steps, value, lambda name: UNDEFINED)
+
+
+@FAMILY.function("S key, V value, V map", "M")
+def mput(key: str | bytes, value: Value, target: Value) -> Value:
+    """The map with a value under one key, in which a dot is a dot; the map may be JSON text."""
+    return {**_map(target), utf8(key): value}
+
+
+@FAMILY.function("V map", "A")
+def map_to_entries(value: Value) -> Value:
+    """The entries of a map or of the JSON text of one as maps with `key` and `value`, in the order of the keys."""
+    pairs = _map(value)
+    return [{"key": key, "value": pairs[key]} for key in sorted(pairs)]
+
+
+@FAMILY.function("V map", "A")
+def map_to_redis_hset_args(value: Value) -> Value:
+    """The fields and values of a map as one array of text, for the HSET of Redis; what is not scalar is left out."""
+    try:
+        pairs = _map(value)
+    except EvaluationFault:
+        return []
+    return [part for key in sorted(pairs) for part in _hset_pair(key, pairs[key])]
+
+
+def _hset_pair(key: str, value: Value) -> list[Value]:
+    if isinstance(value, float):
+        text = f"{value:.6f}".rstrip("0")
+        return [key, text + "0" if text.endswith(".") else text]
+    if isinstance(value, bool | int | str | bytes):
+        return [key, text_of(value)]
+    return []
 
 
 @FAMILY.function("V map", "A")
@@ -82,6 +129,15 @@ def coalesce(*values: Value) -> Value:
     if not isinstance(candidates, list):
         raise EvaluationFault(f"a single argument must be an array, not {describe(candidates)}")
     return next((value for value in candidates if value is not UNDEFINED), UNDEFINED)
+
+
+@FAMILY.function("V one[, V other]", "V")
+def coalesce_ne(*values: Value) -> Value:
+    """As coalesce, but an empty string does not count either."""
+    candidates = values[0] if len(values) == 1 else list(values)
+    if not isinstance(candidates, list):
+        raise EvaluationFault(f"a single argument must be an array, not {describe(candidates)}")
+    return next((value for value in candidates if value is not UNDEFINED and value != ""), UNDEFINED)
 
 
 @FAMILY.function("", "V")

@@ -1,6 +1,8 @@
 """Functions of numbers."""
 
 import math
+import random
+from collections.abc import Callable
 from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
@@ -36,10 +38,49 @@ def round_half_away(number: Number) -> Value:
     return whole if abs(number - whole) < 0.5 else whole + (1 if number > 0 else -1)
 
 
-@FAMILY.function("N number", "F")
-def sqrt(number: Number) -> Value:
-    """The square root; fails for negative numbers."""
-    return _float(math.sqrt, number)
+def _float(function: Callable[..., float], *numbers: Number) -> float:
+    try:
+        result = function(*map(float, numbers))
+    except OverflowError:
+        raise EvaluationFault("the result is larger than a 64-bit float can be") from None
+    except ValueError:
+        raise EvaluationFault(f"it is not defined for {' and '.join(map(str, numbers))}") from None
+    if math.isinf(result):
+        raise EvaluationFault("the result is larger than a 64-bit float can be")
+    return result
+
+
+def _of_one_number(name: str, summary: str) -> None:
+    """Add the function of Python's `math` with this name."""
+    function: Callable[[float], float] = getattr(math, name)
+
+    def implementation(number: Number) -> Value:
+        return _float(function, number)
+
+    implementation.__doc__ = summary
+    FAMILY.function("N number", "F", name)(implementation)
+
+
+for _name, _summary in (
+    ("sin", "The sine of an angle in radians."),
+    ("cos", "The cosine of an angle in radians."),
+    ("tan", "The tangent of an angle in radians."),
+    ("asin", "The angle in radians with this sine; fails below -1 and above 1."),
+    ("acos", "The angle in radians with this cosine; fails below -1 and above 1."),
+    ("atan", "The angle in radians with this tangent."),
+    ("sinh", "The hyperbolic sine."),
+    ("cosh", "The hyperbolic cosine."),
+    ("tanh", "The hyperbolic tangent."),
+    ("asinh", "The number with this hyperbolic sine."),
+    ("acosh", "The number with this hyperbolic cosine; fails below 1."),
+    ("atanh", "The number with this hyperbolic tangent; fails at -1 and 1 and outside of them."),
+    ("exp", "Euler's number raised to the number."),
+    ("log", "The natural logarithm; fails for 0 and negative numbers."),
+    ("log10", "The logarithm to the base 10; fails for 0 and negative numbers."),
+    ("log2", "The logarithm to the base 2; fails for 0 and negative numbers."),
+    ("sqrt", "The square root; fails for negative numbers."),
+):
+    _of_one_number(_name, _summary)
 
 
 @FAMILY.function("N base, N exponent", "F")
@@ -48,13 +89,16 @@ def power(base: Number, exponent: Number) -> Value:
     return _float(math.pow, base, exponent)
 
 
-def _float(function: object, *numbers: Number) -> float:
-    try:
-        return function(*map(float, numbers))  # type: ignore[operator, no-any-return]
-    except OverflowError:
-        raise EvaluationFault("the result is larger than a 64-bit float can be") from None
-    except ValueError:
-        raise EvaluationFault(f"it is not defined for {' and '.join(map(str, numbers))}") from None
+@FAMILY.function("N number, N by", "F")
+def fmod(number: Number, by: Number) -> Value:
+    """The rest of the division as a float; it has the sign of the first argument."""
+    return _float(math.fmod, number, by)
+
+
+@FAMILY.function("", "F", name="random")
+def random_number() -> Value:
+    """A random number from 0 up to, not including, 1."""
+    return random.random()
 
 
 @FAMILY.function("I number, I by", "I")

@@ -7,16 +7,17 @@ import regex
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
 from heliograph.rules.json_text import text_of
-from heliograph.rules.values import Value, bytes_of, describe, string_of
+from heliograph.rules.values import Value, bytes_of, describe, is_number, string_of
 
 FAMILY: Final = Family("Strings")
 
+_PADDED_MAX: Final = 1_000_000
 _CLUSTER: Final = regex.compile(r"\X")
 _WHITE: Final = frozenset(" \t\n\v\f\r\x85\u200e\u200f\u2028\u2029") | {"\r\n"}
 
 
-def _text(string: str | bytes) -> str:
-    """A string as text.
+def utf8(string: str | bytes) -> str:
+    """A string value as text.
 
     Raises:
         EvaluationFault: It is not valid UTF-8.
@@ -26,7 +27,8 @@ def _text(string: str | bytes) -> str:
     return string
 
 
-def _clusters(text: str) -> list[str]:
+def clusters_of(text: str) -> list[str]:
+    """What a reader sees as single characters."""
     if text.isascii() and "\r\n" not in text:
         return list(text)
     clusters: list[str] = _CLUSTER.findall(text)
@@ -36,31 +38,31 @@ def _clusters(text: str) -> list[str]:
 @FAMILY.function("S text", "S")
 def lower(text: str | bytes) -> Value:
     """The text in lower case."""
-    return _text(text).lower()
+    return utf8(text).lower()
 
 
 @FAMILY.function("S text", "S")
 def upper(text: str | bytes) -> Value:
     """The text in upper case: 'straße' gives 'STRASSE'."""
-    return _text(text).upper()
+    return utf8(text).upper()
 
 
 @FAMILY.function("S text", "S")
 def trim(text: str | bytes) -> Value:
     """The text without white space at its ends."""
-    return "".join(_from_first_visible(_until_last_visible(_clusters(_text(text)))))
+    return "".join(_from_first_visible(_until_last_visible(clusters_of(utf8(text)))))
 
 
 @FAMILY.function("S text", "S")
 def ltrim(text: str | bytes) -> Value:
     """The text without white space at its beginning."""
-    return "".join(_from_first_visible(_clusters(_text(text))))
+    return "".join(_from_first_visible(clusters_of(utf8(text))))
 
 
 @FAMILY.function("S text", "S")
 def rtrim(text: str | bytes) -> Value:
     """The text without white space at its end."""
-    return "".join(_until_last_visible(_clusters(_text(text))))
+    return "".join(_until_last_visible(clusters_of(utf8(text))))
 
 
 def _from_first_visible(clusters: list[str]) -> list[str]:
@@ -75,7 +77,7 @@ def _until_last_visible(clusters: list[str]) -> list[str]:
 @FAMILY.function("S text", "I")
 def strlen(text: str | bytes) -> Value:
     """How many characters the text has: '你好' has 2."""
-    return len(_clusters(_text(text)))
+    return len(clusters_of(utf8(text)))
 
 
 @FAMILY.function("S text, I start[, I length]", "S")
@@ -84,7 +86,7 @@ def substr(text: str | bytes, start: int, length: int | None = None) -> Value:
     if start < 0 or (length is not None and length < 0):
         raise EvaluationFault("start and length must not be negative")
     end = None if length is None else start + length
-    return "".join(_clusters(_text(text))[start:end])
+    return "".join(clusters_of(utf8(text))[start:end])
 
 
 @FAMILY.function("V one[, V other]", "S")
@@ -99,7 +101,7 @@ def concat(*values: Value) -> Value:
 @FAMILY.function("S text, S pattern[, S where]", "S")
 def find(text: str | bytes, pattern: str | bytes, where: str | bytes = "leading") -> Value:
     """The text from the first ('leading') or last ('trailing') occurrence of the pattern; '' where there is none."""
-    whole, part = _text(text), _text(pattern)
+    whole, part = utf8(text), utf8(pattern)
     if where not in ("leading", "trailing"):
         raise EvaluationFault(f"where must be 'leading' or 'trailing', not {describe(where)}")
     at = whole.find(part) if where == "leading" or not part else whole.rfind(part)
@@ -109,7 +111,7 @@ def find(text: str | bytes, pattern: str | bytes, where: str | bytes = "leading"
 @FAMILY.function("S text, S pattern, S replacement[, S where]", "S")
 def replace(text: str | bytes, pattern: str | bytes, replacement: str | bytes, where: str | bytes = "all") -> Value:
     """The text with all, the first ('leading') or the last ('trailing') occurrence of the pattern replaced."""
-    whole, part, new = _text(text), _text(pattern), _text(replacement)
+    whole, part, new = utf8(text), utf8(pattern), utf8(replacement)
     if where not in ("all", "leading", "trailing"):
         raise EvaluationFault(f"where must be 'all', 'leading' or 'trailing', not {describe(where)}")
     if not part:
@@ -135,10 +137,10 @@ def split(text: str | bytes, separator: str | bytes, option: str | bytes | None 
     The option 'notrim' keeps them, 'leading' and 'trailing' split once, at the first or last separator, and
     'leading_notrim' and 'trailing_notrim' do both.
     """
-    whole, part = _text(text), _text(separator)
+    whole, part = utf8(text), utf8(separator)
     if option is not None and option not in _SPLITS:
         raise EvaluationFault(f"option must be one of {', '.join(_SPLITS)}, not {describe(option)}")
-    at, drop_empty = ("all", True) if option is None else _SPLITS[_text(option)]
+    at, drop_empty = ("all", True) if option is None else _SPLITS[utf8(option)]
     if not part:
         pieces = [whole]
     elif at == "last":
@@ -152,3 +154,59 @@ def split(text: str | bytes, separator: str | bytes, option: str | bytes | None 
 def bytesize(string: str | bytes) -> Value:
     """How many bytes the string has."""
     return len(bytes_of(string))
+
+
+@FAMILY.function("S text", "S")
+def reverse(text: str | bytes) -> Value:
+    """The text from its end to its beginning."""
+    return "".join(reversed(clusters_of(utf8(text))))
+
+
+@FAMILY.function("S text", "I")
+def ascii(text: str | bytes) -> Value:
+    """The first byte as a number: 'a' gives 97."""
+    data = bytes_of(text)
+    if not data:
+        raise EvaluationFault("the text is empty")
+    return data[0]
+
+
+@FAMILY.function("S text, S prefix", "S")
+def rm_prefix(text: str | bytes, prefix: str | bytes) -> Value:
+    """The text without a prefix, or as it is where it does not begin with it."""
+    return string_of(bytes_of(text).removeprefix(bytes_of(prefix)))
+
+
+@FAMILY.function("S text, I length[, S where[, S fill]]", "S")
+def pad(text: str | bytes, length: int, where: str | bytes = "trailing", fill: str | bytes = " ") -> Value:
+    """The text filled up to a length behind it ('trailing'), before it ('leading') or at both ends ('both')."""
+    whole, unit = utf8(text), utf8(fill)
+    if where not in ("trailing", "leading", "both"):
+        raise EvaluationFault(f"where must be 'trailing', 'leading' or 'both', not {describe(where)}")
+    missing = max(0, length - len(clusters_of(whole)))
+    if missing * max(1, len(unit)) > _PADDED_MAX:
+        raise EvaluationFault(f"a text of more than {_PADDED_MAX:,} characters would come out")
+    before = 0 if where == "trailing" else missing if where == "leading" else missing // 2
+    return unit * before + whole + unit * (missing - before)
+
+
+@FAMILY.function("V separator[, A array]", "S")
+def join_to_string(separator: Value, array: list[Value] | None = None) -> Value:
+    """The elements of an array as text, joined by a separator or, where only the array is given, by ', '."""
+    elements, between = (separator, ", ") if array is None else (array, separator)
+    if not isinstance(elements, list) or not isinstance(between, str | bytes):
+        raise EvaluationFault("it needs an array, or a separator that is a string and an array")
+    return string_of(bytes_of(between).join(bytes_of(text_of(element)) for element in elements))
+
+
+@FAMILY.function("A array", "S")
+def join_to_sql_values_string(array: list[Value]) -> Value:
+    """The elements of an array as SQL literals, joined by ', ': 1, 'it\\'s', '[1,2]'."""
+    return string_of(b", ".join(map(_sql_literal, array)))
+
+
+def _sql_literal(value: Value) -> bytes:
+    text = bytes_of(text_of(value))
+    if is_number(value):
+        return text
+    return b"'" + text.replace(b"\\", b"\\\\").replace(b"'", b"\\'") + b"'"

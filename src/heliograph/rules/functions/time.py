@@ -23,7 +23,12 @@ _SECOND: Final = timedelta(seconds=1)
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 
-def _fraction_digits(unit: str | bytes) -> int:
+def fraction_digits(unit: str | bytes) -> int:
+    """How many decimals of a second a unit has.
+
+    Raises:
+        EvaluationFault: There is no such unit.
+    """
     digits = _DIGITS_BY_UNIT.get(unit)
     if digits is None:
         raise EvaluationFault(f"the unit must be one of {', '.join(map(str, _DIGITS_BY_UNIT))}, not {describe(unit)}")
@@ -33,13 +38,13 @@ def _fraction_digits(unit: str | bytes) -> int:
 @FAMILY.function("[S unit]", "I")
 def now_timestamp(unit: str | bytes = "second") -> Value:
     """The time now, since the epoch; the unit is 'second' unless given."""
-    return time.time_ns() // int(10 ** (9 - _fraction_digits(unit)))
+    return time.time_ns() // int(10 ** (9 - fraction_digits(unit)))
 
 
 @FAMILY.function("S text[, S unit]", "I")
 def rfc3339_to_unix_ts(text: str | bytes, unit: str | bytes = "second") -> Value:
     """The time of an RFC 3339 text since the epoch; fractions finer than the unit are cut off."""
-    digits = _fraction_digits(unit)
+    digits = fraction_digits(unit)
     return timestamp_of_rfc3339(text, digits)
 
 

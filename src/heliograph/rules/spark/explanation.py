@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from heliograph.rules.spark.plan import RulePlan, plan_rule
-from heliograph.rules.tree import Select
+from heliograph.rules.tree import Statement
 
 _ENGINES = {
     "native": "Spark SQL, nothing of it in Python",
@@ -11,7 +11,7 @@ _ENGINES = {
 }
 
 
-def explain(rule: Select | str, output_types: Mapping[str, str] | None = None) -> str:
+def explain(rule: Statement | str, output_types: Mapping[str, str] | None = None) -> str:
     """Tell which messages a rule reads, what it outputs, and which engine evaluates what on Spark, and why.
 
     Raises:

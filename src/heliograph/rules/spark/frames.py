@@ -16,11 +16,18 @@ from heliograph.rules.columns import STORED_NAMES, MessageColumns
 from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.json_text import decode_exactly
 from heliograph.rules.spark.plan import PlannedColumn, RulePlan, plan_rule
-from heliograph.rules.spark.rows import cases_function, rule_function, struct_ddl
-from heliograph.rules.tree import Select
+from heliograph.rules.spark.rows import (
+    cases_function,
+    generating_function,
+    rule_function,
+    struct_ddl,
+    struct_of_all_ddl,
+)
+from heliograph.rules.tree import Statement
 from heliograph.rules.values import UNDEFINED, Value, string_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ROWS = "rows"
 _STORED_DDL = (
     "topic string, payload binary, qos tinyint, retain boolean, clientid string, username string, "
     "properties map<string, string>, guid binary, received_at timestamp"
@@ -29,7 +36,7 @@ _STORED_DDL = (
 
 def apply_rule(
     df: DataFrame,
-    rule: Select | CompiledRule | str,
+    rule: Statement | CompiledRule | str,
     output_types: Mapping[str, str] | None = None,
     *,
     observe_as: str | None = None,
@@ -54,7 +61,11 @@ def apply_rule(
     passed = F.col(_passed_name(plan))
     if observe_as is not None:
         evaluated = evaluated.observe(observe_as, *_counts(passed))
-    return evaluated.filter(passed).drop(_passed_name(plan))
+    wanted = evaluated.filter(passed).drop(_passed_name(plan))
+    if not plan.generates:
+        return wanted
+    each = wanted.select(F.explode(_ROWS).alias("row"))
+    return each.select(*_columns_of_row(plan))
 
 
 def _passed_name(plan: RulePlan) -> str:
@@ -79,17 +90,31 @@ def _natively(matched: DataFrame, plan: RulePlan) -> DataFrame:
 
 
 def _with_udf(matched: DataFrame, plan: RulePlan) -> DataFrame:
-    evaluate = _arrow_udf(rule_function(plan.rule.text, plan.outputs, plan.reads), struct_ddl(plan.outputs))
+    if plan.generates:
+        return _generating(matched, plan)
+    evaluate = arrow_function(rule_function(plan.rule.text, plan.outputs, plan.reads), struct_ddl(plan.outputs))
     evaluated = matched.select(evaluate(*map(_udf_argument, plan.reads)).alias("row"))
-    columns = [F.col(f"row.c{position}").alias(column.name) for position, column in enumerate(plan.columns)]
-    return evaluated.select(*columns, F.col("row.passed").alias(_passed_name(plan)))
+    return evaluated.select(*_columns_of_row(plan), F.col("row.passed").alias(_passed_name(plan)))
+
+
+def _generating(matched: DataFrame, plan: RulePlan) -> DataFrame:
+    """The messages with the rows of each in one array: messages are counted before they become rows."""
+    function = generating_function(plan.rule.text, plan.outputs, plan.reads)
+    evaluate = arrow_function(function, struct_of_all_ddl(plan.outputs))
+    evaluated = matched.select(evaluate(*map(_udf_argument, plan.reads)).alias("message"))
+    return evaluated.select(F.col("message.rows").alias(_ROWS), F.col("message.passed").alias(_passed_name(plan)))
+
+
+def _columns_of_row(plan: RulePlan) -> list[Column]:
+    return [F.col(f"row.c{position}").alias(column.name) for position, column in enumerate(plan.columns)]
 
 
 def _udf_argument(name: str) -> Column:
     return F.unix_micros(F.col(name)).alias(name) if name == "received_at" else F.col(name)
 
 
-def _arrow_udf(function: Callable[..., pa.Array], ddl: str) -> Any:
+def arrow_function(function: Callable[..., pa.Array], ddl: str) -> Any:
+    """The Arrow UDF of a function of Arrow arrays whose result has the type `ddl`."""
     # PySpark finds the form of the UDF by its annotations, which its own type hints do not know.
     make: Any = arrow_udf
     # Declared nondeterministic so that Spark does not evaluate it a second time below the filter on its result.
@@ -165,10 +190,11 @@ def _as_text(column: PlannedColumn) -> str:
 
 def _evaluated_with_udf(matched: DataFrame, plans: Mapping[int, RulePlan]) -> DataFrame:
     """The cases of the other rules; a row travels as text that tells every value exactly."""
-    evaluate = _arrow_udf(cases_function({number: plan.rule.text for number, plan in plans.items()}), struct_ddl(None))
+    function = cases_function({number: plan.rule.text for number, plan in plans.items()})
+    evaluate = arrow_function(function, struct_of_all_ddl(None))
     row = evaluate(F.col("number"), *map(_udf_argument, STORED_NAMES))
     evaluated = matched.select("at", "number", row.alias("row"))
-    return evaluated.select("at", "number", "row.passed", "row.error", F.array("row.c0").alias("values"))
+    return evaluated.select("at", "number", "row.passed", "row.error", F.col("row.rows.c0").alias("values"))
 
 
 def _outcome(row: Row, plan: RulePlan) -> Outcome:
@@ -177,11 +203,15 @@ def _outcome(row: Row, plan: RulePlan) -> Outcome:
     if not row["passed"]:
         return Outcome([])
     if not plan.native:
-        decoded = decode_exactly(row["values"][0])
-        assert isinstance(decoded, dict)
-        return Outcome([decoded])
+        return Outcome([_decoded_row(text) for text in row["values"]])
     values = zip(plan.columns, row["values"], strict=True)
     return Outcome([{column.name: _value_of_text(text, column.type) for column, text in values}])
+
+
+def _decoded_row(text: str) -> dict[str, Value]:
+    row = decode_exactly(text)
+    assert isinstance(row, dict)
+    return row
 
 
 def _value_of_text(text: str | None, kind: str) -> Value:

@@ -15,7 +15,7 @@ from heliograph.rules.evaluator import CompiledRule, implied_target
 from heliograph.rules.output import Kind, columns_read, output_kinds
 from heliograph.rules.spark.native import Native, NativeCompiler, NotNativeError, as_type, topic_condition
 from heliograph.rules.spark.output_types import inferred_type, output_type
-from heliograph.rules.tree import Field, Place, Select, Star
+from heliograph.rules.tree import Field, Foreach, Place, Star, Statement
 
 _TOGETHER = "exact in Spark too, but another part of the rule needs the UDF"
 
@@ -55,13 +55,18 @@ class RulePlan:
         reads: The columns of stored messages that the UDF is given.
     """
 
-    rule: Select
+    rule: Statement
     native: bool
     topics_sql: str
     columns: tuple[PlannedColumn, ...]
     where_reason: str | None
     where_sql: str | None
     reads: tuple[str, ...]
+
+    @property
+    def generates(self) -> bool:
+        """Whether a message may give any number of rows."""
+        return isinstance(self.rule, Foreach)
 
     @property
     def engine(self) -> str:
@@ -74,7 +79,7 @@ class RulePlan:
         return tuple((column.name, column.type) for column in self.columns)
 
 
-def plan_rule(rule: Select | CompiledRule | str, output_types: Mapping[str, str] | None = None) -> RulePlan:
+def plan_rule(rule: Statement | CompiledRule | str, output_types: Mapping[str, str] | None = None) -> RulePlan:
     """Decide how a rule runs on Spark.
 
     Args:
@@ -99,7 +104,7 @@ def plan_rule(rule: Select | CompiledRule | str, output_types: Mapping[str, str]
     return RulePlan(tree, all_native, topic_condition(tree.topics), columns, where_reason, where_sql, _reads(tree))
 
 
-def _check_names(tree: Select, names: list[str]) -> None:
+def _check_names(tree: Statement, names: list[str]) -> None:
     by_folded: dict[str, str] = {}
     for name in names:
         other = by_folded.setdefault(name.casefold(), name)
@@ -121,9 +126,12 @@ def _column_types(kinds: Mapping[str, Kind], declared: Mapping[str, str]) -> dic
 
 
 def _try_natively(
-    tree: Select, kinds: Mapping[str, Kind], types: Mapping[str, str]
+    tree: Statement, kinds: Mapping[str, Kind], types: Mapping[str, str]
 ) -> tuple[dict[str, str | NotNativeError], str | NotNativeError | None]:
     """Each output column, and WHERE, as Spark SQL or as the reason why it has none."""
+    if isinstance(tree, Foreach):
+        why = NotNativeError("FOREACH makes rows of elements whose kinds turn out per message")
+        return dict.fromkeys(kinds, why), None if tree.where is None else why
     compiler = NativeCompiler()
     columns: dict[str, str | NotNativeError] = {}
     for position, field in enumerate(tree.fields):
@@ -169,7 +177,7 @@ def _reason(native: str | NotNativeError, all_native: bool) -> str:
     return "exact in Spark" if all_native else _TOGETHER
 
 
-def _reads(tree: Select) -> tuple[str, ...]:
+def _reads(tree: Statement) -> tuple[str, ...]:
     stored = {STORED_BY_COLUMN[name] for name in columns_read(tree)}
     # An Arrow UDF needs at least one column to know how many rows there are.
     return tuple(name for name in STORED_NAMES if name in stored) or ("topic",)

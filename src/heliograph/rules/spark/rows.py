@@ -22,6 +22,9 @@ OutputColumns: TypeAlias = tuple[tuple[str, str], ...]
 Row: TypeAlias = tuple[Any, ...]
 """Whether the rule passed (None where it failed), why it failed, and the values of the output columns."""
 
+Rows: TypeAlias = tuple[bool | None, str | None, list[dict[str, Any]] | None]
+"""The same for a rule that may give any number of rows."""
+
 STATUS_FIELDS: Final = ("passed", "error")
 
 _DEFAULTS: Final = dict(zip(STORED_NAMES, MessageColumns("", b"").message, strict=True))
@@ -48,9 +51,24 @@ class RowEvaluator:
             return (None, str(error), *self._nothing)
         if not rows:
             return (False, None, *self._nothing)
-        if self._columns is None:
-            return (True, None, EXACT.convert(rows[0]))
-        return self._typed(rows[0], self._columns)
+        return self._row(rows[0])
+
+    def evaluate_all(self, columns: MessageColumns) -> Rows:
+        """Evaluate a rule that may give any number of rows; one that cannot be typed fails the message."""
+        try:
+            rows = self._rule.apply(columns)
+        except RuleError as error:
+            return None, str(error), None
+        typed: list[dict[str, Any]] = []
+        for row in rows:
+            passed, problem, *values = self._row(row)
+            if passed is None:
+                return None, problem, None
+            typed.append({f"c{position}": value for position, value in enumerate(values)})
+        return bool(typed), None, typed
+
+    def _row(self, row: dict[str, Value]) -> Row:
+        return (True, None, EXACT.convert(row)) if self._columns is None else self._typed(row, self._columns)
 
     def _typed(self, row: dict[str, Value], columns: list[tuple[str, Convert]]) -> Row:
         name = ""
@@ -62,6 +80,12 @@ class RowEvaluator:
         except EvaluationFault as fault:
             return (None, f"column {name}: {fault}", *self._nothing)
         return tuple(values)
+
+
+@lru_cache(maxsize=256)
+def compiled_rule(text: str) -> CompiledRule:
+    """A rule compiled in this process."""
+    return CompiledRule(text)
 
 
 @lru_cache(maxsize=256)
@@ -108,6 +132,22 @@ def struct_of(rows: Sequence[Row], outputs: OutputColumns | None) -> pa.StructAr
     return pa.StructArray.from_arrays(arrays, fields)
 
 
+def struct_of_all(rows: Sequence[Rows], outputs: OutputColumns | None) -> pa.StructArray:
+    """The Arrow struct array of evaluated messages with any number of rows each."""
+    kinds = [EXACT] if outputs is None else [output_type(kind) for _, kind in outputs]
+    row_type = pa.struct([(f"c{position}", kind.arrow) for position, kind in enumerate(kinds)])
+    passed, errors, several = zip(*rows, strict=True) if rows else ((), (), ())
+    arrays = [pa.array(passed, pa.bool_()), pa.array(errors, pa.string()), pa.array(several, pa.list_(row_type))]
+    return pa.StructArray.from_arrays(arrays, [*STATUS_FIELDS, "rows"])
+
+
+def struct_of_all_ddl(outputs: OutputColumns | None) -> str:
+    """Spark's name for the type of `struct_of_all`."""
+    kinds = [EXACT.name] if outputs is None else [output_type(kind).name for _, kind in outputs]
+    row = ", ".join(f"c{position}: {kind}" for position, kind in enumerate(kinds))
+    return f"struct<passed: boolean, error: string, rows: array<struct<{row}>>>"
+
+
 def struct_ddl(outputs: OutputColumns | None) -> str:
     """Spark's name for the type of `struct_of`."""
     kinds = [EXACT.name] if outputs is None else [output_type(kind).name for _, kind in outputs]
@@ -131,6 +171,16 @@ def rule_function(text: str, outputs: OutputColumns, names: tuple[str, ...]) -> 
     return evaluate
 
 
+def generating_function(text: str, outputs: OutputColumns, names: tuple[str, ...]) -> Callable[..., pa.Array]:
+    """As `rule_function`, for a rule that may give any number of rows."""
+
+    def evaluate(*columns: pa.Array) -> pa.Array:
+        rows_of = row_evaluator(text, outputs).evaluate_all
+        return struct_of_all([rows_of(message) for message in messages(names, columns)], outputs)
+
+    return evaluate
+
+
 def cases_function(texts: Mapping[int, str]) -> Callable[..., pa.Array]:
     """Return the function of an Arrow UDF that evaluates, exactly, for each message the rule that a number names.
 
@@ -139,9 +189,9 @@ def cases_function(texts: Mapping[int, str]) -> Callable[..., pa.Array]:
 
     def evaluate(*columns: pa.Array) -> pa.Array:
         numbers, *stored = columns
-        rows: list[Row] = []
+        rows: list[Rows] = []
         for number, message in zip(numbers.to_pylist(), messages(STORED_NAMES, stored), strict=True):
-            rows.append(row_evaluator(texts[number], None).evaluate(message))
-        return struct_of(rows, None)
+            rows.append(row_evaluator(texts[number], None).evaluate_all(message))
+        return struct_of_all(rows, None)
 
     return evaluate

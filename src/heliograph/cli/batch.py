@@ -1,0 +1,85 @@
+"""Cases as JSON lines on standard input, an answer each on standard output, in order.
+
+JSON cannot say everything that the languages can, so both ways bytes that are not UTF-8 are `{"$base64": "..."}`, an
+undefined value is `{"$undefined": true}`, and a long text may be written `{"$repeat": [text, count]}`. Integers and
+floats stay apart.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import BinaryIO, TypeAlias
+
+from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.json_text import decode_exactly, encode_exactly
+from heliograph.rules.values import Value
+
+Case: TypeAlias = Mapping[str, Value]
+Answer: TypeAlias = dict[str, Value]
+
+
+class CaseError(Exception):
+    """A line is no case; the message says why."""
+
+
+def run_batch(answer: Callable[[Case], Answer], source: BinaryIO | None = None) -> int:
+    """Answer every line; the exit code, 1 if a line was no case at all.
+
+    Args:
+        answer: Makes the answer of a case; raises `CaseError` where it is none.
+        source: Where the lines come from; standard input by default.
+    """
+    failed = False
+    for number, line in enumerate(source or sys.stdin.buffer, start=1):
+        if not line.strip():
+            continue
+        try:
+            result = answer(read_case(line))
+        except CaseError as error:
+            failed = True
+            result = {"error": f"line {number}: {error}"}
+        print(encode_exactly(result), flush=True)
+    return 1 if failed else 0
+
+
+def read_case(line: bytes) -> Case:
+    """The case of one line.
+
+    Raises:
+        CaseError: It is no JSON object.
+    """
+    try:
+        case = decode_exactly(line)
+    except (EvaluationFault, ValueError, RecursionError) as error:
+        raise CaseError(str(error)) from None
+    if not isinstance(case, dict):
+        raise CaseError("a case must be a JSON object")
+    return case
+
+
+def text_of_case(case: Case, name: str) -> str:
+    """A text of a case.
+
+    Raises:
+        CaseError: It is not there, or no text.
+    """
+    value = case.get(name)
+    if not isinstance(value, str):
+        raise CaseError(f'"{name}" must be there and be a text')
+    return value
+
+
+def texts_of_case(case: Case, name: str) -> dict[str, str]:
+    """A map of texts of a case; empty where it is left out.
+
+    Raises:
+        CaseError: It is something else.
+    """
+    value = case.get(name, {})
+    if not isinstance(value, dict):
+        raise CaseError(f'"{name}" must be an object of texts')
+    texts = {}
+    for key, text in value.items():
+        if not isinstance(text, str):
+            raise CaseError(f'"{name}" must be an object of texts, and "{key}" is none')
+        texts[key] = text
+    return texts

@@ -1,0 +1,113 @@
+"""Events that rules can read: their topics, names and columns.
+
+An event has a topic of its own in FROM, most of them two (`$events/client_connected` and `$events/client/connected`),
+which mean the same. All have `event`, `node`, `timestamp` and `metadata` beside the columns listed here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from heliograph.mqtt.topic import topic_matches
+
+PREFIX: Final = "$events/"
+COMMON_COLUMNS: Final = ("event", "node", "timestamp", "metadata")
+
+_CLIENT: Final = ("clientid", "username", "peername", "sockname", "proto_name", "proto_ver")
+_SESSION: Final = ("clientid", "username", "peerhost", "peername", "topic", "qos")
+_MESSAGE: Final = ("clientid", "username", "payload", "peerhost", "peername", "topic", "qos", "flags", "pub_props")
+_DELIVERY: Final = ("id", "from_clientid", "from_username", *_MESSAGE, "publish_received_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One kind of event.
+
+    Attributes:
+        name: What its column `event` says.
+        topics: Its topics; rules may name any of them.
+        columns: Its columns, beside `COMMON_COLUMNS`.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    def matches(self, topic_filter: str) -> bool:
+        """Whether an entry of FROM means this event."""
+        return any(topic_matches(topic, topic_filter) for topic in self.topics)
+
+
+def _event(name: str, old: str | None, new: str, *columns: str) -> Event:
+    topics = tuple(PREFIX + topic for topic in (old, new) if topic is not None)
+    return Event(name, topics, columns)
+
+
+EVENTS: Final = (
+    _event(
+        "client.connected",
+        "client_connected",
+        "client/connected",
+        *("mountpoint", *_CLIENT, "keepalive", "clean_start", "expiry_interval", "is_bridge", "conn_props"),
+        *("connected_at", "client_attrs"),
+    ),
+    _event(
+        "client.disconnected",
+        "client_disconnected",
+        "client/disconnected",
+        *("reason", *_CLIENT, "disconn_props", "connected_at", "disconnected_at", "client_attrs"),
+    ),
+    _event(
+        "client.connack",
+        "client_connack",
+        "client/connack",
+        *("reason_code", *_CLIENT, "keepalive", "clean_start", "expiry_interval", "connected_at", "conn_props"),
+    ),
+    _event(
+        "client.check_authn_complete",
+        "client_check_authn_complete",
+        "auth/check_authn_complete",
+        *("clientid", "username", "peername", "reason_code", "is_superuser", "is_anonymous", "client_attrs"),
+    ),
+    _event(
+        "client.check_authz_complete",
+        "client_check_authz_complete",
+        "auth/check_authz_complete",
+        *("clientid", "username", "peerhost", "peername", "topic", "action", "authz_source", "result", "client_attrs"),
+    ),
+    _event("session.subscribed", "session_subscribed", "session/subscribed", *_SESSION, "sub_props", "client_attrs"),
+    _event(
+        "session.unsubscribed", "session_unsubscribed", "session/unsubscribed", *_SESSION, "unsub_props", "client_attrs"
+    ),
+    _event("message.delivered", "message_delivered", "message/delivered", *_DELIVERY),
+    _event("message.acked", "message_acked", "message/acked", *_DELIVERY, "puback_props"),
+    _event("message.dropped", "message_dropped", "message/dropped", "id", "reason", *_MESSAGE, "publish_received_at"),
+    _event("delivery.dropped", "delivery_dropped", "message/delivery_dropped", "reason", *_DELIVERY),
+    _event(
+        "schema.validation_failed",
+        "schema_validation_failed",
+        "schema_validation/failed",
+        *("validation", "id", *_MESSAGE, "publish_received_at"),
+    ),
+    _event(
+        "message.transformation_failed",
+        "message_transformation_failed",
+        "message_transformation/failed",
+        *("transformation", "id", *_MESSAGE, "publish_received_at"),
+    ),
+    _event("alarm.activated", None, "sys/alarm_activated", "name", "details", "message", "activated_at"),
+    _event(
+        "alarm.deactivated",
+        None,
+        "sys/alarm_deactivated",
+        *("name", "details", "message", "activated_at", "deactivated_at"),
+    ),
+)
+
+_BY_TOPIC: Final[Mapping[str, Event]] = {topic: event for event in EVENTS for topic in event.topics}
+_BY_NAME: Final[Mapping[str, Event]] = {event.name: event for event in EVENTS}
+
+
+def find_event(text: str) -> Event | None:
+    """The event of one of its topics, or of its name."""
+    return _BY_TOPIC.get(text) or _BY_NAME.get(text)

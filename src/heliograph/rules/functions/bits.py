@@ -1,0 +1,130 @@
+"""Functions of bits. Integers are signed and have no bounds; the first bit of a string has the position 1."""
+
+import struct
+from typing import Final
+
+from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.functions.definition import Family
+from heliograph.rules.values import UNDEFINED, Value, bytes_of, describe, string_of
+
+FAMILY: Final = Family("Bits")
+
+# Beyond it an integer takes longer to make than a sender should be able to demand.
+_SHIFT_MAX: Final = 65_536
+_FLOATS: Final = {16: "e", 32: "f", 64: "d"}
+
+
+@FAMILY.function("I one, I other", "I")
+def bitand(one: int, other: int) -> Value:
+    """The bits that both have."""
+    return one & other
+
+
+@FAMILY.function("I one, I other", "I")
+def bitor(one: int, other: int) -> Value:
+    """The bits that either has."""
+    return one | other
+
+
+@FAMILY.function("I one, I other", "I")
+def bitxor(one: int, other: int) -> Value:
+    """The bits that just one of them has."""
+    return one ^ other
+
+
+@FAMILY.function("I number", "I")
+def bitnot(number: int) -> Value:
+    """Every bit the other way: 5 gives -6."""
+    return ~number
+
+
+@FAMILY.function("I number, I by", "I")
+def bitsl(number: int, by: int) -> Value:
+    """The bits moved to the left; a negative count moves them to the right."""
+    return _shifted(number, by)
+
+
+@FAMILY.function("I number, I by", "I")
+def bitsr(number: int, by: int) -> Value:
+    """The bits moved to the right; a negative count moves them to the left."""
+    return _shifted(number, -by)
+
+
+def _shifted(number: int, by: int) -> int:
+    if by > _SHIFT_MAX:
+        raise EvaluationFault(f"at most {_SHIFT_MAX:,} places, not {by}")
+    return number << by if by >= 0 else number >> -by
+
+
+@FAMILY.function("S string", "I")
+def bitsize(string: str | bytes) -> Value:
+    """How many bits the string has."""
+    return 8 * len(bytes_of(string))
+
+
+@FAMILY.function("S string, I start_or_length[, I length[, S kind[, S sign[, S endian]]]]", "V")
+def subbits(
+    string: str | bytes,
+    start: int,
+    length: int | None = None,
+    kind: str | bytes = "integer",
+    sign: str | bytes = "unsigned",
+    endian: str | bytes = "big",
+) -> Value:
+    """Bits of a string as an integer, a 'float' or 'bits': so many, or so many from a position (start, length)."""
+    if length is None:
+        start, length = 1, start
+    _check_options(kind, sign, endian)
+    if start < 1 or length < 0:
+        raise EvaluationFault("the position must be 1 or more and the length 0 or more")
+    data = bytes_of(string)
+    length = min(length, 8 * len(data) - start + 1)
+    if length <= 0:
+        return UNDEFINED
+    bits = _bits(data, start - 1, length)
+    if kind == "bits":
+        return _string_of_bits(bits, length)
+    if kind == "float":
+        return _float_of_bits(bits, length, "big" if endian == "big" else "little")
+    if endian == "little":
+        bits = _swapped(bits, length)
+    return bits - (1 << length) if sign == "signed" and bits >> (length - 1) else bits
+
+
+def _check_options(kind: Value, sign: Value, endian: Value) -> None:
+    for value, valid in (
+        (kind, ("integer", "float", "bits")),
+        (sign, ("unsigned", "signed")),
+        (endian, ("big", "little")),
+    ):
+        if value not in valid:
+            raise EvaluationFault(f"{describe(value)} is not one of {', '.join(valid)}")
+
+
+def _bits(data: bytes, first: int, length: int) -> int:
+    piece = data[first // 8 : (first + length + 7) // 8]
+    behind = 8 * len(piece) - first % 8 - length
+    return (int.from_bytes(piece, "big") >> behind) & ((1 << length) - 1)
+
+
+def _swapped(bits: int, length: int) -> int:
+    """The bits as those of a number whose lowest byte comes first; an incomplete byte is the highest."""
+    whole, rest = divmod(length, 8)
+    low = int.from_bytes((bits >> rest).to_bytes(whole, "big"), "little")
+    return low | (bits & ((1 << rest) - 1)) << (8 * whole)
+
+
+def _string_of_bits(bits: int, length: int) -> Value:
+    if length % 8:
+        raise EvaluationFault(f"{length} bits are no whole number of bytes, which a string is made of")
+    return string_of(bits.to_bytes(length // 8, "big"))
+
+
+def _float_of_bits(bits: int, length: int, endian: str) -> Value:
+    code = _FLOATS.get(length)
+    if code is None:
+        raise EvaluationFault(f"a float has 16, 32 or 64 bits, not {length}")
+    (number,) = struct.unpack((">" if endian == "big" else "<") + code, bits.to_bytes(length // 8, "big"))
+    if number != number or number in (float("inf"), float("-inf")):
+        raise EvaluationFault("the bits are no finite float")
+    return float(number)

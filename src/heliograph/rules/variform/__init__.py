@@ -1,0 +1,9 @@
+"""Variform: expressions of one line that make a string out of what is known of a client or a message.
+
+They stand in settings such as client attributes and message transformations: `concat([zone, '/', clientid])`.
+"""
+
+from heliograph.rules.variform.errors import VariformError, VariformEvaluationError, VariformSyntaxError
+from heliograph.rules.variform.expression import Variform, text_of_result
+
+__all__ = ["Variform", "VariformError", "VariformEvaluationError", "VariformSyntaxError", "text_of_result"]

@@ -1,0 +1,173 @@
+"""The text of an expression becomes a tree: names, literals, arrays in arguments, and calls.
+
+    expression = name "(" [argument {"," argument}] ")" | name | "true" | "false" | number | string
+    argument   = expression | "[" argument {"," argument} "]"
+
+A string stands in single or double quotes and has no escapes. `-` and `.` are parts of names.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.tree import Place
+from heliograph.rules.values import Value, integer_of_digits
+from heliograph.rules.variform.errors import VariformSyntaxError
+
+_TOKEN: Final = re.compile(
+    r"(?P<blank>[ \t\r\n]+)|(?P<name>[A-Za-z][A-Za-z0-9_.-]*)|(?P<float>[+-]?[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
+    r"|(?P<integer>[+-]?[0-9]+)|(?P<string>'[^']*'|\"[^\"]*\")|(?P<mark>[()\[\],])"
+)
+_LEVELS_MAX: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A string, a number, true or false."""
+
+    value: Value
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A variable; dots lead into maps."""
+
+    text: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """`[a, b]`; only as an argument."""
+
+    items: tuple["Node", ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function with its arguments."""
+
+    name: str
+    arguments: tuple["Node", ...]
+    place: Place
+
+
+Node: TypeAlias = Constant | Name | Array | Call
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    place: Place
+
+
+def parse(text: str) -> Node:
+    """The tree of an expression.
+
+    Raises:
+        VariformSyntaxError: It is none.
+    """
+    return _Parser(text).whole()
+
+
+class _Parser:
+    """Reads one text from left to right; used once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _tokens(text)
+        self._at = 0
+
+    def whole(self) -> Node:
+        node = self._expression(0)
+        token = self._next()
+        if token.kind != "end":
+            raise self._unexpected(token, "the end of the expression")
+        return node
+
+    def _next(self) -> _Token:
+        token = self._tokens[self._at]
+        self._at += 1
+        return token
+
+    def _unexpected(self, token: _Token, expected: str) -> VariformSyntaxError:
+        if token.kind == "end":
+            return VariformSyntaxError(f"the expression ends too early; expected {expected}", self._text, token.place)
+        return VariformSyntaxError(f"unexpected {token.text}; expected {expected}", self._text, token.place)
+
+    def _expression(self, level: int) -> Node:
+        token = self._next()
+        if level > _LEVELS_MAX:
+            raise VariformSyntaxError(f"more than {_LEVELS_MAX} calls within one another", self._text, token.place)
+        if token.kind == "name":
+            return self._name(token, level)
+        if token.kind == "string":
+            return Constant(token.text[1:-1], token.place)
+        if token.kind in ("integer", "float"):
+            return Constant(self._number(token), token.place)
+        raise self._unexpected(token, "a name, a function, a string or a number")
+
+    def _name(self, token: _Token, level: int) -> Node:
+        if self._tokens[self._at].text == "(" and self._tokens[self._at].kind == "mark":
+            self._at += 1
+            return Call(token.text, self._items(")", level), token.place)
+        if token.text in ("true", "false"):
+            return Constant(token.text == "true", token.place)
+        return Name(token.text, token.place)
+
+    def _items(self, closing: str, level: int) -> tuple[Node, ...]:
+        """Arguments or elements up to the closing mark, which is taken."""
+        if closing == ")" and self._tokens[self._at].text == ")":
+            self._at += 1
+            return ()
+        items = [self._argument(level + 1)]
+        while True:
+            token = self._next()
+            if token.kind == "mark" and token.text == closing:
+                return tuple(items)
+            if token.kind != "mark" or token.text != ",":
+                raise self._unexpected(token, f"',' or '{closing}'")
+            items.append(self._argument(level + 1))
+
+    def _argument(self, level: int) -> Node:
+        token = self._tokens[self._at]
+        if token.kind != "mark" or token.text != "[":
+            return self._expression(level)
+        if level > _LEVELS_MAX:
+            raise VariformSyntaxError(f"more than {_LEVELS_MAX} arrays within one another", self._text, token.place)
+        self._at += 1
+        return Array(self._items("]", level), token.place)
+
+    def _number(self, token: _Token) -> Value:
+        if token.kind == "float":
+            number = float(token.text)
+            if number in (float("inf"), float("-inf")):
+                raise VariformSyntaxError("the number is larger than a 64-bit float can be", self._text, token.place)
+            return number
+        try:
+            return integer_of_digits(token.text)
+        except EvaluationFault as fault:
+            raise VariformSyntaxError(str(fault), self._text, token.place) from None
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens: list[_Token] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            problem = "the string has no end" if text[at] in "'\"" else f"unexpected character {text[at]!r}"
+            raise VariformSyntaxError(problem, text, _place(text, at, at + 1))
+        if match.lastgroup != "blank":
+            tokens.append(_Token(match.lastgroup or "", match[0], _place(text, at, match.end())))
+        at = match.end()
+    return [*tokens, _Token("end", "", _place(text, len(text), len(text)))]
+
+
+def _place(text: str, start: int, end: int) -> Place:
+    line_start = text.rfind("\n", 0, start) + 1
+    return Place(start, end, text.count("\n", 0, start) + 1, start - line_start + 1)
