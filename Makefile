@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer bench,src/heliograph/$(room)/*.py)) \
 	src/heliograph/transport/frames.py
 
-.PHONY: help setup demo test lint conformance bench fuzz clean format
+.PHONY: help setup demo test lint conformance bench fuzz crash sim clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,12 @@ conformance: setup ## normative statements of MQTT that stand at no line of code
 fuzz: setup ## random input to decoder, channels and transports, for as long as FUZZ_ARGS says
 	@$(BIN)/python scripts/fuzz.py $(FUZZ_ARGS)
 
+crash: setup ## kill -9, disk faults and lost power under real clients, a hundred times; CRASH_ARGS="--seed 7"
+	@$(BIN)/python scripts/crash.py $(CRASH_ARGS)
+
+sim: setup ## ten thousand seeded histories on a fake clock, disk and network; SIM_ARGS="--seed 7"
+	@$(BIN)/python scripts/sim.py $(SIM_ARGS)
+
 format: setup ## let ruff format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
@@ -40,6 +46,7 @@ format: setup ## let ruff format the code
 bench: setup ## the canonical benchmarks, beside mosquitto where it is installed and beside Parquet
 	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 	@$(BIN)/python benchmarks/scale.py
+	@$(BIN)/python benchmarks/durable.py
 	@$(BIN)/python benchmarks/subscriptions.py
 	@$(BIN)/python benchmarks/retained.py
 	@$(BIN)/python benchmarks/storage_ingest.py

@@ -1,6 +1,6 @@
 """The brokers under test: how each is configured and started, and what its process costs. No load, no figures.
 
-What all runs of a broker share stands in heliograph.conf and mosquitto.conf beside this file.
+What all runs of a broker share stands in heliograph.conf, mosquitto.conf and nats.conf beside this file.
 """
 
 import os
@@ -41,7 +41,7 @@ class Kind:
 
     Args:
         name: As the table calls it.
-        product: Which broker it is: heliograph, mosquitto or nobody.
+        product: Which broker it is: heliograph, mosquitto, nats or nobody.
         storing: Whether it keeps every message on disk.
         transport: What the load comes over: tcp, tls, ws or wss.
         environment: Variables to set for its process.
@@ -64,6 +64,20 @@ WEBSOCKET: Final = Kind("heliograph, WebSocket", transport="ws")
 MOSQUITTO: Final = Kind("mosquitto", "mosquitto")
 # By default it lets the system gather small packets, which costs it latency and spares it system calls.
 PROMPT_MOSQUITTO: Final = Kind("mosquitto, no delay", "mosquitto", settings="set_tcp_nodelay true\n")
+DURABLE: Final = Kind("heliograph", storing=True, settings="durable_sessions.enable = true\n")
+# It writes its whole database whenever anything has changed since, and acknowledges without waiting for that.
+SAVING_MOSQUITTO: Final = Kind(
+    "mosquitto, saving each change",
+    "mosquitto",
+    storing=True,
+    settings="autosave_on_changes true\nautosave_interval 1\n",
+)
+# The same once a second: what a second has brought is lost in a crash.
+TIMED_MOSQUITTO: Final = Kind(
+    "mosquitto, saving each second", "mosquitto", storing=True, settings="autosave_interval 1\n"
+)
+# It syncs every two minutes, whatever it has acknowledged; its 2.9 cannot be asked to do so more often.
+NATS: Final = Kind("NATS JetStream", "nats", storing=True)
 NOBODY: Final = Kind("nobody", "nobody")  # benchmarks/null_peer.py
 
 
@@ -74,7 +88,12 @@ def another_tree(folder: Path) -> Kind:
 
 def mosquitto_program() -> str | None:
     """Where mosquitto is installed; it often is where only root's PATH leads."""
-    return shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
+    return _daemon("mosquitto")
+
+
+def nats_program() -> str | None:
+    """Where nats-server is installed."""
+    return _daemon("nats-server")
 
 
 class Broker:
@@ -94,9 +113,18 @@ class Broker:
         self._core = core
         self._process: subprocess.Popen[str]
 
+    @property
+    def data(self) -> Path:
+        """Where it keeps what it stores; another broker of the same folder goes on with that."""
+        return self._folder / "data"
+
     def __enter__(self) -> "Broker":
         self._folder.mkdir(parents=True, exist_ok=True)
-        start = {"mosquitto": self._start_mosquitto, "nobody": self._start_nobody}
+        start = {
+            "mosquitto": self._start_mosquitto,
+            "nats": self._start_nats,
+            "nobody": self._start_nobody,
+        }
         began = time.perf_counter()
         try:
             start.get(self.kind.product, self._start_heliograph)()
@@ -112,7 +140,8 @@ class Broker:
     def _stop(self) -> None:
         if not hasattr(self, "_process"):
             return
-        self._process.send_signal(signal.SIGTERM)
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -121,6 +150,18 @@ class Broker:
         for stream in (self._process.stdout, self._process.stderr):
             if stream is not None:
                 stream.close()
+
+    def kill(self) -> None:
+        """End it as a crash would, and wait until it is gone."""
+        self._process.kill()
+        self._process.wait()
+
+    def read_bytes(self) -> int:
+        """What the broker's own process has had fetched from disks so far."""
+        found = re.search(r"^read_bytes: (\d+)", Path(f"/proc/{self._process.pid}/io").read_text(), re.MULTILINE)
+        if found is None:
+            raise BrokerError("the system does not count what a process reads from disks")
+        return int(found[1])
 
     def check(self) -> None:
         """Raises BrokerError if the broker has ended."""
@@ -170,8 +211,30 @@ class Broker:
             self.port = probe.getsockname()[1]
         config = self._folder / "mosquitto.conf"
         settings = (_HERE / "mosquitto.conf").read_text() + self.kind.settings
+        if self.kind.storing:
+            self.data.mkdir(exist_ok=True)
+            settings += f"persistence true\npersistence_location {self.data.resolve()}/\n"
         config.write_text(f"{settings}listener {self.port} 127.0.0.1\n")
         self._launch([program, "-c", str(config)], stdout=False, is_ready=lambda line: "running" in line)
+
+    def _start_nats(self) -> None:
+        program = nats_program()
+        if program is None:
+            raise BrokerError("nats-server is not installed")
+        config = self._folder / "nats.conf"
+        settings = (_HERE / "nats.conf").read_text() + self.kind.settings
+        config.write_text(f'{settings}jetstream {{ store_dir: "{self.data.resolve()}" }}\n')
+        said: list[str] = []
+
+        def is_ready(line: str) -> bool:
+            said.append(line)
+            return "Server is ready" in line
+
+        self._launch([program, "-c", str(config)], stdout=False, is_ready=is_ready)
+        found = re.search(r"MQTT clients on mqtt://[^ ]*:(\d+)", "\n".join(said))
+        if found is None:
+            raise BrokerError(f"nats-server names no MQTT listener: {said}")
+        self.port = int(found[1])
 
     def _start_nobody(self) -> None:
         line = self._launch([sys.executable, str(_HERE / "null_peer.py")], stdout=True, is_ready=str.isdecimal)
@@ -197,6 +260,10 @@ class Broker:
     def _log(self) -> str:
         text = self.log_text().strip()
         return f":\n{text[-2000:]}" if text else ""
+
+
+def _daemon(name: str) -> str | None:
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
 
 
 def pinned(command: list[str], core: int | None) -> list[str]:

@@ -28,7 +28,10 @@ class Load:
 
     Args:
         rate: Messages per second and publisher; None: as fast as the broker takes them.
+        precise: Whether each message of a rate leaves when it is due, and not those of a millisecond together.
         never_matching: More filters of each subscriber, that match nothing.
+        session_expiry_s: How long the sessions of subscribers outlive them.
+        topic: Where to publish and subscribe; None: as the shape has it.
     """
 
     shape: str
@@ -39,6 +42,9 @@ class Load:
     payload_bytes: int = 64
     rate: float | None = None
     never_matching: int = 0
+    precise: bool = True
+    session_expiry_s: int = 0
+    topic: str | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Measured:
     Args:
         per_second: Messages received per second; where nobody receives, acknowledged ones.
         lost: Messages that did not arrive (QoS 0 only; at QoS 1 and 2 that is a failure).
-        p50_us: Median of the latency.
+        p50_us: Median of the latency: to the subscriber; where nobody receives, to the acknowledgement.
         p99_us: 99th percentile of the latency.
         broker_cpu: CPU time of the broker as share of a core.
         load_cpu: The same of the generator.
@@ -102,7 +108,8 @@ class Generator:
         )
 
     def _can_mqload(self, load: Load, broker: Broker) -> bool:
-        return self.mqload is not None and broker.kind.transport == "tcp" and load.rate is None
+        plain = load.rate is None and load.topic is None and not load.session_expiry_s
+        return self.mqload is not None and broker.kind.transport == "tcp" and plain
 
     def _bench(self, load: Load, broker: Broker) -> dict[str, Any]:
         clients = {
@@ -114,7 +121,11 @@ class Generator:
         if load.shape != "pub":
             more += ["--never-matching", load.never_matching]
         if load.rate is not None:
-            more += ["--rate", load.rate, "--precise"]
+            more += ["--rate", load.rate, *(["--precise"] if load.precise else [])]
+        if load.session_expiry_s:
+            more += ["--session-expiry", load.session_expiry_s]
+        if load.topic is not None:
+            more += ["--topic", load.topic]
         if broker.kind.transport != "tcp":
             more += ["--transport", broker.kind.transport, "--insecure"]
         words = [sys.executable, "-m", "heliograph.cli.main", "bench", load.shape, *clients, *options, *more]

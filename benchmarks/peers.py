@@ -23,16 +23,26 @@ class PeerError(Exception):
 
 
 class Peer:
-    """One connected client of MQTT 5; its owner closes it.
+    """One connected client; its owner closes it.
 
     Args:
-        session_expiry_s: How long its session outlives it; 0: not at all, and none is resumed.
+        session_expiry_s: How long its session outlives it; 0: not at all, and none is resumed. (MQTT 3.1.1 knows no
+            length: until the broker forgets it.)
         receive_buffer: Size of the socket's receive buffer, 0 for the system's choice.
+        version: Of the protocol: 4 or 5.
     """
 
-    def __init__(self, port: int, clientid: str, session_expiry_s: int = 0, receive_buffer: int = 0) -> None:
+    def __init__(
+        self,
+        port: int,
+        clientid: str,
+        session_expiry_s: int = 0,
+        receive_buffer: int = 0,
+        version: int = packets.V5,
+    ) -> None:
         self.clientid = clientid
         self.resumed = False
+        self._version = version
         self._rest = b""
         self._socket = socket.socket()
         if receive_buffer:
@@ -40,12 +50,12 @@ class Peer:
         self._socket.settimeout(_TIMEOUT_S)
         self._socket.connect(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.sendall(packets.connect(clientid, packets.V5, 0, None, None, session_expiry_s))
+        self._socket.sendall(packets.connect(clientid, version, 0, None, None, session_expiry_s))
 
     def connected(self) -> None:
         """Wait for the CONNACK."""
         body = self.expect(packets.CONNACK)
-        packets.read_connack(body, packets.V5)
+        packets.read_connack(body, self._version)
         self.resumed = body[0] == 1
 
     def send(self, data: bytes) -> None:
@@ -73,8 +83,16 @@ class Peer:
 
     def subscribe(self, topic_filters: list[str], qos: int = 0) -> None:
         """Subscribe, and wait for the SUBACK."""
-        self.send(packets.subscribe(1, topic_filters, qos, packets.V5))
-        packets.read_suback(self.expect(packets.SUBACK), packets.V5, qos)
+        self.ask_for(topic_filters, qos)
+        self.granted(qos)
+
+    def ask_for(self, topic_filters: list[str], qos: int = 0) -> None:
+        """Subscribe, and let the SUBACK come when it does."""
+        self.send(packets.subscribe(1, topic_filters, qos, self._version))
+
+    def granted(self, qos: int = 0) -> None:
+        """Wait for the SUBACK."""
+        packets.read_suback(self.expect(packets.SUBACK), self._version, qos)
 
     def unsubscribe(self, topic_filter: str) -> None:
         """Unsubscribe, and wait for the UNSUBACK."""
@@ -86,6 +104,16 @@ class Peer:
         """Wait until the broker has handled everything that was sent."""
         self.send(packets.PINGREQ_PACKET)
         self.expect(packets.PINGRESP)
+
+    def receive(self, size: int) -> bytes:
+        """Exactly so many bytes."""
+        while len(self._rest) < size:
+            data = self._socket.recv(_PIECE)
+            if not data:
+                raise PeerError(f"the broker closed the connection of {self.clientid}")
+            self._rest += data
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found
 
     def close(self) -> None:
         """Close the connection without a DISCONNECT."""

@@ -1,12 +1,17 @@
-"""What a million retained messages cost: to keep, to find, to deliver.
+"""What a million retained messages cost, in memory and on the disk: to keep, to find, to deliver, to start with.
 
-Run with no arguments for the canonical figures. The first part asks the store itself, in a process of its own. The
-second asks brokers over TCP, mosquitto too where it is installed: messages are published to topics whose first levels
-all differ, and one client subscribes, while another asks for PINGRESPs as fast as it gets them.
+Run with no arguments for the canonical figures. The first part asks the stores themselves, each in a process of its
+own; what they have on the disk is written there, but not synced. The second asks brokers over TCP, mosquitto too where
+it is installed: messages are published to topics whose first levels all differ, and one client subscribes, while
+another asks for PINGRESPs as fast as it gets them. A broker that keeps them on its disk is then killed and started
+again.
+
+Ten million: `--messages 10000000 --payload 64 --storage disc --no-peer`.
 """
 
 import argparse
 import gc
+import hashlib
 import json
 import select
 import socket
@@ -22,7 +27,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.brokers import HELIOGRAPH, MOSQUITTO, Broker, Kind, cores, mosquitto_program, pinned
+from benchmarks.brokers import MOSQUITTO, Broker, Kind, cores, mosquitto_program, pinned
 
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message, make_message
@@ -31,14 +36,22 @@ from heliograph.broker.router import Router
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet, encode_publish
 from heliograph.mqtt.properties import Properties
+from heliograph.retainer.disc import DiscRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
+from heliograph.retainer.retainer import Retainer
+from heliograph.storage.errors import StorageBusyError
+from heliograph.storage.keyed import KeyedTable
+from heliograph.storage.keyed_changes import Change
 
 OUTPUT: Final = Path("bench-output")
 _NOW_US: Final = 1_700_000_000_000_000
 # Those of a node, so that a collection costs what it costs there.
 _GC_THRESHOLDS: Final = (50_000, 20, 100)
 _CHUNK: Final = 1000
-_PAYLOAD: Final = b"21.5 C at 12:00\n"
+_STORAGE: Final = ("ram", "disc")
+_SETTINGS: Final = "retainer.backend.storage_type = {}\n"
+_SUBSCRIBED: Final = "{}: from SUBSCRIBE to the last message, ms"
+_BUSY_S: Final = 0.005
 _MATCHING: Final = 100
 _TIMEOUT_S: Final = 300.0
 
@@ -47,23 +60,29 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000, help="how many are retained (default: %(default)s)")
+    parser.add_argument("--payload", type=int, default=16, help="bytes of each, 64 at most (default: %(default)s)")
+    parser.add_argument("--storage", nargs="*", choices=_STORAGE, default=list(_STORAGE), help="where (default: both)")
     parser.add_argument("--no-peer", action="store_true", help="leave mosquitto out")
-    parser.add_argument("--store", action="store_true", help="the store alone, in this process, as JSON")
+    parser.add_argument("--store", action="store_true", help="the stores alone, in this process, as JSON")
     args = parser.parse_args(argv)
+    OUTPUT.mkdir(exist_ok=True)
     if args.store:
-        print(json.dumps(store_figures(args.messages)))
+        with tempfile.TemporaryDirectory(dir=OUTPUT) as folder:
+            print(json.dumps(store_figures(args.messages, args.storage[0], Path(folder))))
         return
     core, _ = cores()
-    print(f"{args.messages:,} retained messages; the store:")
-    command = [sys.executable, __file__, "--store", "--messages", str(args.messages)]
-    finished = subprocess.run(pinned(command, core), check=True, capture_output=True, text=True)
-    _print(json.loads(finished.stdout))
-    OUTPUT.mkdir(exist_ok=True)
-    kinds = [HELIOGRAPH] if args.no_peer or mosquitto_program() is None else [HELIOGRAPH, MOSQUITTO]
+    for storage in args.storage:
+        print(f"{args.messages:,} retained messages; the store, {storage}:", flush=True)
+        command = [sys.executable, __file__, "--store", "--messages", str(args.messages), "--storage", storage]
+        finished = subprocess.run(pinned(command, core), check=True, stdout=subprocess.PIPE, text=True)
+        _print(json.loads(finished.stdout))
+    kinds = [Kind(f"heliograph, {storage}", settings=_SETTINGS.format(storage)) for storage in args.storage]
+    if not args.no_peer and mosquitto_program() is not None:
+        kinds.append(MOSQUITTO)
     for kind in kinds:
-        print(f"{kind.name}, over TCP:")
+        print(f"{kind.name}, over TCP, {args.payload} bytes each:", flush=True)
         with tempfile.TemporaryDirectory(dir=OUTPUT) as folder:
-            _print(broker_figures(kind, Path(folder), core, args.messages))
+            _print(broker_figures(kind, Path(folder), core, args.messages, args.payload))
 
 
 def _print(figures: dict[str, float]) -> None:
@@ -74,12 +93,56 @@ def _print(figures: dict[str, float]) -> None:
 # --- the store
 
 
-def store_figures(count: int) -> dict[str, float]:
+class WrittenAtOnce(RetainedCommits):
+    """Brings changes to the system, a thousand at a time, without waiting for the disk.
+
+    Args:
+        table: Where they go.
+    """
+
+    def __init__(self, table: KeyedTable) -> None:
+        super().__init__()
+        self.table = table
+        self._waiting: list[Change] = []
+
+    def submit(self, change: Change, awaited: bool) -> None:
+        """Take a change."""
+        self._waiting.append(change)
+        if len(self._waiting) == _CHUNK:
+            self.write()
+
+    def is_idle(self) -> bool:
+        """Whether all were written."""
+        return not self._waiting
+
+    def write(self) -> None:
+        """Write what waits."""
+        while self._waiting:
+            try:
+                self.table.write(self._waiting)
+                self._waiting = []
+            except StorageBusyError:
+                time.sleep(_BUSY_S)
+
+
+def _make_store(kernel: Kernel, storage: str, folder: Path) -> Retainer:
+    if storage == "ram":
+        return MemoryRetainer(kernel)
+    table = KeyedTable("retained", folder / "retained", clock=lambda: int(kernel.now_us))
+    table.open()
+    return DiscRetainer(kernel, table, WrittenAtOnce(table))
+
+
+def _disk_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def store_figures(count: int, storage: str, folder: Path) -> dict[str, float]:
     """The store under topics such as `device/123456/state/temp`."""
     gc.set_threshold(*_GC_THRESHOLDS)
     kernel = Kernel(Router(128, 1000), Hooks())
     kernel.begin_turn(_NOW_US)
-    retainer = MemoryRetainer(kernel)
+    retainer = _make_store(kernel, storage, folder)
     kernel.retained = retainer
     gc.collect()
     before = rss_bytes()
@@ -90,6 +153,8 @@ def store_figures(count: int) -> dict[str, float]:
         "the slowest thousand of them, ms": 1e3 * slowest,
         "bytes each, without the payload": (rss_bytes() - before) / count - len(b"21.5"),
     }
+    if storage == "disc":
+        figures["bytes each on the disk"] = _disk_bytes(folder) / count
     began = time.perf_counter()
     gc.collect()
     figures["a full collection, ms"] = 1e3 * (time.perf_counter() - began)
@@ -102,17 +167,17 @@ def store_figures(count: int) -> dict[str, float]:
         "#",
     ):
         figures[f"{topic_filter}: the first match, ms"] = 1e3 * _seconds(partial(_first, retainer, topic_filter))
-    part = islice(retainer.match("#"), 100_000)
+    part = islice(retainer.find("#"), 100_000)
     figures["#: each match, µs"] = 1e6 * _seconds(lambda: sum(1 for _ in part)) / min(count, 100_000)
     figures["cleared per second"] = count / _retain(retainer, count, b"")[0]
     _retain(retainer, count, b"x", b"\x02\0\0\0\x0a")
     kernel.begin_turn(_NOW_US + 20_000_000)
-    swept = _seconds(lambda: list(iter(retainer.sweep, 0)))
+    swept = _seconds(lambda: list(iter(partial(retainer.sweep, _CHUNK), 0)))
     figures["swept away per second, when expired"] = count / swept
     return figures
 
 
-def _retain(retainer: MemoryRetainer, count: int, payload: bytes, properties: bytes = b"") -> tuple[float, float]:
+def _retain(retainer: Retainer, count: int, payload: bytes, properties: bytes = b"") -> tuple[float, float]:
     """Retain a message for each topic: the seconds that all took, and those of the slowest thousand.
 
     CPU seconds: what else the machine does in the meantime must not look like a stall.
@@ -129,8 +194,8 @@ def _retain(retainer: MemoryRetainer, count: int, payload: bytes, properties: by
     return spent, slowest
 
 
-def _first(retainer: MemoryRetainer, topic_filter: str) -> Message | None:
-    return retainer.match(topic_filter).next()
+def _first(retainer: Retainer, topic_filter: str) -> Message | None:
+    return next(iter(retainer.find(topic_filter)), None)
 
 
 def _message(number: int, payload: bytes, properties: bytes) -> Message:
@@ -186,12 +251,12 @@ class Client:
         self.send(p.Subscribe(1, [p.SubscribeEntry(topic_filter, 0, False, False, 0)], Properties()))
 
 
-def broker_figures(kind: Kind, folder: Path, core: int | None, count: int) -> dict[str, float]:
+def broker_figures(kind: Kind, folder: Path, core: int | None, count: int, payload_bytes: int) -> dict[str, float]:
     """A broker under topics such as `123456/y/temp`, of which a hundred have another second level."""
     step = max(1, count // _MATCHING)
     with Broker(kind, folder, core) as broker:
         publisher, other = Client(broker.port, "publisher"), Client(broker.port, "other")
-        before = broker.memory_bytes()
+        before = peak = broker.memory_bytes()
         sizes = {"x": 0, "y": 0}
         seconds = 0.0
         for at in range(0, count, _CHUNK):
@@ -199,27 +264,41 @@ def broker_figures(kind: Kind, folder: Path, core: int | None, count: int) -> di
             for number in range(at, min(at + _CHUNK, count)):
                 level = "y" if number % step else "x"
                 name = f"{number:06d}/{level}/temp".encode()
-                packets[level].append(encode_publish(p.V3_1_1, name, _PAYLOAD, 0, True, False, 0, b""))
+                packets[level].append(
+                    encode_publish(p.V3_1_1, name, _payload(number, payload_bytes), 0, True, False, 0, b"")
+                )
             for level, some in packets.items():
                 sizes[level] += sum(map(len, some))
             began = time.perf_counter()
             publisher.socket.sendall(b"".join(packets["x"] + packets["y"]))
             seconds += time.perf_counter() - began
+            peak = max(peak, broker.memory_bytes())
         seconds += _seconds(publisher.ping)
         figures = {
             "kept per second": count / seconds,
-            "bytes each, without the payload": (broker.memory_bytes() - before) / count - len(_PAYLOAD),
+            "memory each, with the payload, bytes": (broker.memory_bytes() - before) / count,
+            "memory of the broker at most, MiB": max(peak, broker.memory_bytes()) / (1 << 20),
         }
-        for topic_filter, size in (
+        asked = [
             ("+/x/#", sizes["x"]),
-            (f"{step:06d}/#", len(f"{step:06d}/x/temp") + 4 + len(_PAYLOAD)),
+            (f"{step:06d}/#", len(f"{step:06d}/x/temp") + 4 + payload_bytes),
             ("+/+/none", 0),
-        ):
-            figures[f"{topic_filter}: from SUBSCRIBE to the last message, ms"] = _answer_ms(
-                broker.port, topic_filter, size
-            )
+        ]
+        figures.update({_SUBSCRIBED.format(one): _answer_ms(broker.port, one, size) for one, size in asked})
         figures.update(_everything(broker.port, other, sizes["x"] + sizes["y"], count))
+        broker.kill()
+    if "disc" in kind.settings:
+        with Broker(kind, folder, core) as broker:
+            figures["ready after kill -9, s"] = broker.ready_seconds
+            figures["memory of the broker then, MiB"] = broker.memory_bytes() / (1 << 20)
+            figures[f"then {_SUBSCRIBED.format('+/x/#')}"] = _answer_ms(broker.port, "+/x/#", sizes["x"])
+            figures["bytes each on the disk"] = _disk_bytes(broker.data / "keyed") / count
     return figures
+
+
+def _payload(number: int, size: int) -> bytes:
+    """Bytes that cannot be compressed."""
+    return hashlib.blake2b(number.to_bytes(8, "big"), digest_size=size).digest()
 
 
 def _answer_ms(port: int, topic_filter: str, size: int) -> float:

@@ -17,14 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import brokers, table
+from benchmarks import brokers
 from benchmarks.brokers import HELIOGRAPH, MOSQUITTO, Broker, BrokerError, Kind
+from benchmarks.findings import Finding, report
 from benchmarks.peers import Peer, PeerError, crowd, publish, timed
 
 OUTPUT: Final = Path("bench-output")
@@ -38,44 +38,6 @@ _LOAD_S: Final = 5.0
 _SETTLING_S: Final = 30.0
 _STILL_S: Final = 3.0
 _SAMPLE_S: Final = 0.25
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the table.
-
-    Args:
-        value: What was measured.
-        limit: What it should at least (or `at_most`) be; None: it informs.
-        beside: The same of mosquitto.
-    """
-
-    title: str
-    value: float
-    unit: str
-    limit: float | None = None
-    at_most: bool = True
-    beside: float | None = None
-
-    @property
-    def met(self) -> bool | None:
-        """Whether the limit is kept."""
-        if self.limit is None:
-            return None
-        return self.value <= self.limit if self.at_most else self.value >= self.limit
-
-    def row(self) -> table.Row:
-        """Its line."""
-        sign = "≤" if self.at_most else "≥"
-        limit = "" if self.limit is None else f"{sign} {self._text(self.limit)}"
-        verdict = {True: "met", False: "MISSED", None: ""}[self.met]
-        return self.title, self._text(self.value), self._text(self.beside), limit, verdict
-
-    def _text(self, value: float | None) -> str:
-        if value is None:
-            return ""
-        digits = 0 if value >= 100 or value == int(value) else 2
-        return f"{value:,.{digits}f}{self.unit}"
 
 
 class Scale:
@@ -290,14 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(args: argparse.Namespace, findings: list[Finding], notes: list[str]) -> int:
     conditions = f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}, one run of each"
-    rows = [("scale", "heliograph", "mosquitto", "limit", ""), *(finding.row() for finding in findings)]
-    print(table.text(rows, conditions, notes))
-    if args.write is not None:
-        table.write_into(args.write, "scale", rows, conditions, notes)
-    if args.json is not None:
-        args.json.write_text(json.dumps([asdict(finding) for finding in findings], indent=2) + "\n")
-    missed = args.check and any(finding.met is False for finding in findings)
-    return 1 if missed or any("FAILED" in note for note in notes) else 0
+    return report(args, "scale", "mosquitto", findings, conditions, notes)
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -12,6 +12,7 @@ from heliograph.bench.latency import Latencies
 from heliograph.bench.packets import RefusedError, packet
 from heliograph.bench.publisher import Publisher
 from heliograph.bench.subscriber import Subscriber
+from heliograph.bench.workload import Shape, Workload
 from heliograph.mqtt.errors import MalformedPacketError, ProtocolError
 
 CONNACK = {4: b"\x20\x02\x00\x00", 5: b"\x20\x03\x00\x00\x00"}
@@ -139,6 +140,42 @@ def test_a_publisher_keeps_to_the_window_and_to_the_brokers_receive_maximum() ->
     assert client.room == 5
     client.receive(b"\x40\x02\x00\x01\x40\x02\x00\x02", NOW)
     assert (client.room, client.acked) == (7, 2)
+
+
+@pytest.mark.parametrize("window", [1, 20])
+def test_acknowledgements_are_dated_from_the_messages_making(window: int) -> None:
+    latencies = Latencies()
+    client = Publisher(Login("p"), "t", 8, 1, window, latencies=latencies)
+    client.receive(CONNACK[4], NOW)
+    for packet_id in range(1, window + 1):
+        client.publish(1, NOW + packet_id)
+    for packet_id in range(1, window + 1):
+        client.receive(bytes([0x40, 2, 0, packet_id]), NOW + packet_id + 200)
+    assert (latencies.count, latencies.percentile(0), latencies.max_us) == (window, 200, 200)
+
+
+def test_one_piece_of_acknowledgements_may_be_of_several_bursts_and_parts_of_them() -> None:
+    latencies = Latencies()
+    client = Publisher(Login("p"), "t", 8, 1, 100, latencies=latencies)
+    client.receive(CONNACK[4], NOW)
+    client.publish(3, NOW)
+    client.publish(3, NOW + 50)
+    acknowledgements = b"".join(bytes([0x40, 2, 0, packet_id]) for packet_id in range(1, 7))
+    client.receive(acknowledgements[:8], NOW + 100)
+    assert (latencies.count, latencies.max_us) == (2, 100)
+    client.receive(acknowledgements[8:], NOW + 101)
+    assert (latencies.count, latencies.percentile(50), latencies.max_us) == (6, 51, 101)
+    client.publish(1, NOW + 200)
+    client.receive(b"\x40\x02\x00\x07", NOW + 205)
+    assert (latencies.count, latencies.percentile(0)) == (7, 5)
+
+
+def test_a_session_is_to_outlive_its_subscriber_only_if_it_was_asked_for() -> None:
+    for expiry_s, flags in ((0, 0x02), (60, 0x00)):
+        workload = Workload(Shape.PAIR, publishers=1, subscribers=1, version=4, session_expiry_s=expiry_s)
+        (receiver,), (sender,), _ = workload.build(Latencies())
+        assert receiver.connect()[9] == flags
+        assert sender.connect()[9] == 0x02
 
 
 def test_a_broker_without_qos_2_is_reported() -> None:

@@ -14,7 +14,11 @@ from heliograph.cli.main import main
 from heliograph.storage import keys
 from heliograph.storage.engine import open_primary, records
 from heliograph.storage.interface import Batch, ColumnarOptions, DatabaseOptions, StoredMessage
-from heliograph.storage.local import LocalBackend, LocalDatabase, databases_path
+from heliograph.storage.local import LocalBackend, databases_path
+from heliograph.storage.local_database import LocalDatabase
+from heliograph.storage.offload.blocks import OffloadedBlocks
+from heliograph.testing.storage import replayed
+from storage.offloading import offload
 
 
 def message(number: int, topic: str = "a/b", payload: bytes | None = None) -> StoredMessage:
@@ -284,3 +288,55 @@ def test_export_of_some_topics_and_of_what_is_still_written(command: Command, tm
     assert "1 damaged places were left out" in out
     assert "[storage_export]" in command("export", "--to", "nothing://there")[2]
     assert "[storage_invalid_filter]" in command("export", "--to", str(target), "--topic", "a/#/b")[2]
+
+
+def test_what_was_offloaded_is_told_exported_checked_and_mended(command: Command, tmp_path: Path) -> None:
+    database = open_messages(command.data_dir)
+    for number in range(30):
+        database.store_batch([message(number, f"fleet/{number % 5}/pos")])
+    database.add_generation()
+    for number in range(30, 40):
+        database.store_batch([message(number, f"fleet/{number % 5}/pos")])
+    offload(database, 1, "cold")
+    database.close()
+    first, second = command.json("info")["generations"]
+    assert (first["offloaded"]["target"], first["offloaded"]["state"]) == ("cold", "offloaded")
+    assert (first["offloaded"]["files"], first["messages"], second["offloaded"]) == (1, 30, None)
+    assert "30 messages, " in command("info")[1]
+    assert ", offloaded to cold: 1 files, " in command("info")[1]
+    report = command.json("export", "--to", str(tmp_path / "lake"), "--current")
+    assert report["messages"] == 40
+    assert command.json("check")["messages"] == 40
+    (command.data_dir / "node.lock").touch()
+    damage_a_block(command.data_dir, -1)
+    command.json("check", "--repair")
+    mended = open_messages(command.data_dir)
+    mended.fetch = OffloadedBlocks(command.data_dir).fetch
+    assert [int(one.payload) for one in replayed(mended, "fleet/3/pos")] == [3, 8, 13, 18, 23, 28, 33, 38]
+    assert len(replayed(mended)) == 39
+    mended.close()
+
+
+def test_offload_on_command_takes_all_closed_generations(command: Command, tmp_path: Path) -> None:
+    database = open_messages(command.data_dir, n_shards=2)
+    for number in range(3):
+        database.store_batch([message(number), message(100 + number, "x/y")])
+        database.add_generation()
+    code, _, err = command("offload", "--to", str(tmp_path / "cold"), "--dry-run")
+    assert (code, err) == (0, "")
+    database.close()
+    (command.data_dir / "node.lock").touch()
+    facts = command.json("offload", "--to", str(tmp_path / "cold"), "--dry-run")
+    assert (facts["generations"], facts["messages"], list(tmp_path.glob("cold/**/*.parquet"))) == (3, 6, [])
+    assert command.json("offload", "--to", str(tmp_path / "cold")) == {**facts, "dry_run": False}
+    assert all(one["offloaded"] for one in command.json("info")["generations"] if one["until"] is not None)
+    assert command.json("offload", "--to", str(tmp_path / "cold"))["generations"] == 0
+    assert command.json("export", "--to", str(tmp_path / "lake"))["messages"] == 6
+
+
+def test_offload_on_command_leaves_a_running_node_alone(command: Command, tmp_path: Path) -> None:
+    open_messages(command.data_dir).close()
+    with (command.data_dir / "node.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, _, err = command("offload", "--to", str(tmp_path / "cold"))
+    assert (code, "[storage_in_use]" in err) == (1, True)

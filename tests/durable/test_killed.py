@@ -1,5 +1,6 @@
 """A real broker that is killed: what clients find over TCP when it is back."""
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
+from heliograph.node import session_record as record
+from heliograph.storage.local_state import LocalState
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -73,7 +76,7 @@ def test_what_was_acknowledged_comes_to_a_client_that_was_away_while_the_broker_
     tmp_path: Path, qos: int
 ) -> None:
     expected = [b"%d" % number for number in range(3_000)]
-    with NodeProcess(tmp_path, "durable_sessions.enable = true") as node:
+    with NodeProcess(tmp_path) as node:
         Subscriber("sub", node.port, "t/#", qos).stop()
         publish(node.port, "t/1", expected[:1500], qos)
         node.kill()
@@ -92,7 +95,7 @@ def test_what_was_acknowledged_comes_to_a_client_that_was_away_while_the_broker_
 
 
 def test_a_stop_and_a_start_keep_the_session_too(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path, "durable_sessions.enable = true") as node:
+    with NodeProcess(tmp_path) as node:
         sub = Subscriber("sub", node.port, "t", 2)
         publish(node.port, "t", [b"1", b"2"], 2)
         sub.wait_for(2)
@@ -107,12 +110,40 @@ def test_a_stop_and_a_start_keep_the_session_too(tmp_path: Path) -> None:
         assert node.stop() == 0
 
 
-def test_while_durable_sessions_are_off_nothing_of_them_is_kept(tmp_path: Path) -> None:
+def test_a_session_outlives_that_sessions_are_switched_off(tmp_path: Path) -> None:
     with NodeProcess(tmp_path) as node:
+        Subscriber("sub", node.port, "t", 1).stop()
+        assert node.stop() == 0
+        node.settings = "durable_sessions.enable = false"
+        node.start()
+        publish(node.port, "t", [b"1"], 2)
+        assert node.stop() == 0
+        assert asyncio.run(noted_off(node.data_dir))
+        node.settings = ""
+        node.start()
+        sub = Subscriber("sub", node.port)
+        sub.wait_for(1)
+        sub.stop()
+        assert (sub.was_present, sub.got) == (True, [b"1"])
+        assert node.stop() == 0
+        assert not asyncio.run(noted_off(node.data_dir))
+
+
+async def noted_off(data_dir: Path) -> bool:
+    """Whether the database of sessions knows since when they are off."""
+    state = LocalState(data_dir, "sessions")
+    state.open()
+    value = state.get(record.OFF_SINCE)
+    await state.close()
+    return value is not None
+
+
+def test_while_durable_sessions_are_off_nothing_of_them_is_kept(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, "durable_sessions.enable = false") as node:
         Subscriber("sub", node.port, "t").stop()
         node.kill()
         node.start()
         sub = Subscriber("sub", node.port)
         sub.stop()
         assert not sub.was_present
-        assert not (node.data_dir / "state").exists()
+        assert not (node.data_dir / "state" / "sessions").exists()

@@ -163,6 +163,34 @@ def test_an_unsubscription_with_a_backlog_ends_it_but_not_what_is_in_flight(tmp_
     assert drain(sub) == ["b0", "b1", "b2"]
 
 
+def test_what_waits_goes_with_its_subscription_and_does_not_follow_what_the_next_one_brought(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
+    arrived(kernel, "t").drop()
+    kernel.automatic = False
+    pub = kernel.connect("pub")
+    for number in range(3):  # one commit each, of which the client finds the first done
+        pub.publish("t", b"%d" % number, 1)
+        kernel.sink.cut()
+    kernel.commit()
+    sub = kernel.come("sub")
+    while kernel.state.waiting:
+        kernel.commit_state()
+    first = sub.received()[-1]
+    assert isinstance(first, p.Publish)
+    pub.publish("t", b"waits", 0)
+    kernel.sink.cut()
+    for _ in range(3):
+        kernel.commit()
+    kernel.automatic = True
+    sub.unsubscribe("t")
+    sub.subscribe("t", 1)
+    kernel.advance(1)
+    pub.publish("t", b"later", 0)
+    sub.ack(p.PUBACK, first.packet_id)
+    assert drain(sub) == ["later"]
+    assert not session_of(kernel).behind
+
+
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2), (1, 0)])
 def test_the_qos_of_a_subscription_changes_with_a_backlog(tmp_path: Path, before: int, after: int) -> None:
     kernel = DurableKernel(tmp_path, session_options=SessionOptions(max_inflight=1))

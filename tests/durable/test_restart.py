@@ -135,3 +135,17 @@ def test_an_unsubscription_survives(tmp_path: Path) -> None:
     kernel = kernel.crash()
     kernel.connect("pub").publish("t", b"x", 1)
     assert kernel.come("sub").heard() == ["CONNACK 0x00 present"]
+
+
+@pytest.mark.parametrize("topic_filter", ["t", "$share/g/t"])  # asleep, and awake from the start on
+def test_a_session_ends_though_the_broker_restarts_more_often_than_that(tmp_path: Path, topic_filter: str) -> None:
+    kernel = DurableKernel(tmp_path)
+    sub = kernel.come("sub", expiry_s=10)
+    sub.skip()
+    sub.subscribe(topic_filter, 1)
+    kernel = kernel.crash(6.0)  # it left at this start, as far as anybody knows
+    kernel.advance(2)
+    kernel = kernel.crash(6.0)
+    kernel.advance(2)
+    kernel = kernel.crash(6.0)
+    assert kernel.come("sub").heard() == ["CONNACK 0x00"]

@@ -79,7 +79,7 @@ class _Table:
 
     def _look(self, topic_filter: str) -> None:
         found, cursor = self._retainer.page(topic_filter, 1000)
-        assert cursor == 0
+        assert cursor == ""
         assert sorted(message.topic for message in found) == sorted(
             topic for topic in self._retained if matches(topic, topic_filter)
         )

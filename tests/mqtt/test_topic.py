@@ -3,6 +3,7 @@ from hypothesis import given
 
 from heliograph.mqtt.topic import (
     bare_filter,
+    filter_covers,
     has_wildcard,
     split_share,
     subscription_fault,
@@ -269,3 +270,50 @@ def test_sixty_thousand_levels_are_looked_at_once() -> None:
 )
 def test_what_a_delayed_topic_is_for(topic: str, meant: str) -> None:
     assert without_delay(topic) == meant
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        ("#", "a"),
+        ("#", "a/#"),
+        ("#", "+/+"),
+        ("#", "#"),
+        ("a/#", "a"),
+        ("a/#", "a/#"),
+        ("a/#", "a/+/c"),
+        ("a/+", "a/b"),
+        ("a/+", "a/+"),
+        ("+/+", "a/b"),
+        ("+/#", "a/b/#"),
+        ("$SYS/#", "$SYS/+/a"),
+        ("a", "a"),
+    ],
+)
+def test_a_filter_covers_another(wide: str, narrow: str) -> None:
+    assert filter_covers(wide, narrow)
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        ("#", "$SYS/a"),
+        ("+/a", "$SYS/a"),
+        ("a/#", "#"),
+        ("a/#", "+/b"),
+        ("a/+", "a/#"),
+        ("a/+", "a"),
+        ("a/+", "a/b/c"),
+        ("+", "#"),
+        ("a", "+"),
+        ("a/b", "a"),
+    ],
+)
+def test_a_filter_does_not_cover_another(wide: str, narrow: str) -> None:
+    assert not filter_covers(wide, narrow)
+
+
+@given(topic_filters(), topic_filters(), topic_names())
+def test_what_a_covered_filter_matches_the_other_matches(wide: str, narrow: str, topic: str) -> None:
+    if filter_covers(wide, narrow) and topic_matches(topic, narrow):
+        assert topic_matches(topic, wide)

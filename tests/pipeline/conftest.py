@@ -78,7 +78,7 @@ class Stored:
 
     def damage_block(self, number: int) -> None:
         """Change a byte of a stored block, as a bad disk might."""
-        rocks = self._database.open_rocks
+        rocks = self._database.contents()[0]
         key, value = list(records(rocks, b"B", b"C"))[number]
         rocks.put(key, value[:-4] + b"\x07" + value[-3:])
 

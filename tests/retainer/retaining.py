@@ -1,10 +1,66 @@
 """Short words for the tests of this room."""
 
+from pathlib import Path
+
 from heliograph.broker.message import make_message
-from heliograph.retainer.memory import Matches, MemoryRetainer
+from heliograph.retainer.disc import DiscRetainer, RetainedCommits
+from heliograph.retainer.memory import MemoryRetainer
+from heliograph.retainer.options import RetainerOptions
+from heliograph.retainer.retainer import Matches, Retainer
+from heliograph.storage.keyed import KeyedTable
+from heliograph.storage.keyed_changes import Change
+from support.kernel import Kernel
+
+KINDS = ("ram", "disc", "disc-late")
 
 
-def retain(retainer: MemoryRetainer, topic: str, payload: bytes = b"x", *, expiry_s: int | None = None) -> bool:
+class Commits(RetainedCommits):
+    """Writes each change at once, or when a test says so."""
+
+    def __init__(self, table: KeyedTable, at_once: bool = True) -> None:
+        super().__init__()
+        self.table = table
+        self.at_once = at_once
+        self.waiting: list[Change] = []
+
+    def submit(self, change: Change, awaited: bool) -> None:
+        self.waiting.append(change)
+        if self.at_once:
+            self.write()
+
+    def is_idle(self) -> bool:
+        return not self.waiting
+
+    def write(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        self.table.write(waiting)
+
+
+def make_retainer(kind: str, path: Path, options: RetainerOptions | None = None) -> Retainer:
+    """A store of one kind; what is kept `disc-late` is not written before time passes."""
+    kernel = Kernel()
+    if kind == "ram":
+        return MemoryRetainer(kernel.broker, options)
+    table = KeyedTable("retained", path / "retained", clock=lambda: int(kernel.broker.now_us))
+    table.open()
+    return DiscRetainer(kernel.broker, table, Commits(table, kind == "disc"), options)
+
+
+def settle(retainer: Retainer) -> None:
+    """Have what waits for it written."""
+    if isinstance(retainer, DiscRetainer):
+        commits = retainer._commits
+        assert isinstance(commits, Commits)
+        commits.write()
+
+
+def close(retainer: Retainer) -> None:
+    """Leave it as a process that ends does."""
+    if isinstance(retainer, DiscRetainer):
+        retainer.table.close()
+
+
+def retain(retainer: Retainer, topic: str, payload: bytes = b"x", *, expiry_s: int | None = None) -> bool:
     """Retain a message that is received now; whether it goes on to subscribers."""
     expiry = b"" if expiry_s is None else b"\x02" + expiry_s.to_bytes(4, "big")
     message = make_message(retainer.broker.now_us, 1, topic, payload, 0, True, expiry, "pub", None)
@@ -16,6 +72,6 @@ def read(matches: Matches) -> list[tuple[str, bytes]]:
     return [(message.topic, message.payload) for message in matches]
 
 
-def topics(retainer: MemoryRetainer, topic_filter: str = "#") -> list[str]:
+def topics(retainer: Retainer, topic_filter: str = "#") -> list[str]:
     """The topics with a retained message that a filter matches, in alphabetical order."""
-    return sorted(topic for topic, _ in read(retainer.match(topic_filter)))
+    return sorted(topic for topic, _ in read(retainer.find(topic_filter)))

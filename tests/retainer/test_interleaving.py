@@ -1,14 +1,18 @@
-"""The store against a dictionary, with anything happening while matches are read in slices."""
+"""The stores against a dictionary, with anything happening while matches are read in slices."""
 
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from heliograph.broker.retained import RetainedMatches
-from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.options import RetainerOptions
-from retainer.retaining import retain, topics
-from support.kernel import START_US, Kernel
+from retainer.retaining import close, make_retainer, retain, settle, topics
+from support.kernel import START_US
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
 
@@ -25,9 +29,12 @@ class Reading:
 
 
 class Store(RuleBasedStateMachine):
+    kind = "ram"
+
     def __init__(self) -> None:
         super().__init__()
-        self.retainer = MemoryRetainer(Kernel().broker, RetainerOptions(batch_read_number=2))
+        self.directory = Path(tempfile.mkdtemp())
+        self.retainer = make_retainer(self.kind, self.directory, RetainerOptions(batch_read_number=2))
         self.model: dict[str, tuple[bytes, int]] = {}  # payload, when it expires
         self.readings: list[Reading] = []
         self.now_us = START_US
@@ -66,6 +73,10 @@ class Store(RuleBasedStateMachine):
     @rule(count=st.integers(1, 3))
     def sweep(self, count: int) -> None:
         self.retainer.sweep(count)
+
+    @rule()
+    def write(self) -> None:
+        settle(self.retainer)
 
     @rule(topic_filter=topic_filters() | topic_names())
     def ask(self, topic_filter: str) -> None:
@@ -106,6 +117,8 @@ class Store(RuleBasedStateMachine):
             self.retainer.delete(topic_filter, 1000)
         assert len(self.retainer) == 0
         assert self.retainer.statistics()["retained.bytes"] == 0
+        close(self.retainer)
+        shutil.rmtree(self.directory)
 
     def _changed(self, topic: str) -> None:
         """Readers will not get the message that a topic had any more."""
@@ -113,5 +126,12 @@ class Store(RuleBasedStateMachine):
             reading.expected.pop(topic, None)
 
 
+class DiscStore(Store):
+    kind = "disc-late"
+
+
+_SETTINGS = settings(max_examples=50, stateful_step_count=40, deadline=None)
 TestStore = Store.TestCase
-TestStore.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
+TestStore.settings = _SETTINGS
+DiscStore.TestCase.settings = _SETTINGS
+TestDiscStore = pytest.mark.slow(DiscStore.TestCase)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
-from heliograph.storage.local import LocalBackend, LocalDatabase
+from heliograph.storage.local import LocalBackend
+from heliograph.storage.local_database import LocalDatabase
 from storage.messages import MakeMessage, message_maker
 
 

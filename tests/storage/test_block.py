@@ -15,6 +15,7 @@ from heliograph.storage.block import (
     DamagedBlockError,
     encode_block,
     read_header,
+    read_matching,
     read_rows,
     renumbered_block,
 )
@@ -52,6 +53,16 @@ def test_gives_back_what_it_was_given(messages: list[StoredMessage], data: st.Da
     first = data.draw(st.integers(0, len(messages)))
     count = data.draw(st.integers(0, len(messages) + 1))
     assert read_rows(KEY, value, first, count) == messages[first : first + count]
+
+
+@settings(deadline=None)
+@given(BATCHES, st.data())
+def test_a_topic_is_found_as_if_each_were_compared(messages: list[StoredMessage], data: st.DataObject) -> None:
+    value, _ = encode_block(KEY, messages, 0, 0)
+    topic = data.draw(st.sampled_from([message.topic for message in messages] + ["a", "b", "a/b", "/"])) or "a"
+    first = data.draw(st.integers(0, len(messages)))
+    count = data.draw(st.integers(1, len(messages) + 1))
+    assert read_matching(KEY, value, first, count, topic) == read_matching(KEY, value, first, count, topic.__eq__)
 
 
 @settings(deadline=None)

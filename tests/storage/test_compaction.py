@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -15,7 +16,7 @@ from heliograph.storage.block import is_merged, read_header
 from heliograph.storage.catalog import Catalog
 from heliograph.storage.check import check_database
 from heliograph.storage.compaction import CompactionOptions, Compactor
-from heliograph.storage.engine import records
+from heliograph.storage.engine import Rdict, records
 from heliograph.storage.errors import StorageDamagedError
 from heliograph.storage.interface import (
     BEGINNING,
@@ -30,13 +31,15 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
-from heliograph.storage.local import LocalBackend, LocalDatabase
+from heliograph.storage.local import LocalBackend
+from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.plan import Limits, plan_read
 from heliograph.storage.reader_process import ReaderProcess
 from heliograph.storage.repair import repair_database
 from heliograph.storage.replay import block_slices, newest, progress, select
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage, message_maker
+from storage.offloading import LATER
 
 END = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 OPTIONS = DatabaseOptions(n_shards=2, layout=ColumnarOptions(wildcard_thresholds=(3, 2)))
@@ -72,12 +75,12 @@ def compact(database: LocalDatabase, options: CompactionOptions = AT_ONCE, steps
 
 
 def block_count(database: LocalDatabase) -> int:
-    return sum(1 for _ in records(database.open_rocks, b"B", b"C"))
+    return sum(1 for _ in records(database.contents()[0], b"B", b"C"))
 
 
 def catalog_of(database: LocalDatabase) -> Catalog:
     catalog = Catalog(database.name, database.path)
-    catalog.refresh(database.open_rocks)
+    catalog.refresh(database.contents()[0])
     return catalog
 
 
@@ -104,7 +107,7 @@ def as_arrow(
     if selection is None:
         return []
     rows = RowCollector(stream, None if selection.covered else filters, None)
-    slices = block_slices(database.open_rocks, stream, selection, after, to)
+    slices = block_slices(database.contents()[0], stream, selection, after, to)
     return [row for batch in rows.batches(slices) for row in batch.to_pylist()]
 
 
@@ -137,8 +140,8 @@ def check_stream(
     edges = [BEGINNING, END, *positions, *(Position(p.time, p.sequence, ROW_MAX) for p in positions)]
     edges += [Position.before(p.time) for p in positions] + [Position(p.time + 1, 0, 0) for p in positions]
     for edge in edges:
-        assert progress(merged.open_rocks, stream, edge).rows == progress(plain.open_rocks, stream, edge).rows
-        assert newest(merged.open_rocks, stream, edge.time) == newest(plain.open_rocks, stream, edge.time)
+        assert progress(merged.contents()[0], stream, edge).rows == progress(plain.contents()[0], stream, edge).rows
+        assert newest(merged.contents()[0], stream, edge.time) == newest(plain.contents()[0], stream, edge.time)
     for after in random.sample(edges, min(12, len(edges))):
         iterator = StreamIterator(stream, topic_filter, after)
         one, other = (database.next(iterator, 3) for database in (plain, merged))
@@ -165,7 +168,7 @@ def test_a_reader_that_goes_on_by_plans_reads_everything_once_while_blocks_are_m
     while True:
         compactor.step(time.time_ns() // 1000)
         catalog = catalog_of(database)
-        plan = plan_read(database.open_rocks, catalog, [TopicFilter("#")], None, None, positions, Limits(messages=9))
+        plan = plan_read(database.contents()[0], catalog, [TopicFilter("#")], None, None, positions, Limits(messages=9))
         if not any(step.rows for step in plan.steps.values()):
             break
         for stream, step in plan.steps.items():
@@ -187,7 +190,7 @@ def test_an_index_entry_that_was_read_before_a_merge_leads_to_the_merged_block(d
     catalog, filters = catalog_of(database), [TopicFilter("fleet/3/pos")]
     selection = select(catalog, stream, filters)
     assert selection is not None
-    slices = block_slices(database.open_rocks, stream, selection, BEGINNING, END)
+    slices = block_slices(database.contents()[0], stream, selection, BEGINNING, END)
     first = next(slices)
     compact(database, CompactionOptions(min_age_us=0, min_blocks=2, max_shared_rows=10))
     rows = RowCollector(stream, filters, ["payload"])
@@ -205,7 +208,7 @@ def test_young_and_few_blocks_are_left_alone(database: LocalDatabase, make_messa
     for _ in range(63):
         database.store_batch([make_message()])
     later = time.time_ns() // 1000 + 120_000_000
-    compactor = Compactor(database)
+    compactor = Compactor(database, CompactionOptions())
     while compactor.step(later):
         pass
     while compactor.step(later):
@@ -229,7 +232,7 @@ def test_large_blocks_stay_as_they_are_and_part_those_that_are_merged(
         database.store_batch([make_message(payload=b"x" * 20) for _ in range(size)])
     wanted = everything(database, "#")
     compact(database, CompactionOptions(min_age_us=0, min_blocks=2))
-    rows = [read_header(key, value).rows for key, value in records(database.open_rocks, b"B", b"C")]
+    rows = [read_header(key, value).rows for key, value in records(database.contents()[0], b"B", b"C")]
     assert rows == [5, 100, 4, 200, 300, 6]
     assert everything(database, "#") == wanted
 
@@ -242,18 +245,18 @@ def test_merged_blocks_outlive_restarts_and_are_checked_and_mended(data_dir: Pat
     database.close()
     database.open()
     assert {topic_filter: everything(database, topic_filter) for topic_filter in FILTERS} == wanted
-    report = check_database(database.open_rocks, catalog_of(database))
+    report = check_database(database.contents()[0], catalog_of(database))
     assert not report.is_damaged
     assert report.messages == sum(len(rows) for rows in wanted["#"].values())
-    key, value = next((key, value) for key, value in records(database.open_rocks, b"B", b"C") if is_merged(value))
+    key, value = next((key, value) for key, value in records(database.contents()[0], b"B", b"C") if is_merged(value))
     lost = read_header(key, value).rows
-    database.open_rocks.put(key, value[:-9] + b"\xff" + value[-8:])
+    database.contents()[0].put(key, value[:-9] + b"\xff" + value[-8:])
     with pytest.raises(StorageDamagedError, match="checksum"):
         everything(database, "#")
     database.close()
     assert repair_database(data_dir, "messages").messages == report.messages - lost
     database.open()
-    assert not check_database(database.open_rocks, catalog_of(database)).is_damaged
+    assert not check_database(database.contents()[0], catalog_of(database)).is_damaged
     left = {topic_filter: everything(database, topic_filter) for topic_filter in FILTERS}
     for topic_filter in FILTERS:
         for stream, rows in wanted[topic_filter].items():
@@ -276,12 +279,12 @@ def test_writing_goes_on_between_merges(data_dir: Path, make_message: MakeMessag
     found = [message.payload for rows in everything(database, "#").values() for _, message in rows]
     assert found == [b"%d" % number for number in range(300)]
     assert block_count(database) < 200
-    assert not check_database(database.open_rocks, catalog_of(database)).is_damaged
+    assert not check_database(database.contents()[0], catalog_of(database)).is_damaged
     stream = StreamId("messages", 0, 2, 1)
-    assert progress(database.open_rocks, stream, END).rows == 149
-    assert keys.compacted(0, 1, 1) in {key for key, _ in records(database.open_rocks, b"C", b"D")}
+    assert progress(database.contents()[0], stream, END).rows == 149
+    assert keys.compacted(0, 1, 1) in {key for key, _ in records(database.contents()[0], b"C", b"D")}
     database.drop_generation(1)
-    assert not list(records(database.open_rocks, keys.compacted(0, 1, 0), keys.compacted(0, 2, 0)))
+    assert not list(records(database.contents()[0], keys.compacted(0, 1, 0), keys.compacted(0, 2, 0)))
     database.close()
 
 
@@ -325,3 +328,30 @@ async def test_a_reader_process_reads_on_while_blocks_are_merged_behind_its_back
     database.close()
     assert sorted(map(int, found)) == [number for number in range(400) if number % 4 in (0, 3)]
     assert compactor.statistics()["compaction.merges"] > 40
+
+
+def test_what_was_known_before_a_database_was_opened_again_is_not_written(
+    database: LocalDatabase, make_message: MakeMessage
+) -> None:
+    class Reopened:
+        """As after a fault: the catalog is another one."""
+
+        is_open = True
+        rewrite = database.rewrite
+
+        def __init__(self) -> None:
+            self.catalog = catalog_of(database)
+
+        def contents(self) -> tuple[Rdict, Catalog]:
+            return database.contents()[0], self.catalog
+
+    for _ in range(4):
+        database.store_batch([make_message()])
+    seen = Reopened()
+    compactor = Compactor(seen, replace(AT_ONCE, min_blocks=2))
+    assert not compactor.step(LATER)  # the round begins
+    database.add_generation()
+    seen.catalog = database.contents()[1]
+    while not compactor.statistics()["compaction.merges"]:
+        compactor.step(LATER)
+    assert all(one.info.until for one in catalog_of(database).generations() if one.info.number == 1)

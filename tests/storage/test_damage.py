@@ -25,7 +25,8 @@ from heliograph.storage.interface import (
     Position,
     StreamId,
 )
-from heliograph.storage.local import LocalBackend, LocalDatabase
+from heliograph.storage.local import LocalBackend
+from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.plan import Limits, plan_read
 from heliograph.storage.reader import Reader
 from heliograph.storage.reader_process import ReaderProcess
@@ -45,8 +46,8 @@ def blocks(rocks: Rdict) -> list[tuple[bytes, bytes]]:
 
 def damage_block(database: LocalDatabase, number: int) -> int:
     """Change a byte of a block of an open database; returns the block's time."""
-    key, value = blocks(database.open_rocks)[number]
-    database.open_rocks.put(key, value[:-4] + b"\x07" + value[-3:])
+    key, value = blocks(database.contents()[0])[number]
+    database.contents()[0].put(key, value[:-4] + b"\x07" + value[-3:])
     return keys.time_and_sequence(key)[0]
 
 
@@ -63,18 +64,18 @@ def times_read(
 ) -> tuple[list[int], list[Damage]]:
     """The times of the blocks that can be read, and what cannot."""
     catalog = Catalog("messages", database.path)
-    catalog.refresh(database.open_rocks)
+    catalog.refresh(database.contents()[0])
     damages: list[Damage] = []
     selection = select(catalog, stream, [TopicFilter(topic_filter)])
     assert selection is not None
-    slices = readable_slices(database.open_rocks, stream, selection, after, END, damages.append)
+    slices = readable_slices(database.contents()[0], stream, selection, after, END, damages.append)
     return [piece.time for piece in slices], damages
 
 
 def test_damaged_blocks_are_left_out_and_named(database: LocalDatabase, make_message: MakeMessage) -> None:
     for number in range(10):
         database.store_batch([make_message(payload=b"%d" % n) for n in range(number + 1)])
-    times = [keys.time_and_sequence(key)[0] for key, _ in blocks(database.open_rocks)]
+    times = [keys.time_and_sequence(key)[0] for key, _ in blocks(database.contents()[0])]
     for number in (0, 4, 5, 9):
         damage_block(database, number)
     found, damages = times_read(database)
@@ -104,7 +105,7 @@ def test_a_damaged_table_is_read_before_and_behind_the_damage(
 ) -> None:
     for _ in range(200):
         database.store_batch([make_message(payload=os.urandom(1000))])
-    times = [keys.time_and_sequence(key)[0] for key, _ in blocks(database.open_rocks)]
+    times = [keys.time_and_sequence(key)[0] for key, _ in blocks(database.contents()[0])]
     database.close()
     damage_table(database, 0.4)
     database.open()
@@ -124,9 +125,9 @@ def test_a_damaged_index_is_done_without(data_dir: Path, make_message: MakeMessa
         database.store_batch([make_message(f"fleet/{number % 6}/pos")])
     stream = StreamId("messages", 0, 1, 2)
     assert len(times_read(database, "fleet/3/pos", stream=stream)[0]) == 5
-    key, _ = next(iter(records(database.open_rocks, b"X", b"Y")))
+    key, _ = next(iter(records(database.contents()[0], b"X", b"Y")))
     missing = keys.block_prefix(*stream[1:]) + key[-10:]
-    database.open_rocks.delete(missing)
+    database.contents()[0].delete(missing)
     database.close()
     database.open()
     topic = next(f"fleet/{n}/pos" for n in range(1, 6) if not _is_readable(database, f"fleet/{n}/pos"))
@@ -152,7 +153,7 @@ def test_whatever_is_damaged_the_rest_is_read_and_plans_are_made(
     database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
     for _ in range(random.randrange(60, 120)):
         database.store_batch([make_message(payload=random.randbytes(random.randrange(4000)))])
-    times = [keys.time_and_sequence(key)[0] for key, _ in blocks(database.open_rocks)]
+    times = [keys.time_and_sequence(key)[0] for key, _ in blocks(database.contents()[0])]
     bad = {damage_block(database, random.randrange(len(times))) for _ in range(random.randrange(4))}
     database.close()
     table = max(database.path.glob("*.sst"), key=lambda path: path.stat().st_size)
@@ -167,17 +168,17 @@ def test_whatever_is_damaged_the_rest_is_read_and_plans_are_made(
     for time in times:
         assert time in found or any(damage.since <= time <= damage.until for damage in damages)
     catalog = Catalog("messages", database.path)
-    catalog.refresh(database.open_rocks)
-    plan = plan_read(database.open_rocks, catalog, [TopicFilter("#")], None, None, {}, Limits())
+    catalog.refresh(database.contents()[0])
+    plan = plan_read(database.contents()[0], catalog, [TopicFilter("#")], None, None, {}, Limits())
     assert plan.remaining_rows == 0
     assert plan.steps[STREAM].position >= Position(found[-1], 0, 0)
-    assert progress(database.open_rocks, STREAM, END).rows <= len(times)
-    assert newest(database.open_rocks, STREAM) is not None
+    assert progress(database.contents()[0], STREAM, END).rows <= len(times)
+    assert newest(database.contents()[0], STREAM) is not None
     rows = 0
     position = BEGINNING
     for _ in range(len(times)):
         step = plan_read(
-            database.open_rocks, catalog, [TopicFilter("#")], None, None, {STREAM: position}, Limits(messages=7)
+            database.contents()[0], catalog, [TopicFilter("#")], None, None, {STREAM: position}, Limits(messages=7)
         ).steps[STREAM]
         rows += step.rows
         position = step.position
@@ -251,14 +252,14 @@ def test_skipping_costs_no_rows_where_nothing_is_damaged(data_dir: Path, make_me
     for number in range(40):
         database.store_batch([make_message(f"fleet/{number % 6}/pos")])
     catalog = Catalog("messages", database.path)
-    catalog.refresh(database.open_rocks)
+    catalog.refresh(database.contents()[0])
     stream = StreamId("messages", 0, 1, 2)
     for topic_filter in ("#", "fleet/3/pos", "fleet/+/pos"):
         selection = select(catalog, stream, [TopicFilter(topic_filter)])
         assert selection is not None
-        times = [keys.time_and_sequence(key)[0] for key, _ in blocks(database.open_rocks)]
+        times = [keys.time_and_sequence(key)[0] for key, _ in blocks(database.contents()[0])]
         for after in (BEGINNING, Position(times[20], 0, ROW_MAX), Position(times[20], 0, 0)):
-            plain = list(block_slices(database.open_rocks, stream, selection, after, END))
+            plain = list(block_slices(database.contents()[0], stream, selection, after, END))
             found = times_read(database, topic_filter, after, stream)
             assert found == ([piece.time for piece in plain], [])
     database.close()

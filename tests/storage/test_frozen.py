@@ -9,6 +9,7 @@ import pytest
 from heliograph.storage.block import LAYOUT, LAYOUT_VERSIONS
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.local import LocalBackend
+from heliograph.storage.offload.blocks import OffloadedBlocks
 from storage.frozen.generate import contents
 from storage.messages import MakeMessage
 
@@ -27,12 +28,14 @@ def test_an_old_database_is_read_and_written_on(frozen: Path, name: str, make_me
     expected = json.loads((frozen / "expected.json").read_text())[name]
     backend = LocalBackend(frozen)
     database = backend.open_db(name, DatabaseOptions())
+    database.fetch = OffloadedBlocks(frozen).fetch
     assert contents(database) == expected
     database.store_batch([make_message("fleet/1/pos", b"new")])
     database.add_generation()
     database.store_batch([make_message("fleet/1/pos", b"newer")])
     database.close()
     database = backend.open_db(name, DatabaseOptions())
+    database.fetch = OffloadedBlocks(frozen).fetch
     assert len(contents(database)) == len(expected) + 2
     database.close()
 

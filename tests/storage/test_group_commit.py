@@ -11,7 +11,8 @@ import pytest
 from heliograph.storage.errors import StorageClosedError, StorageError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.interface import Batch, DatabaseOptions, StreamId
-from heliograph.storage.local import LocalBackend, LocalDatabase
+from heliograph.storage.local import LocalBackend
+from heliograph.storage.local_database import LocalDatabase
 from storage.messages import MakeMessage
 
 
@@ -177,7 +178,7 @@ async def test_a_database_that_cannot_be_opened_refuses_until_it_can(data_dir: P
 
 async def test_a_stall_of_rocksdb_is_waited_for(database: LocalDatabase, make_message: MakeMessage) -> None:
     """RocksDB stalls writes when flushes are ahead of compactions; it must not hold the event loop meanwhile."""
-    rocks = database.open_rocks
+    rocks = database.contents()[0]
     low = {"level0_slowdown_writes_trigger": "1", "level0_stop_writes_trigger": "2"}
     rocks.set_options({**low, "level0_file_num_compaction_trigger": "100"})
     for _ in range(2):

@@ -26,7 +26,8 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
-from heliograph.storage.local import LocalBackend, LocalDatabase
+from heliograph.storage.local import LocalBackend
+from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.repair import repair_database
 from storage.messages import MakeMessage
 
@@ -255,9 +256,9 @@ def test_a_damaged_part_of_a_file_does_not_stop_writing(database: LocalDatabase,
 
 
 def test_a_database_of_a_later_version_is_refused(database: LocalDatabase) -> None:
-    _rewrite(database, keys.generation(0, 1), "version", 3)
+    _rewrite(database, keys.generation(0, 1), "version", 9)
     with pytest.raises(
-        UnknownLayoutError, match="'columnar' version 3; this version knows 'columnar' versions 1 and 2"
+        UnknownLayoutError, match="'columnar' version 9; this version knows 'columnar' versions 1, 2 and 3"
     ):
         reopened(database)
     _rewrite(database, keys.META, "format", 7)

@@ -19,7 +19,8 @@ from heliograph.storage import keys
 from heliograph.storage.arrow_rows import PUBLIC_SCHEMA
 from heliograph.storage.engine import new_batch, open_primary, records
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
-from heliograph.storage.local import LocalBackend, LocalDatabase
+from heliograph.storage.local import LocalBackend
+from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.reader_process import ReaderProcess, ReaderStartError
 from storage.messages import MakeMessage, message_maker
 

@@ -22,7 +22,8 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
-from heliograph.storage.local import LocalBackend, LocalDatabase
+from heliograph.storage.local import LocalBackend
+from heliograph.storage.local_database import LocalDatabase
 from heliograph.testing.reference import ReferenceBackend
 from heliograph.testing.storage import replayed
 

@@ -1,9 +1,12 @@
 """The learned topic structure: what it learns, that it is the same after a restart, that no filter misses a topic."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.mqtt.topic import topic_matches
+from heliograph.storage.catalog import Generation
+from heliograph.storage.interface import ColumnarOptions, GenerationInfo
 from heliograph.storage.topic_filter import TopicFilter
 from heliograph.storage.topic_structure import Placement, TopicStructure
 
@@ -18,11 +21,11 @@ THRESHOLDS = st.lists(st.integers(1, 3), min_size=1, max_size=3)
 
 
 NODES = st.sampled_from([1, 3, 6, 1000])
+OWN = st.sampled_from([None, 1, 3])
 
 
-def reloaded(structure: TopicStructure, thresholds: list[int], nodes_max: int = 1000) -> TopicStructure:
+def reloaded(structure: TopicStructure, copy: TopicStructure) -> TopicStructure:
     """As a restart reads it from its records."""
-    copy = TopicStructure(thresholds, nodes_max)
     for node in structure.new_nodes:
         assert node.parent is not None
         copy.load_node(node.number, node.parent.number, node.level)
@@ -51,6 +54,36 @@ def test_a_million_device_topics_are_few_streams() -> None:
     assert len(streams) == 3 * 11
 
 
+SHAPES = {
+    "site": lambda n: f"site-{n % 50}/device-{n // 150}/telemetry/{('t', 'p', 'rh')[n // 50 % 3]}",
+    "tenant": lambda n: f"v1/tenant-{n % 200}/{('up', 'down', 'state', 'cmd')[n // 200 % 4]}/{n // 800}",
+    "sparkplug": lambda n: (
+        f"spBv1.0/group-{n % 20}/{('NBIRTH', 'NDATA', 'DBIRTH', 'DDATA')[n // 20 % 4]}"
+        f"/edge-{n // 80 % 100}/device-{n // 8000}"
+    ),
+    "device": lambda n: f"device/{n}/state",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_million_topics_of_common_shapes_are_a_few_dozen_streams(shape: str) -> None:
+    # The structure of a database with the default thresholds.
+    structure = Generation(
+        GenerationInfo(0, 1, "columnar", 1, 0, None), ColumnarOptions().wildcard_thresholds
+    ).structure
+    topics = map(SHAPES[shape], range(1_000_000))
+    for topic in topics:
+        structure.place(topic)
+    assert structure.stream_count <= 84
+    assert structure.node_count <= 250
+
+
+def test_as_many_streams_as_the_last_threshold_says_have_names() -> None:
+    structure = Generation(GenerationInfo(0, 1, "columnar", 1, 0, None), (1000,)).structure
+    assert len({structure.place(f"topic-{n}").stream for n in range(1000)}) == 1000
+
+
 def test_a_topic_that_ends_where_others_go_on_has_its_own_stream() -> None:
     structure = TopicStructure([10])
     assert structure.place("a/b").stream != structure.place("a").stream
@@ -76,13 +109,13 @@ def test_a_filter_that_fixes_the_varying_levels_finds_one_hash() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(TOPICS, max_size=40), st.lists(TOPICS, max_size=10), THRESHOLDS, NODES)
+@given(st.lists(TOPICS, max_size=40), st.lists(TOPICS, max_size=10), THRESHOLDS, NODES, OWN)
 def test_is_the_same_after_a_restart(
-    before: list[str], after: list[str], thresholds: list[int], nodes_max: int
+    before: list[str], after: list[str], thresholds: list[int], nodes_max: int, own_streams: int | None
 ) -> None:
-    structure = TopicStructure(thresholds, nodes_max)
+    structure = TopicStructure(thresholds, nodes_max, own_streams)
     placed = [structure.place(topic) for topic in before]
-    copy = reloaded(structure, thresholds, nodes_max)
+    copy = reloaded(structure, TopicStructure(thresholds, nodes_max, own_streams))
     assert [copy.place(topic) for topic in before] == placed
     assert not copy.new_nodes
     assert not copy.new_streams
@@ -90,9 +123,11 @@ def test_is_the_same_after_a_restart(
 
 
 @settings(deadline=None)
-@given(st.lists(TOPICS, min_size=1, max_size=30), FILTERS, THRESHOLDS, NODES)
-def test_no_filter_misses_a_topic(topics: list[str], text: str, thresholds: list[int], nodes_max: int) -> None:
-    structure = TopicStructure(thresholds, nodes_max)
+@given(st.lists(TOPICS, min_size=1, max_size=30), FILTERS, THRESHOLDS, NODES, OWN)
+def test_no_filter_misses_a_topic(
+    topics: list[str], text: str, thresholds: list[int], nodes_max: int, own_streams: int | None
+) -> None:
+    structure = TopicStructure(thresholds, nodes_max, own_streams)
     placements: dict[str, Placement] = {}
     for topic in topics:
         placement = structure.place(topic)

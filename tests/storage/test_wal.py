@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import Batch
-from heliograph.storage.local import LocalDatabase
+from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.wal import LogFiles, SyncRequest
 from storage.messages import MakeMessage
 
@@ -62,10 +61,8 @@ def test_no_commit_is_left_out_when_rocksdb_begins_a_new_log(
 
 def test_after_a_failed_sync_the_log_is_not_trusted(database: LocalDatabase, make_message: MakeMessage) -> None:
     database.write([make_message(payload=b"1")])
-    with pytest.raises(StorageError, match="Input/output error") as caught:
-        database.finish_sync(database.sync_request(), OSError(errno.EIO, os.strerror(errno.EIO)))
-    assert "database 'messages'" in str(caught.value)
-    assert list(database.path.glob("*.sst")), "what memory held was written to a new file"
+    database.finish_sync(database.sync_request(), OSError(errno.EIO, os.strerror(errno.EIO)))
+    assert list(database.path.glob("*.sst")), "what memory held was written to a new file, so the commit is durable"
     database.store_batch([make_message(payload=b"2")])
     (stream,) = database.get_streams("#")
     batch = database.next(database.make_iterator(stream.id, "#"), 10)
@@ -81,7 +78,7 @@ def test_a_log_that_begins_between_two_writes_is_noticed(database: LocalDatabase
             (log,) = newest_logs(database.path)
             database.write([make_message()])
             assert log in descriptors_of(database.sync_request())
-        database.open_rocks.flush()
+        database.contents()[0].flush()
 
 
 def newest_logs(path: Path) -> list[str]:

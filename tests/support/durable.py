@@ -7,6 +7,7 @@ from typing import Self
 
 from heliograph.channel.options import ChannelOptions
 from heliograph.config.sessions import DurableSessionsConfig
+from heliograph.mqtt import packets as p
 from heliograph.node.sessions import DurableSessions
 from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageError
@@ -27,6 +28,7 @@ class FakeState:
         self.values = dict(durable)
         self.waiting: list[tuple[int, StateBatch]] = []
         self.batches_count = 0
+        self.fault: StorageError | None = None  # why it cannot be read
         self._listeners: list[OnStateCommitted] = []
         self._ticket = 0
 
@@ -41,9 +43,13 @@ class FakeState:
         return self._ticket
 
     def get(self, key: bytes) -> bytes | None:
+        if self.fault is not None:
+            raise self.fault
         return self.values.get(key)
 
     def scan(self, prefix: bytes = b"", after: bytes = b"", limit: int = 1024) -> list[tuple[bytes, bytes]]:
+        if self.fault is not None:
+            raise self.fault
         found = sorted(key for key in self.values if key.startswith(prefix) and key > after)
         return [(key, self.values[key]) for key in found[:limit]]
 
@@ -107,15 +113,21 @@ class DurableKernel(Kernel):
         self.state = FakeState(self.disk)
         self.durable = DurableSessions(
             settings or DurableSessionsConfig(),
+            stored,
             self.database,
             self.state,
             self.sessions,
             self.broker,
             self,
             lambda: self.broker.begin_turn(self.now_us),
+            self.options,
         )
-        self.durable.load(self.options.session)
+        self.before_load()
+        self.durable.load()
         self.run()
+
+    def before_load(self) -> None:
+        """What must be there when sessions are read."""
 
     def call_soon(self, callback: Callable[[], None], /) -> None:
         """As an event loop's."""
@@ -147,7 +159,7 @@ class DurableKernel(Kernel):
         sink.messages = [one for one in sink.messages if one[0] > sink.committed_ticket]
         if code == 0 and batch:
             self.database.write(batch)
-        self.durable.on_messages_committed(sink.committed_ticket)
+        self.durable.on_messages_committed(sink.committed_ticket, code != 0)
         self.context.commits.done(sink.committed_ticket, code, not sink.full)
         super().run()
 
@@ -184,3 +196,26 @@ def _apply(values: dict[bytes, bytes], batch: StateBatch) -> None:
             values.pop(key, None)
         else:
             values[key] = value
+
+
+def leave(kernel: DurableKernel, clientid: str, *filters: str, expiry_s: int = 600) -> None:
+    """A client that subscribes at QoS 1 and goes away."""
+    sub = kernel.come(clientid, expiry_s=expiry_s)
+    sub.skip()
+    for topic_filter in filters:
+        sub.subscribe(topic_filter, 1)
+    sub.drop()
+
+
+def got(kernel: DurableKernel, clientid: str, *, leaves: bool = False) -> list[str]:
+    """What a client hears that comes back; it acknowledges it, and may leave again."""
+    peer = kernel.come(clientid)
+    payloads = []
+    while packets := peer.received():
+        for packet in packets:
+            if isinstance(packet, p.Publish):
+                payloads.append(packet.payload.decode())
+                peer.ack(p.PUBACK, packet.packet_id)
+    if leaves:
+        peer.drop()
+    return payloads

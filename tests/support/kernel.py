@@ -53,7 +53,11 @@ class FakeSink(DurableSink):
 
     def append(self, message: Message) -> int:
         self.messages.append((self.open_ticket, message))
+        message.ticket = self.open_ticket
         return self.open_ticket
+
+    def settle(self) -> int:
+        return 0
 
     def is_full(self) -> bool:
         return self.full

@@ -1,9 +1,11 @@
 """The publishing client, without I/O: bursts of one message, its packet ids, and their acknowledgements."""
 
+from collections import deque
 from typing import Final
 
 from heliograph.bench import packets
 from heliograph.bench.clients import TIMESTAMP_BYTES, Client, Login
+from heliograph.bench.latency import Latencies
 from heliograph.bench.runs import IDS_MAX, acknowledgements, id_after, id_columns, id_sequence, run_length
 from heliograph.mqtt.errors import MalformedPacketError, ProtocolError
 from heliograph.mqtt.properties import encode_string
@@ -19,10 +21,21 @@ class Publisher(Client):
     At QoS 1 and 2 it keeps to its window, and its packet ids go round from 1 to 65535, so that the acknowledgements
     of a broker that answers in order [MQTT-4.6.0-2] are one comparison per burst. Others are sorted out one by one. A
     single message and a single PUBACK have short cuts: with thousands of clients of small windows there is little else.
+
+    Args:
+        latencies: Where to record how long the acknowledgement of each message took; of those that come out of order,
+            the first is taken for that of the oldest message.
     """
 
     def __init__(
-        self, login: Login, topic: str, payload_bytes: int, qos: int, window: int, retain: bool = False
+        self,
+        login: Login,
+        topic: str,
+        payload_bytes: int,
+        qos: int,
+        window: int,
+        retain: bool = False,
+        latencies: Latencies | None = None,
     ) -> None:
         super().__init__(login, qos=qos)
         self.sent = 0
@@ -33,6 +46,8 @@ class Publisher(Client):
         self._next_id = 1
         self._oldest = 1
         self._early: set[int] = set()  # acknowledged before an older one
+        self._latencies = latencies
+        self._bursts: deque[tuple[int, int]] = deque()  # when they were made, and how many of each are unacknowledged
         id_bytes = b"\0\0" if qos else b""
         properties = b"\0" if self.version == packets.V5 else b""
         head = encode_string(topic) + id_bytes + properties
@@ -63,6 +78,8 @@ class Publisher(Client):
         stamp = timestamp_us.to_bytes(TIMESTAMP_BYTES, "big")
         if not self.qos:
             return (self._head + stamp + self._tail) * count
+        if self._latencies is not None:
+            self._bursts.append((timestamp_us, count))
         if count == 1:
             packet_id = self._next_id
             self._next_id = packet_id % IDS_MAX + 1
@@ -84,6 +101,7 @@ class Publisher(Client):
             and ((data[2] << 8) | data[3]) == self._oldest
             and self._inflight
             and self.qos == 1
+            and self._latencies is None
             and not self._early
             and not self._rest
         ):
@@ -109,6 +127,8 @@ class Publisher(Client):
         else:
             self._release(high, low)
             self.acked += count
+            if self._latencies is not None:
+                self._date(self._latencies, count, now_us)
             if code >= 0x80:
                 self.rejected += count
         self.last_us = now_us
@@ -125,6 +145,16 @@ class Publisher(Client):
             return
         for upper, lower in zip(high, low, strict=True):
             self._release_one((upper << 8) | lower)
+
+    def _date(self, latencies: Latencies, count: int, now_us: int) -> None:
+        """Record the age of the oldest unacknowledged messages, which now are."""
+        while count > 0 and self._bursts:
+            made_us, left = self._bursts.popleft()
+            taken = min(left, count)
+            latencies.record(max(now_us - made_us, 0), taken)
+            if left > taken:
+                self._bursts.appendleft((made_us, left - taken))
+            count -= taken
 
     def _release_one(self, packet_id: int) -> None:
         if (packet_id - self._oldest) % IDS_MAX >= self._inflight + len(self._early) or packet_id in self._early:

@@ -130,6 +130,8 @@ class Result:
             if workload.qos:
                 refused = f", {self.rejected:,} refused" if self.rejected else ""
                 lines.append(_row("acknowledged", f"{self.acked:,}{refused}", f"{self.per_second(self.acked):,.0f}/s"))
+        if workload.shape is Shape.PUB and workload.qos:
+            lines.append(_row("latency", f"{_latency_text(self.latencies)} (to the acknowledgement)"))
         if workload.subscribers:
             lost = f", {self.lost:,} of {self.expected:,} missing" if self.lost else ""
             lines.append(_row("received", f"{self.received:,}{lost}", f"{self.per_second(self.received):,.0f}/s"))

@@ -68,6 +68,8 @@ class Workload:
         never_matching: Additional filters per subscriber that match no message.
         outstanding: Messages of QoS 0 without a rate that may be on the way to one subscriber of the run. None:
             as many as half a mebibyte holds, and those of all subscribers 16 MiB. 0: no limit.
+        session_expiry_s: How long the sessions of subscribers outlive their connections; with any, one that is there
+            already is resumed (name it by `clientid_prefix`).
         drain_s: How long to wait without progress for messages that are still missing.
         precise: Publish each message of a `rate` when it is due, by busy waiting, and not those of a millisecond
             together.
@@ -98,6 +100,7 @@ class Workload:
     connect_rate: float | None = None
     connect_timeout_s: float = 10.0
     never_matching: int = 0
+    session_expiry_s: int = 0
     drain_s: float = 3.0
     outstanding: int | None = None
     precise: bool = False
@@ -140,7 +143,7 @@ class Workload:
         """The clients of the run: subscribers (to be connected first), publishers and idle ones."""
         return (
             [self._subscriber(number, latencies) for number in range(1, self.subscribers + 1)],
-            [self._publisher(number) for number in range(1, self.publishers + 1)],
+            [self._publisher(number, latencies) for number in range(1, self.publishers + 1)],
             [Client(self._login("idle", number)) for number in range(1, self.idle + 1)],
         )
 
@@ -163,17 +166,20 @@ class Workload:
             return None
         return sent * self.receivers
 
-    def _publisher(self, number: int) -> Publisher:
+    def _publisher(self, number: int, latencies: Latencies) -> Publisher:
         topic = self._fill("pub", number)
         login = self._login("pub", number)
-        return Publisher(login, topic, self.payload_bytes, self.qos, self.window, self.retain)
+        of_acknowledgements = latencies if self.shape is Shape.PUB and self.qos else None
+        return Publisher(login, topic, self.payload_bytes, self.qos, self.window, self.retain, of_acknowledgements)
 
     def _subscriber(self, number: int, latencies: Latencies) -> Subscriber:
         extra = [f"never/{number}/+/{k}/#" for k in range(self.never_matching)]
         return Subscriber(self._login("sub", number), [self._filter(number), *extra], self.qos, latencies)
 
     def _login(self, role: str, number: int) -> Login:
-        return Login(self._clientid(role, number), self.version, self.keepalive_s, self.username, self.password)
+        expiry_s = self.session_expiry_s if role == "sub" else 0
+        clientid = self._clientid(role, number)
+        return Login(clientid, self.version, self.keepalive_s, self.username, self.password, expiry_s)
 
     def _clientid(self, role: str, number: int) -> str:
         return f"{self.clientid_prefix}-{role}-{number}"

@@ -14,7 +14,17 @@ class DurableSink:
         raise NotImplementedError(type(self).__name__)
 
     def append(self, message: Message) -> int:
-        """Take a message and return the ticket of the commit that will hold it. Tickets never fall; must not block."""
+        """Take a message and return the ticket of the commit that will hold it. Tickets never fall; must not block.
+
+        Where sessions can replay it from, it is noted on the message too (`Message.ticket`).
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def settle(self) -> int:
+        """The ticket of the commit after which whatever became of the message handled now is durable; 0 for nothing.
+
+        Asked for a message that is retained and not stored. Must not block.
+        """
         raise NotImplementedError(type(self).__name__)
 
     def is_full(self) -> bool:

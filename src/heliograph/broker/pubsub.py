@@ -51,6 +51,7 @@ class Broker:
         self.now_us: i64 = 0  # the time of this turn on the wall clock, in microseconds since the epoch; never falls
         self.uptime_us: i64 = 0  # the time of this turn on a clock that nobody sets; what times out runs on it
         self.wall_offset_us: i64 = 0  # how far the wall clock is ahead of that clock; kept up to date by the node
+        self.newest_ticket: i64 = NOT_STORED  # of the last message that sessions can replay
         self.work: i64 = 0  # what was done so far, in deliveries (30 to 60 ns); channels yield their turn by it
 
     def begin_turn(self, uptime_us: i64) -> None:
@@ -104,8 +105,14 @@ class Broker:
             return NOT_STORED
         self.work += _STORE_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
         ticket: i64 = sink.append(message)
-        message.ticket = ticket
+        if message.ticket != NOT_STORED:
+            self.newest_ticket = message.ticket
         return ticket
+
+    def settle(self) -> i64:
+        """The ticket of the commit after which a message that was retained and is not stored may be acknowledged."""
+        sink = self.sink
+        return NOT_STORED if sink is None else sink.settle()
 
     def retain(self, message: Message) -> bool:
         """Keep a message for subscriptions to come, if it says so and there is a retainer.

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from heliograph.broker.durable import DurableSink
 from heliograph.broker.hooks import HookPoint
-from heliograph.broker.subscription import FilterEntry, Subscription
+from heliograph.broker.subscription import PARKED, UNLISTED, FilterEntry, Subscription
 from heliograph.broker.trie import TopicTrie, filter_matches
 from heliograph.mqtt.errors import MalformedPacketError, TopicNameError
 from heliograph.mqtt.topic import topic_name_fault
@@ -62,6 +62,7 @@ class Router:
         self._publish_hook: HookPoint | None = None
         self.epoch: i64 = 0
         self.subscriptions_count: i64 = 0
+        self.parked_count: i64 = 0  # subscriptions whose messages reach them by another way at present
         self.cache_misses: i64 = 0
         self.cache_resets: i64 = 0
         self.dispatching: i64 = 0  # dispatches under way: subscriptions are being walked through
@@ -123,6 +124,10 @@ class Router:
         Raises:
             KeyError: It was not.
         """
+        if subscription.slot == PARKED:
+            subscription.slot = UNLISTED
+            self.parked_count -= 1
+            return
         topic_filter = subscription.topic_filter
         is_wildcard = subscription.is_wild
         entry = self._trie.find(topic_filter) if is_wildcard else self._filters.get(topic_filter)
@@ -136,6 +141,19 @@ class Router:
             else:
                 del self._filters[topic_filter]
 
+    def park(self, subscription: Subscription) -> None:
+        """Only count a subscription from now on, listed or new: its messages reach it by another way, see `unpark`."""
+        if subscription.slot >= 0:
+            self.remove(subscription)
+        if subscription.slot != PARKED:
+            subscription.slot = PARKED
+            self.parked_count += 1
+
+    def unpark(self, subscription: Subscription) -> None:
+        """List a subscription again that was parked."""
+        self.remove(subscription)
+        self.add(subscription)
+
     def match(self, topic: str) -> list[FilterEntry]:
         """The entries of every filter that matches a valid topic name."""
         entries = self._trie.match(topic)  # [MQTT-3.3.2-3] [MQTT-4.7.3-4] 3.1.1 [MQTT-3.3.2-3] 3.1.1 [MQTT-4.7.3-4]
@@ -148,7 +166,8 @@ class Router:
         """Counts of filters, subscriptions and of what the route cache does."""
         return {
             "topics.count": len(self._filters) + self._trie.count,
-            "subscriptions.count": self.subscriptions_count,
+            "subscriptions.count": self.subscriptions_count + self.parked_count,
+            "subscriptions.parked": self.parked_count,
             "routes.cached": len(self._cache),
             "routes.cache_misses": self.cache_misses,
             "routes.cache_resets": self.cache_resets,

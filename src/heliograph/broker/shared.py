@@ -10,7 +10,7 @@ How a session takes an offer, and which messages it leaves behind for others, is
 
 from typing import Final
 
-from mypy_extensions import i32, i64
+from mypy_extensions import i32, i64, mypyc_attr
 
 from heliograph.broker.message import Message
 from heliograph.broker.router import Router
@@ -72,6 +72,23 @@ class SharedOptions:
         self.initial_sticky_pick = initial_sticky_pick
         self.group_strategies = group_strategies or {}
         self.group_initial_sticky_picks = group_initial_sticky_picks or {}
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class GroupKeeper:
+    """The seam to whoever keeps groups on the disk: their members are handed stored messages from there."""
+
+    def keeps(self, member: Subscription) -> bool:
+        """Whether the group of a member that joins is kept, be it from now on."""
+        raise NotImplementedError(type(self).__name__)
+
+    def on_joined(self, member: Subscription) -> None:
+        """A group that is kept has a member more."""
+        raise NotImplementedError(type(self).__name__)
+
+    def on_left(self, member: Subscription) -> None:
+        """A group that is kept has a member less."""
+        raise NotImplementedError(type(self).__name__)
 
 
 class Turn:
@@ -140,6 +157,7 @@ class SharedGroup(Subscriber):
         if self._is_sticky or self._choice in (_NEXT_OF_PUBLISHER, _BY_CLIENTID):
             self._publishers = PublisherTable(groups)
         self._last_slot: i64 = -1  # where the member stands that took the last message
+        self.is_kept = False  # stored messages come to its members another way
         self._offering: i64 = 0  # offers under way: the members are being walked through
 
     def join(self, member: Subscription) -> None:
@@ -158,8 +176,9 @@ class SharedGroup(Subscriber):
         member.slot = -1
 
     def deliver(self, message: Message, subscription: Subscription) -> None:
-        """Hand a message to one member."""
-        self.hand_out(message, None)
+        """Hand a message to one member, unless members get it once it is committed."""
+        if message.ticket == 0 or not self.is_kept:
+            self.hand_out(message, None)
 
     def hand_out(self, message: Message, leaving: Subscriber | None) -> bool:
         """Hand a message to one member that is not `leaving`; whether one took it."""
@@ -236,6 +255,7 @@ class SharedGroups:
         self, router: Router, options: SharedOptions, seed: i64 = 1, publishers_max: i64 = PUBLISHERS_MAX
     ) -> None:
         self.options = options
+        self.keeper: GroupKeeper | None = None  # set before the first member joins
         self.publishers_max = publishers_max
         self.refusals: i64 = 0  # offers that were not taken; they cost time as deliveries do
         self.dropped_count: i64 = 0  # messages that no member could take
@@ -266,6 +286,15 @@ class SharedGroups:
             self._router.add(group.subscription)
         group.join(member)
         self.members_count += 1
+        keeper = self.keeper
+        if keeper is None:
+            return
+        if group.is_kept:
+            keeper.on_joined(member)
+        elif keeper.keeps(member):
+            group.is_kept = True
+            for one in group.members:
+                keeper.on_joined(one)
 
     def leave(self, member: Subscription) -> None:
         """Take a member out of its group; the last one ends the group.
@@ -279,6 +308,8 @@ class SharedGroups:
         group = self._groups[key]
         group.leave(member)
         self.members_count -= 1
+        if group.is_kept and self.keeper is not None:
+            self.keeper.on_left(member)
         if not group.members:
             del self._groups[key]
             self._router.remove(group.subscription)

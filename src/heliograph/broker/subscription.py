@@ -1,11 +1,15 @@
 """A subscription: which subscriber wants which filter, and how; and all of them that one filter has."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from mypy_extensions import i32, i64, mypyc_attr
 
 from heliograph.broker.message import Message
 from heliograph.mqtt.topic import has_wildcard
+
+UNLISTED: Final = -1  # the slot of a subscription that no list has,
+PARKED: Final = -2  # and of one that the router only counts
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -63,7 +67,7 @@ class Subscription:
         self.qos = qos
         self.retain_handling = retain_handling
         self.subscription_id = subscription_id
-        self.slot: i32 = -1  # where it stands in its list, so that leaving costs the same for any number
+        self.slot: i32 = UNLISTED  # where it stands in its list, so that leaving costs the same for any number
         self.no_local = no_local
         self.retain_as_published = retain_as_published
         self.is_new = True  # until its retained messages were looked at
@@ -131,7 +135,7 @@ class FilterEntry:
             if last is not subscription:
                 many[subscription.slot] = last
                 last.slot = subscription.slot
-        subscription.slot = -1
+        subscription.slot = UNLISTED
 
     def is_empty(self) -> bool:
         """Whether nobody subscribes to the filter any more, or yet."""

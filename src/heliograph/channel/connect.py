@@ -15,7 +15,7 @@ from heliograph.mqtt.strictness import strict_fault, strict_property_fault
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, has_wildcard, topic_name_fault
 from heliograph.session.guard import Guard
 from heliograph.session.session import PACKET_BYTES_MAX
-from heliograph.session.table import Will
+from heliograph.session.will import Will
 
 
 def check_connect(connect: p.Connect, options: ChannelOptions) -> None:

@@ -182,6 +182,11 @@ class Entrance(Reader):
         self._state = CONNECTED
         self._heard_at_us = broker.uptime_us
         self._silence_us_max = client.keepalive_s * 10_000 * options.keepalive_multiplier_percent
+        if session.keeps_wills():
+            will, low = connect.will, self._ids.next_low()
+            session.keep_will(
+                None if will is None else decide.will(will, client, options, broker.now_us, low, authorizer)
+            )
         # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2] 3.1.1 [MQTT-3.1.4-4] 3.1.1 [MQTT-3.2.0-1]
         if not self._send_connack(present, rc.SUCCESS, properties):
             self._report("it does not take the CONNACK that it must have")

@@ -98,7 +98,8 @@ class Publishing:
             or self._checks_all
         ):
             publish, expiry_s = self._check(publish)
-            if publish.qos == 2 and self._is_repeated(publish):  # [MQTT-4.3.3-10] [MQTT-4.3.3-13] 3.1.1 [MQTT-4.3.3-2]
+            # [MQTT-4.3.3-10] [MQTT-4.3.3-13] 3.1.1 [MQTT-4.3.3-2]
+            if publish.qos == 2 and self._is_repeated(publish, expiry_s):
                 return
         route = self._route
         if route is None or route.epoch != broker.router.epoch or route.name != publish.topic:
@@ -125,12 +126,15 @@ class Publishing:
                 route = broker.route(message.topic.encode("utf-8"))
         if message.retain and not broker.retain(message):
             if publish.qos != 0:
-                self._answer(publish, NOT_STORED, rc.SUCCESS)
+                self._answer(publish, broker.settle(), rc.SUCCESS)
             return
         if route.durable:
             ticket = broker.store(route, message)
             self.stored = True
-        if broker.dispatch(route, message) == 0 and ticket == NOT_STORED:
+        elif message.retain:
+            ticket = broker.settle()
+            self.stored = True
+        if broker.dispatch(route, message) == 0 and not route.durable:
             counters.messages_dropped_no_subscribers += 1
             code = rc.NO_MATCHING_SUBSCRIBERS
             if broker.hooks.message_dropped.callbacks:
@@ -232,13 +236,13 @@ class Publishing:
             kind: i64 = p.PUBACK if publish.qos == 1 else p.PUBREC
             self._acknowledge(encode_ack(kind, publish.packet_id, rc.NOT_AUTHORIZED, self._version), NOT_STORED)
 
-    def _is_repeated(self, publish: p.Publish) -> bool:
+    def _is_repeated(self, publish: p.Publish, expiry_s: i64) -> bool:
         """Whether a QoS 2 PUBLISH was taken before; it is then answered, and not published again [MQTT-4.3.3-10]."""
         awaiting = self._session.awaiting_rel
         packet_id: int = publish.packet_id
         ticket = awaiting.ticket(packet_id)
-        if ticket < 0 and publish.dup and awaiting.is_orphan(packet_id, publish):
-            ticket = NOT_STORED
+        if publish.dup and (ticket == NOT_STORED or (ticket < 0 and awaiting.is_orphan(packet_id, publish))):
+            ticket = self._retain_again(publish, expiry_s)
         if ticket < 0:
             if not awaiting.has_room(self._broker.uptime_us):  # [MQTT-3.3.4-7]
                 self._broker.counters.messages_dropped_quota += 1
@@ -248,6 +252,22 @@ class Publishing:
         pending = ticket if self._context.commits.is_pending(ticket) else NOT_STORED
         self._acknowledge(encode_ack(p.PUBREC, packet_id, rc.SUCCESS, self._version), pending)
         return True
+
+    def _retain_again(self, publish: p.Publish, expiry_s: i64) -> i64:
+        """Retain a message that an earlier process stored: a crash may have taken its place among the retained ones.
+
+        Returns:
+            The ticket after which that is durable, or `NOT_STORED`.
+        """
+        if not publish.retain:
+            return NOT_STORED
+        broker = self._broker
+        route = broker.route(publish.topic)
+        if not route.durable or not self._session.awaiting_rel.may_be_retained(publish.packet_id, route.topic):
+            return NOT_STORED
+        client, low = self._session.clientid, self._ids.next_low()
+        broker.retain(Message(broker.now_us, low, route.topic, publish, client, self._username, expiry_s))
+        return broker.settle()
 
     def _answer(self, publish: p.Publish, ticket: i64, code: int) -> None:
         packet_id: int = publish.packet_id

@@ -13,7 +13,7 @@ from mypy_extensions import i64
 
 from heliograph.broker.allowance import Allowance
 from heliograph.broker.retained import RetainedMatches
-from heliograph.broker.subscription import Subscription
+from heliograph.broker.subscription import UNLISTED, Subscription
 from heliograph.channel.context import ChannelContext
 from heliograph.session.session import Session
 
@@ -100,4 +100,4 @@ class RetainedDelivery:
 
 
 def _is_held(subscription: Subscription) -> bool:
-    return subscription.slot >= 0
+    return subscription.slot != UNLISTED

@@ -103,6 +103,7 @@ def workload_of(args: argparse.Namespace) -> "Workload":
         "window",
         "retain",
         "never_matching",
+        "session_expiry_s",
         "outstanding",
         "drain_s",
         "precise",
@@ -156,6 +157,15 @@ def _add_messages(parser: argparse.ArgumentParser, shape: str) -> None:
     what = "filter" if shape == "sub" else "topic"
     group.add_argument("-t", "--topic", help=f"{what}; %%i: the client's number, from 1; %%c: its client id")
     group.add_argument("-q", "--qos", type=int, choices=(0, 1, 2), default=0, help="(default: %(default)s)")
+    if shape != "pub":
+        group.add_argument(
+            "--session-expiry",
+            dest="session_expiry_s",
+            type=_count,
+            metavar="S",
+            help="how long the sessions of subscribers outlive their connections; one that is there already (see "
+            "--clientid-prefix) is resumed (default: not at all; MQTT 3.1.1 knows no length)",
+        )
     if shape == "sub":
         group.add_argument("-n", "--count", type=_count, metavar="N", help="messages to receive in all")
         return

@@ -9,8 +9,21 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from heliograph.cli.batch import Answer, Case, run_batch, text_of_case, texts_of_case
 from heliograph.config import ConfigError, known_overrides, load_config
-from heliograph.hocon import HoconError, Node, apply_overrides, parse_file, to_json
+from heliograph.hocon import (
+    HoconError,
+    MemoryFiles,
+    Node,
+    Plain,
+    apply_environment,
+    apply_overrides,
+    parse_file,
+    parse_text,
+    to_json,
+    to_plain,
+)
+from heliograph.rules.values import Value
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_@%|-]+")
 
@@ -28,10 +41,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="print the file as JSON",
         description=(
             "Print as JSON what the file says, with its includes read, its substitutions resolved and the HELIOGRAPH_ "
-            "variables that name settings applied. Defaults are not filled in and nothing is checked."
+            "variables that name settings applied. Defaults are not filled in and nothing is checked. With --batch, "
+            'each line of standard input is a case {"text", "files": {name: text}, "env": {name: text}}, answered with '
+            '{"value"} or {"error", "line", "file"}; every HELIOGRAPH_ variable of a case applies.'
         ),
     )
-    show.add_argument("file", metavar="FILE", type=Path)
+    show.add_argument("file", metavar="FILE", type=Path, nargs="?")
+    show.add_argument("--batch", action="store_true", help="read cases from standard input")
     show.add_argument(
         "--origins", action="store_true", help="print one value per line, each with the file and line that set it"
     )
@@ -46,6 +62,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Run `conf show` or `conf check`; 1 if the file has a mistake."""
     try:
+        if args.action == "show" and args.batch == (args.file is not None):
+            print("heliograph: name a file, or give --batch and cases on standard input", file=sys.stderr)
+            return 2
+        if args.action == "show" and args.batch:
+            return run_batch(_answer)
         if args.action == "check":
             load_config(args.file, os.environ)
             print(f"{args.file}: no mistakes")
@@ -60,6 +81,23 @@ def run(args: argparse.Namespace) -> int:
 def _show(file: Path, environ: Mapping[str, str], *, origins: bool) -> None:
     node = apply_overrides(parse_file(file), known_overrides(environ))
     print("\n".join(origin_lines(node)) if origins else to_json(node))
+
+
+def _answer(case: Case) -> Answer:
+    """What a text with its files and variables says, without any schema."""
+    files = MemoryFiles(texts_of_case(case, "files"))
+    try:
+        node = parse_text(text_of_case(case, "text"), files=files)
+        return {"value": _value(to_plain(apply_environment(node, texts_of_case(case, "env"), files=files)))}
+    except HoconError as error:
+        return {"error": error.message, "line": error.line, "file": error.file}
+
+
+def _value(plain: Plain) -> Value:
+    """The same value; the two rooms name the kinds of their values each for itself."""
+    if isinstance(plain, dict):
+        return {key: _value(item) for key, item in plain.items()}
+    return [_value(item) for item in plain] if isinstance(plain, list) else plain
 
 
 def origin_lines(root: Node) -> Iterator[str]:

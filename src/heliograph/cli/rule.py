@@ -22,6 +22,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     actions = rule.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_test(actions)
     _add_explain(actions)
+    actions.add_parser(
+        "functions", help="list the functions", description="Print every function of the language with its meaning."
+    )
     rule.set_defaults(run=run)
 
 
@@ -30,11 +33,14 @@ def _add_test(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "test",
         help="evaluate a rule on one message",
         description="Evaluate a rule on one message and print the output rows as a JSON array, which is empty where "
-        "the topic or WHERE does not match. The exit code is 1 if the rule is refused or fails.",
+        "the topic or WHERE does not match. The exit code is 1 if the rule is refused or fails. With --batch, each "
+        'line of standard input is a case {"sql", "topic" or "event", "context", "env"?} with columns as context, '
+        'answered with {"rows"} or {"error", "phase"}; on Spark all of them are one job.',
     )
+    parser.add_argument("--batch", action="store_true", help="read cases from standard input")
     _add_rule(parser)
     message = parser.add_argument_group("message")
-    message.add_argument("--topic", required=True, metavar="T", help="topic name it is published to")
+    message.add_argument("--topic", metavar="T", help="topic name it is published to")
     payload = message.add_mutually_exclusive_group()
     payload.add_argument("--payload", default="", metavar="P", help="payload (default: empty)")
     payload.add_argument("--payload-file", metavar="FILE", help="file with the payload, - for standard input")
@@ -67,7 +73,7 @@ def _add_explain(actions: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 
 def _add_rule(parser: argparse.ArgumentParser) -> None:
-    rule = parser.add_mutually_exclusive_group(required=True)
+    rule = parser.add_mutually_exclusive_group()
     rule.add_argument("--sql", metavar="SQL", help="the rule")
     rule.add_argument("--file", type=Path, metavar="FILE", help="file with the rule")
 
@@ -86,8 +92,14 @@ def run(args: argparse.Namespace) -> int:
     from heliograph.rules.errors import EvaluationFault
 
     try:
+        if args.action == "functions":
+            return _functions()
         if args.action == "explain":
             return _explain(_rule_text(args.rule, args.file))
+        if args.batch:
+            return _batch(args)
+        if args.topic is None:
+            raise UsageError("give --topic, or --batch and cases on standard input")
         rows = _test(_rule_text(args.sql, args.file), args)
         print(_json_array(rows), flush=True)
     except RuleError as error:
@@ -101,6 +113,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _batch(args: argparse.Namespace) -> int:
+    from heliograph.cli.rule_batch import run_cases
+
+    if args.sql is not None or args.file is not None or args.topic is not None:
+        raise UsageError("--batch takes rules and topics from standard input, not from --sql, --file and --topic")
+    return run_cases(args.engine)
+
+
 class UsageError(Exception):
     """The options do not make sense; the message says what to do."""
 
@@ -112,7 +132,7 @@ def _fail(problem: str) -> int:
 
 def _rule_text(sql: str | None, file: Path | None) -> str:
     if (sql is None) == (file is None):
-        raise UsageError("give the rule itself or --file FILE")
+        raise UsageError("give the rule or --file FILE")
     return sql if sql is not None else _read(file)
 
 
@@ -122,6 +142,13 @@ def _read(file: Path | None) -> str:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{file}: not valid UTF-8 text (byte {error.start})") from None
+
+
+def _functions() -> int:
+    from heliograph.rules.reference import function_reference
+
+    print(function_reference(), flush=True)
+    return 0
 
 
 def _explain(text: str) -> int:

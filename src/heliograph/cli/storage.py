@@ -19,8 +19,10 @@ from heliograph.storage.damage import FAIL, ON_DAMAGE
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
 from heliograph.storage.inspection import database_facts, structure_facts, tree_lines
 from heliograph.storage.local import databases_path
+from heliograph.storage.offload.now import offload_due, offload_now
 from heliograph.storage.read_database import database_directories, reading
 from heliograph.storage.repair import RepairReport, repair_database
+from heliograph.storage.state_check import check_state, repair_state, state_directories
 from heliograph.storage.topic_filter import TopicFilter
 
 _DATABASE: Final = "messages"
@@ -59,7 +61,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         actions,
         "check",
         "read everything and name what is damaged",
-        "Read every block of a database, compare its checksum, and name what is damaged with its stream and time.",
+        "Read every block of a database, compare its checksum, and name what is damaged with its stream and time. Of "
+        "`sessions`, `shared_groups` and `retained`, read every record.",
         epilog="Exit code 0: nothing is damaged, or all that was damaged was mended; 1: something is.",
     )
     _database_argument(check)
@@ -87,6 +90,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--on-damage", choices=ON_DAMAGE, default=FAIL, help=f"what to do about damaged messages (default {FAIL})"
     )
     export.set_defaults(act=_export)
+    offload = _action(
+        actions,
+        "offload",
+        "move closed generations to Parquet files elsewhere",
+        "Write all closed generations as Parquet files and take them out of the database, which finds them there from "
+        "then on. The node must be stopped; a running one does so by itself where `offload` is enabled.",
+    )
+    _database_argument(offload)
+    offload.add_argument("--to", metavar="TARGET", required=True, help="a directory, or a URI such as s3://bucket/path")
+    offload.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    offload.set_defaults(act=_offload)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -171,9 +185,15 @@ def _info(args: argparse.Namespace, data_dir: Path) -> int:
         print(
             f"  shard {one['shard']}, generation {one['generation']} ({one['layout']} {one['layout_version']}), "
             f"{since} to {until}: {one['streams']} streams, {_count(one['messages'])} messages, "
-            f"{_size(one['message_bytes'])}"
+            f"{_size(one['message_bytes'])}{_offloaded(one['offloaded'])}"
         )
     return 0
+
+
+def _offloaded(facts: Facts | None) -> str:
+    if facts is None:
+        return ""
+    return f", {facts['state']} to {facts['target']}: {facts['files']} files, {_size(facts['bytes'])}"
 
 
 def _lts(args: argparse.Namespace, data_dir: Path) -> int:
@@ -194,6 +214,8 @@ def _lts(args: argparse.Namespace, data_dir: Path) -> int:
 
 
 def _check(args: argparse.Namespace, data_dir: Path) -> int:
+    if args.database in state_directories(data_dir):
+        return _check_state(args, data_dir)
     if args.repair:
         return _repair(args, data_dir)
     with reading(data_dir, args.database) as (rocks, catalog):
@@ -205,6 +227,28 @@ def _check(args: argparse.Namespace, data_dir: Path) -> int:
     return 1 if report.is_damaged else 0
 
 
+def _check_state(args: argparse.Namespace, data_dir: Path) -> int:
+    from heliograph.node.state_records import validator  # needs the whole broker, as only this does
+
+    act = repair_state if args.repair else check_state
+    report = act(data_dir, args.database, validator(args.database))
+    if args.json:
+        _print_json(report.to_json())
+    else:
+        for problem in report.problems:
+            print(problem)
+        print(f"{report.database}: {_count(report.records)} records read, {_verdict(report.is_damaged)}")
+    if report.kept is not None and not args.json:
+        print(f"mended: {_count(report.records)} records; what was there before is kept in {report.kept}")
+    elif args.repair and not args.json:
+        print("there was nothing to mend")
+    return 1 if report.is_damaged and report.kept is None else 0
+
+
+def _verdict(is_damaged: bool) -> str:
+    return "damaged" if is_damaged else "whole"
+
+
 def _print_check(report: CheckReport) -> None:
     for damage in report.damages:
         lost = "an unknown number of" if damage.messages is None else _count(damage.messages)
@@ -212,8 +256,8 @@ def _print_check(report: CheckReport) -> None:
         print(f"shard {damage.stream.shard}, stream {damage.stream}, {between}: {damage.problem}; {lost} messages lost")
     for problem in report.problems:
         print(problem)
-    verdict = "damaged" if report.is_damaged else "whole"
-    print(f"{report.database}: {_count(report.messages)} messages in {_count(report.blocks)} blocks read, {verdict}")
+    amount = f"{_count(report.messages)} messages in {_count(report.blocks)} blocks"
+    print(f"{report.database}: {amount} read, {_verdict(report.is_damaged)}")
 
 
 def _repair(args: argparse.Namespace, data_dir: Path) -> int:
@@ -234,11 +278,12 @@ def _export(args: argparse.Namespace, data_dir: Path) -> int:
         ExportOptions,
         export_database,
         open_target,
-    )  # needs pyarrow, as only this does
+    )  # needs pyarrow, as only this and what was offloaded do
+    from heliograph.storage.offload.blocks import OffloadedBlocks
 
     topics = tuple(TopicFilter(text, args.database) for text in args.topic)
     target = open_target(args.to)
-    options = ExportOptions(topics, args.current, args.on_damage)
+    options = ExportOptions(topics, args.current, args.on_damage, OffloadedBlocks(data_dir).fetch)
     with reading(data_dir, args.database) as (rocks, catalog):
         report = export_database(rocks, catalog, target, options)
     if args.json:
@@ -250,6 +295,18 @@ def _export(args: argparse.Namespace, data_dir: Path) -> int:
     )
     if report.damages:
         print(f"{report.damages} damaged places were left out; see `heliograph storage check`")
+    return 0
+
+
+def _offload(args: argparse.Namespace, data_dir: Path) -> int:
+    target = args.to if "://" in args.to else str(Path(args.to).absolute())
+    due = offload_due(data_dir, args.database)
+    report = due if args.dry_run else offload_now(data_dir, args.database, target)
+    if args.json:
+        _print_json(asdict(report))
+        return 0
+    amount = f"{report.generations} generations with {_count(report.messages)} messages, {_size(report.message_bytes)}"
+    print(f"{amount}, would be offloaded" if args.dry_run else f"{amount}, were offloaded to {target}")
     return 0
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from heliograph.config.listeners import Listener, enabled
 from heliograph.config.settings import Config
+from heliograph.config.storage import RESERVED_NAMES, MessagesConfig
 from heliograph.config.units import Address, UnixAddress
 
 DEFAULT_ZONE: Final = "default"
@@ -23,6 +24,26 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
             other = taken.setdefault(listener.bind, path)
             if other != path:
                 yield (*path, "bind"), _same_address(listener.bind, other)
+    yield from _offload(config)
+    for name in config.durable_storage.databases:
+        if name in RESERVED_NAMES:
+            own = ", ".join(RESERVED_NAMES)
+            yield (
+                ("durable_storage", "databases", name),
+                f"the broker has databases of its own: {own}; choose another name",
+            )
+
+
+def _offload(config: Config) -> Iterator[tuple[Path, str]]:
+    storage = config.durable_storage
+    databases: dict[Path, MessagesConfig] = {("durable_storage", "messages"): storage.messages}
+    databases |= {("durable_storage", "databases", name): one for name, one in storage.databases.items()}
+    for path, settings in databases.items():
+        if settings.offload.enable and not settings.offload.target:
+            yield (
+                (*path, "offload", "target"),
+                'found "", where offload is enabled: give a directory or a URI such as "s3://bucket/path"',
+            )
 
 
 def _no_zone(config: Config, zone: str) -> str:

@@ -29,7 +29,11 @@ class RetainerBackend:
     """Where retained messages are kept."""
 
     type: str = setting(Choice("built_in_database"), "built_in_database", "Who keeps them: the broker itself.")
-    storage_type: str = setting(Choice("ram"), "ram", "Where: in memory, and gone when the broker stops.")
+    storage_type: str = setting(
+        Choice("ram", "disc"),
+        "disc",
+        "Where: on the disk (`disc`), or in memory, which is faster, and gone when the broker stops (`ram`).",
+    )
     max_retained_messages: int | None = setting(
         Unless(Integer(1), "infinity", zero=True),
         None,

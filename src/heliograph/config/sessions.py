@@ -11,7 +11,7 @@ class DurableSessionsConfig:
 
     enable: bool = setting(
         Boolean(),
-        False,
+        True,
         "Whether sessions with an expiry interval above zero are kept on the disk, as are the messages for them.",
     )
     batch_size: int = setting(Integer(1, 65_536), 512, "Stored messages that a session gets in one turn of a replay.")

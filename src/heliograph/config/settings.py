@@ -22,6 +22,7 @@ from heliograph.config.services import (
     SysTopics,
 )
 from heliograph.config.sessions import DurableSessionsConfig
+from heliograph.config.shared_groups import SharedGroupsConfig
 from heliograph.config.storage import DurableStorageConfig
 
 
@@ -55,6 +56,10 @@ class Zone:
     mqtt: MqttConfig = section(MqttConfig, "The MQTT protocol in this zone.")
     force_shutdown: ForceShutdown = section(ForceShutdown, "Peers that do not read in this zone.")
     flapping_detect: FlappingDetect = section(FlappingDetect, "Clients of this zone that come and go.")
+    durable_sessions: DurableSessionsConfig = section(
+        DurableSessionsConfig,
+        "Sessions of this zone that outlive the broker; `enable` is all that a zone has of its own.",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,9 @@ class Config:
     retainer: RetainerConfig = section(RetainerConfig, "Retained messages.")
     durable_storage: DurableStorageConfig = section(DurableStorageConfig, "Stored messages.")
     durable_sessions: DurableSessionsConfig = section(DurableSessionsConfig, "Sessions that outlive the broker.")
+    durable_shared_groups: SharedGroupsConfig = section(
+        SharedGroupsConfig, "Shared groups whose messages come from storage."
+    )
     log: LogConfig = section(LogConfig, "The log.")
     sys_topics: SysTopics = section(SysTopics, "What the broker publishes about itself.")
     event_message: EventMessage = section(EventMessage, "Events that are published as messages.")

@@ -1,5 +1,6 @@
 """Settings of `durable_storage`: what is stored on disk, and how it is read."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.config.kinds import (
@@ -10,9 +11,11 @@ from heliograph.config.kinds import (
     Integer,
     ListOf,
     Size,
+    Text,
     TopicFilter,
     Unless,
     list_setting,
+    named_sections,
     section,
     setting,
 )
@@ -21,6 +24,9 @@ from heliograph.config.units import Address
 _KB = 1024
 _MB = 1024 * 1024
 _DAY = 86400.0
+
+# Databases that the broker has of its own; no other can have their names.
+RESERVED_NAMES = ("messages", "retained", "sessions", "shared_groups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +42,36 @@ class LayoutConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionConfig:
+    """How small neighbouring blocks are merged in the background, a millisecond or two at a time."""
+
+    enable: bool = setting(Boolean(), True, "Whether small blocks are merged.")
+    min_age: float = setting(Duration(), 60.0, "How long a block is left alone: its readers have it in memory.")
+    small_messages: int = setting(Integer(1, 512), 16, "A block of more messages is not small.")
+    small_bytes: int = setting(Size(1), 8 * _KB, "A block that takes more on the disk is not small.")
+    pause: float = setting(Duration(0.001), 0.1, "Between two merges.")
+    interval: float = setting(Duration(0.001), 30.0, "Between two rounds, each of which looks at every stream.")
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadConfig:
+    """Closed generations as Parquet files elsewhere, which readers find there."""
+
+    enable: bool = setting(Boolean(), False, "Whether closed generations are offloaded.")
+    target: str = setting(
+        Text(pattern=r"(?s).*"),
+        "",
+        "Where to: a directory (a relative one lies in `node.data_dir`), or a URI such as `s3://bucket/path`.",
+    )
+    after: float = setting(
+        Duration(), _DAY, "How long a generation stays on this disk after it was closed; `retention` goes on for both."
+    )
+    keep_files: bool = setting(Boolean(), False, "Whether the files stay when the retention of their messages ends.")
+
+
+@dataclass(frozen=True, slots=True)
 class MessagesConfig:
-    """The database of messages."""
+    """A database of messages."""
 
     topics: tuple[str, ...] = list_setting(
         ListOf(TopicFilter()),
@@ -65,6 +99,8 @@ class MessagesConfig:
     )
     max_buffered_bytes: int = setting(Size(64 * _KB), 64 * _MB, "Messages that may wait for their commit, in bytes.")
     layout: LayoutConfig = section(LayoutConfig, "How messages lie on disk.")
+    compaction: CompactionConfig = section(CompactionConfig, "Merging of small blocks.")
+    offload: OffloadConfig = section(OffloadConfig, "Old messages as Parquet files elsewhere.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +125,11 @@ class FlightConfig:
 class DurableStorageConfig:
     """What is stored on disk, and how it is read."""
 
-    messages: MessagesConfig = section(MessagesConfig, "Stored messages.")
+    messages: MessagesConfig = section(MessagesConfig, "Stored messages, which durable sessions are served from.")
+    databases: Mapping[str, MessagesConfig] = named_sections(
+        MessagesConfig, (), "More databases of messages, for example of some topics that are kept longer than others."
+    )
     sessions: StateConfig = section(StateConfig, "The state of sessions.")
+    shared_groups: StateConfig = section(StateConfig, "How far shared groups are.")
+    retained: StateConfig = section(StateConfig, "Retained messages, where `retainer.backend` keeps them on disk.")
     flight: FlightConfig = section(FlightConfig, "Bulk reads over Arrow Flight.")

@@ -155,6 +155,26 @@ def topic_matches(topic: str, topic_filter: str) -> bool:
     return len(names) == len(filters)
 
 
+def filter_covers(wide: str, narrow: str) -> bool:
+    """Whether a valid topic filter surely matches every name that another one matches.
+
+    Both without a share prefix. It is not looked whether several levels of `narrow` come to the same in other words:
+    `+/#` covers what `#` matches, and the answer is False all the same.
+    """
+    if narrow.startswith("$") and wide[:1] in ("+", "#"):  # [MQTT-4.7.2-1] 3.1.1 [MQTT-4.7.2-1]
+        return False
+    wanted = narrow.split("/")
+    levels = wide.split("/")
+    for position, level in enumerate(levels):
+        if level == "#":
+            return True
+        if position >= len(wanted) or wanted[position] == "#":
+            return False
+        if level != "+" and level != wanted[position]:
+            return False
+    return len(wanted) == len(levels)
+
+
 def _shown(text: str) -> str:
     """A text for people: of a client's 64 KiB the beginning is enough, in logs and in reason strings."""
     return repr(text) if len(text) <= _SHOWN_LENGTH_MAX else f"{text[:_SHOWN_LENGTH_MAX]!r}..."

@@ -19,28 +19,24 @@ from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.authorization import deny_by_default
+from heliograph.node.databases import Databases, is_needed
 from heliograph.node.listeners import make_listeners
-from heliograph.node.options import database_options, make_broker, retainer_options, retention_options
+from heliograph.node.options import make_broker
 from heliograph.node.reports import HookFailureLog, ProtocolErrorLog
+from heliograph.node.retained import RetainedMessages, open_retained
 from heliograph.node.services import Services
 from heliograph.node.sessions import DurableSessions, open_sessions
-from heliograph.node.sink import StorageSink
-from heliograph.retainer.memory import MemoryRetainer
+from heliograph.node.shared_groups import NodeGroups, open_shared_groups
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
-from heliograph.storage.compaction import Compactor
 from heliograph.storage.errors import StorageError, StorageFullError
-from heliograph.storage.group_commit import GroupCommit
-from heliograph.storage.local import LocalBackend, LocalDatabase
 from heliograph.storage.reader_process import ReaderProcess
-from heliograph.storage.retention import Retention
 from heliograph.transport.listener import Listener
 
 _log = logging.getLogger(__name__)
 
 _TICK_S = 0.5
 _SLOW_CLIENTS_LOGGED = 20
-_STORAGE_ALARM = "storage_refuses_messages"
 _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 
 # A commit's worker thread must not wait 5 ms for the interpreter while the loop is busy.
@@ -68,15 +64,13 @@ class Node:
         self.broker = make_broker(config, Hooks(HookFailureLog()))
         self._context: ChannelContext | None = None
         self._listeners: list[Listener] = []
-        self._database: LocalDatabase | None = None
-        self._group: GroupCommit | None = None
-        self._retention: Retention | None = None
-        self._compactor: Compactor | None = None
+        self._databases: Databases | None = None
         self._reader: ReaderProcess | None = None
         self._sessions: DurableSessions | None = None
+        self._groups: NodeGroups | None = None
+        self._retained: RetainedMessages | None = None
         self._services: Services | None = None
         self._ticker: asyncio.Task[None] | None = None
-        self._storage_error: StorageError | None = None  # why nothing is stored, while that is so
         self._lock: TextIO | None = None  # held open while this process owns the data directory
 
     async def start(self) -> None:
@@ -91,20 +85,35 @@ class Node:
         self._lock = _lock(self._data_dir)
         self._begin_turn()
         self._context = self._make_context()
-        self._start_storage()
-        if self._database is not None:
-            table = self._context.sessions
-            self._sessions = open_sessions(self._config, self._data_dir, self._database, table, self._begin_turn)
+        if is_needed(self._config):
+            self._databases = Databases(self._config, self._data_dir, self._stored, self._committed)
+            self.broker.set_sink(self._databases.sink)
+        if self._config.retainer.enable:
+            join = None if self._databases is None else self._databases.join
+            self._retained = open_retained(self._config, self._data_dir, self.broker, join)
+            self.broker.retained = self._retained.retainer
+        if self._databases is not None and self._config.durable_storage.messages.topics:
+            messages, table = self._databases.messages.database, self._context.sessions
+            databases, begin_turn = self._databases, self._begin_turn
+            self._groups = open_shared_groups(
+                self._config, self._data_dir, lambda: databases.site_id, messages, self.broker, begin_turn
+            )
+            joined = None if self._groups is None else self._groups.join
+            self._sessions = open_sessions(self._config, self._data_dir, messages, table, begin_turn, joined)
+            if self._groups is not None:
+                self._groups.start(table)
         flight = self._config.durable_storage.flight
         if flight.enable:
             self._reader = ReaderProcess(self._data_dir, str(flight.bind))
-        if self._config.retainer.enable:
-            self.broker.retained = MemoryRetainer(self.broker, retainer_options(self._config.retainer))
         deny_by_default(self._config.authorization, self.broker)
         self._services = Services(self._config, self._context, self.statistics, lambda: int(time.time()))
         self._services.start()
-        if self._storage_error is not None:
-            self._alarm(self._storage_error)
+        if self._databases is not None:
+            self._databases.report_to(self._services.alarms)
+        if self._sessions is not None:
+            self._sessions.report_to(self._services.alarms)
+        if self._retained is not None:
+            self._retained.report_to(self._services.alarms)
         if self._reader is not None:
             await self._reader.start()
         self._listeners = make_listeners(self._config, self._context)
@@ -125,16 +134,18 @@ class Node:
             await listener.close(_GOODBYE_S)
         if self._services is not None:
             self._services.stop()
-        if self._compactor is not None:
-            self._compactor.stop()
-        if self._group is not None:
-            await self._group.close()
+        if self._retained is not None:
+            await self._retained.stop()
+        if self._databases is not None:
+            await self._databases.stop()
+        if self._groups is not None:
+            await self._groups.close()
         if self._sessions is not None:
             await self._sessions.close()
         if self._reader is not None:
             await self._reader.stop()
-        if self._database is not None:
-            self._database.close()
+        if self._databases is not None:
+            self._databases.close()
         if self._lock is not None:
             self._lock.close()
 
@@ -153,19 +164,16 @@ class Node:
         if self._context is not None:
             numbers.update(self._context.sessions.statistics())
             numbers.update(self._context.channels.statistics())
-        if isinstance(self.broker.retained, MemoryRetainer):
-            numbers.update(self.broker.retained.statistics())
+        if self._retained is not None:
+            numbers.update(self._retained.statistics())
         if self._services is not None:
             numbers.update(self._services.statistics())
         if self._sessions is not None:
             numbers.update(self._sessions.statistics())
-        if self._group is not None:
-            numbers.update({f"storage.{name}": value for name, value in self._group.statistics().items()})
-        if self._database is not None and self._retention is not None:
-            counts = {**self._database.statistics(), **self._retention.statistics()}
-            numbers.update({f"storage.{name}": value for name, value in counts.items()})
-        if self._compactor is not None:
-            numbers.update({f"storage.{name}": value for name, value in self._compactor.statistics().items()})
+        if self._groups is not None:
+            numbers.update(self._groups.statistics())
+        if self._databases is not None:
+            numbers.update(self._databases.statistics())
         if self._reader is not None:
             numbers.update({f"reader.{name}": value for name, value in self._reader.statistics().items()})
         for listener in self._listeners:
@@ -201,52 +209,20 @@ class Node:
             ProtocolErrorLog(),
         )
 
-    def _start_storage(self) -> None:
-        settings = self._config.durable_storage.messages
-        if not settings.topics:
-            return
-        self._database = LocalBackend(self._data_dir).database("messages", database_options(settings))
-        self._retention = Retention(self._database, retention_options(settings))
-        self._compactor = Compactor(self._database)
-        self._compactor.start()
-        try:
-            self._database.open()
-        except StorageError as error:
-            # The broker serves what needs no storage; each publish that does tries again and is refused until it works.
-            _log.error("the database of messages cannot be opened [%s]: %s", error.code, error)
-            self._storage_error = error
-        self._group = GroupCommit(
-            self._database, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
-        )
-        self.broker.set_sink(StorageSink(self._group, settings.topics))
+    def _stored(self, ticket: int, error: StorageError | None) -> None:
+        if self._sessions is not None:
+            self._sessions.on_messages_committed(ticket, error is not None)
+        if self._groups is not None:
+            self._groups.on_messages_committed(error is not None)
 
     def _committed(self, ticket: int, error: StorageError | None) -> None:
-        group, context = self._group, self._context
-        if group is None or context is None:
+        databases, context = self._databases, self._context
+        if databases is None or context is None:
             return
         code = rc.SUCCESS
         if error is not None:
             code = rc.QUOTA_EXCEEDED if isinstance(error, StorageFullError) else rc.UNSPECIFIED_ERROR
-        if (error is None) != (self._storage_error is None):
-            self._tell_storage(error)
-        if self._sessions is not None:
-            self._sessions.on_messages_committed(ticket)
-        context.commits.done(ticket, code, not group.is_full)
-
-    def _tell_storage(self, error: StorageError | None) -> None:
-        self._storage_error = error
-        if error is not None:
-            _log.error("storage refuses messages [%s]: %s", error.code, error)
-            self._alarm(error)
-            return
-        _log.warning("storage takes messages again")
-        if self._services is not None:
-            self._services.alarms.deactivate(_STORAGE_ALARM)
-
-    def _alarm(self, error: StorageError) -> None:
-        if self._services is not None:
-            details = {"code": error.code, "database": error.database, "path": str(error.path or "")}
-            self._services.alarms.activate(_STORAGE_ALARM, str(error), details)
+        context.commits.done(ticket, code, not databases.sink.is_full())
 
     def _begin_turn(self) -> int:
         """Tell the broker the time on both clocks; between ticks the wall clock is taken to run like the other."""
@@ -264,14 +240,16 @@ class Node:
             try:
                 context.channels.tick(now)
                 context.sessions.expire(now)
-                if isinstance(self.broker.retained, MemoryRetainer):
-                    self.broker.retained.sweep()
+                if self._retained is not None:
+                    self._retained.tick()
                 if self._services is not None:
                     self._services.tick(now)
                 if self._sessions is not None:
                     self._sessions.tick(now)
-                if self._retention is not None:
-                    self._retention.tick(self.broker.wall_offset_us + now)
+                if self._groups is not None:
+                    self._groups.tick()
+                if self._databases is not None:
+                    self._databases.tick(self.broker.wall_offset_us + now)
                 for listener in self._listeners:
                     listener.tick(now)
             except Exception:  # noqa: BLE001 - whatever fails, time must go on

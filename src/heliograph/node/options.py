@@ -11,7 +11,9 @@ from heliograph.config import Config, MessagesConfig, MqttConfig, RetainerConfig
 from heliograph.config.units import Rate
 from heliograph.retainer.options import NOT_SET, RetainerOptions
 from heliograph.session.options import SessionOptions
+from heliograph.storage.compaction import CompactionOptions
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
+from heliograph.storage.offload.commit import OffloadOptions
 from heliograph.storage.retention import RetentionOptions
 
 # The kernel counts in 64 bits: what a setting says beyond these is no different from for ever.
@@ -39,11 +41,25 @@ def levels_max(config: Config) -> int:
 
 
 def database_options(settings: MessagesConfig) -> DatabaseOptions:
-    """How the database of messages lies on disk."""
+    """How a database of messages lies on disk."""
     layout = ColumnarOptions(
         wildcard_thresholds=settings.layout.wildcard_thresholds, compression=settings.layout.compression
     )
     return DatabaseOptions(n_shards=settings.n_shards, layout=layout)
+
+
+def compaction_options(settings: MessagesConfig) -> CompactionOptions | None:
+    """How small blocks are merged; None if they are not."""
+    compaction = settings.compaction
+    if not compaction.enable:
+        return None
+    return CompactionOptions(
+        min_age_us=microseconds(compaction.min_age),
+        small_rows=compaction.small_messages,
+        small_bytes=compaction.small_bytes,
+        pause_s=compaction.pause,
+        rest_s=compaction.interval,
+    )
 
 
 def retention_options(settings: MessagesConfig) -> RetentionOptions:
@@ -54,6 +70,14 @@ def retention_options(settings: MessagesConfig) -> RetentionOptions:
         generation_interval_us=None if interval is None else microseconds(interval),
         max_bytes=settings.max_bytes,
     )
+
+
+def offload_options(settings: MessagesConfig) -> OffloadOptions | None:
+    """What is offloaded; None where nothing is."""
+    offload = settings.offload
+    if not offload.enable:
+        return None
+    return OffloadOptions(offload.target, microseconds(offload.after), settings.max_bytes, offload.keep_files)
 
 
 def retainer_options(settings: RetainerConfig) -> RetainerOptions:
@@ -75,14 +99,18 @@ def retainer_options(settings: RetainerConfig) -> RetainerOptions:
 def zone_of(config: Config, name: str) -> Zone:
     """The settings of a zone; those of the root for `default` where nobody laid another over them."""
     zone = config.zones.get(name)
-    return Zone(config.mqtt, config.force_shutdown) if zone is None else zone
+    return (
+        Zone(config.mqtt, config.force_shutdown, config.flapping_detect, config.durable_sessions)
+        if zone is None
+        else zone
+    )
 
 
 def channel_options(config: Config, zone: str, listener: str) -> ChannelOptions:
     """What holds for the connections of a listener, as far as its zone says it; the listener adds its own settings."""
     settings = zone_of(config, zone)
     mqtt, ceiling, authorization = settings.mqtt, settings.force_shutdown, config.authorization
-    options = ChannelOptions(_session_options(mqtt), listener, zone)
+    options = ChannelOptions(_session_options(mqtt, settings.durable_sessions.enable), listener, zone)
     options.idle_timeout_us = microseconds(mqtt.idle_timeout or 0)
     options.max_packet_size = mqtt.max_packet_size
     options.max_clientid_len = mqtt.max_clientid_len
@@ -116,7 +144,7 @@ def microseconds(seconds: float) -> int:
     return min(int(seconds * 1_000_000), _MICROSECONDS_MAX)
 
 
-def _session_options(mqtt: MqttConfig) -> SessionOptions:
+def _session_options(mqtt: MqttConfig, durable: bool) -> SessionOptions:
     return SessionOptions(
         max_inflight=mqtt.max_inflight,
         retry_interval_us=microseconds(mqtt.retry_interval or 0),
@@ -128,6 +156,7 @@ def _session_options(mqtt: MqttConfig) -> SessionOptions:
         await_rel_timeout_us=microseconds(mqtt.await_rel_timeout),
         upgrade_qos=mqtt.upgrade_qos,
         ignore_loop_deliver=mqtt.ignore_loop_deliver,
+        durable=durable,
     )
 
 

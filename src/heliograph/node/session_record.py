@@ -5,19 +5,25 @@ Format 1; docs/durable_sessions.md lists the keys. All values are JSON, so that 
 
 import hashlib
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from heliograph.broker.subscription import Subscription
 from heliograph.session.durable import DurableSession
+from heliograph.session.lending import LentDelivery
+from heliograph.session.will import Will
 
 FORMAT: Final = 1
+_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 COMPLETE_UP_TO: Final = b"w"
+OFF_SINCE: Final = b"x"
 SESSION: Final = b"s"
 SUBSCRIPTION: Final = b"u"
 TAKEN: Final = b"r"
 TAKEN_UP_TO: Final = b"q"
 ORPHAN: Final = b"o"
+WILL: Final = b"l"
 
 
 class Inflight(NamedTuple):
@@ -57,6 +63,23 @@ class SubscriptionRecord(NamedTuple):
     retain_handling: int
     subscription_id: int
     made_us: int
+    mountpoint: str = ""
+
+
+class WillRecord(NamedTuple):
+    """What is saved of a will."""
+
+    due_us: int  # on the wall clock; 0: its client was connected
+    delay_s: int
+    topic: str
+    payload: bytes
+    qos: int
+    retain: bool
+    property_bytes: bytes
+    expiry_s: int
+    id_low: int
+    username: str | None
+    mountpoint: str
 
 
 def session_key(clientid: str) -> bytes:
@@ -97,6 +120,33 @@ def orphan_key(clientid: str, topic: bytes, payload: bytes, property_bytes: byte
     return orphan_prefix(clientid) + digest.digest()
 
 
+def will_key(clientid: str, number: int) -> bytes:
+    """The key of a will."""
+    return WILL + clientid.encode() + b"\0" + number.to_bytes(8, "big")
+
+
+def encode_will(will: Will, due_us: int, mountpoint: str) -> bytes:
+    """The record of a will.
+
+    Args:
+        due_us: When it is to be published, on the wall clock; 0 while its client is connected.
+    """
+    message = will.message
+    texts = [b64encode(data).decode() for data in (message.payload, message.property_bytes)]
+    numbers = (int(message.qos), bool(message.retain), int(message.expiry_s), int(message.id_low))
+    return _written((due_us, int(will.delay_s), message.topic, *texts, *numbers, message.username, mountpoint))
+
+
+def decode_will(value: bytes) -> WillRecord:
+    """Read a will's record.
+
+    Raises:
+        ValueError: It is none.
+    """
+    due_us, delay_s, topic, payload, properties, qos, retain, *rest = _read(value)
+    return WillRecord(due_us, delay_s, topic, b64decode(payload), qos, retain, b64decode(properties), *rest)
+
+
 def encode_taken(ticket: int, id_high: int, id_low: int) -> bytes:
     """The record of a message that was taken: the ticket of its commit, 0 if that is known to be done, and its id."""
     return json.dumps([ticket, id_high, id_low]).encode()
@@ -110,6 +160,21 @@ def decode_taken(value: bytes) -> tuple[int, int, int]:
     """
     ticket, id_high, id_low = _read(value)
     return ticket, id_high, id_low
+
+
+def encode_orphans(count: int, id_high: int, id_low: int) -> bytes:
+    """The record of messages without their identifiers that say the same: how many, and the id of the newest."""
+    return json.dumps([count, id_high, id_low]).encode()
+
+
+def decode_orphans(value: bytes) -> tuple[int, int, int]:
+    """Read it.
+
+    Raises:
+        ValueError: It is none.
+    """
+    count, id_high, id_low = _read(value)
+    return count, id_high, id_low
 
 
 def encode_pair(first: int, second: int) -> bytes:
@@ -140,12 +205,17 @@ def encode_session(session: DurableSession, lost: Sequence[Inflight]) -> bytes:
         lost: What is in flight, but was not read back yet.
     """
     assigned = session.assigned()
-    inflight: list[tuple[int | bool | str, ...]] = [*lost]
+    inflight = [_text(one) for one in lost]
     for packet_id, delivery in session.inflight().items():
-        message = delivery.message
-        place = (int(delivery.after_us), int(message.id_high), int(message.id_low), message.topic)
-        flags = (int(delivery.qos), int(delivery.phase), bool(delivery.retain), int(delivery.subscription_id))
-        inflight.append((packet_id, *flags, *place))
+        if delivery.qos == 1 and isinstance(delivery, LentDelivery):
+            continue  # its group knows that it is not done
+        text = delivery.record
+        if text is None:
+            message = delivery.message
+            place = (int(delivery.after_us), int(message.id_high), int(message.id_low), message.topic)
+            flags = (int(delivery.qos), int(delivery.phase), bool(delivery.retain), int(delivery.subscription_id))
+            text = delivery.record = _text((packet_id, *flags, *place))
+        inflight.append(text)
     record = (
         FORMAT,
         int(session.expiry_interval_s),
@@ -156,9 +226,8 @@ def encode_session(session: DurableSession, lost: Sequence[Inflight]) -> bytes:
         int(session.cursor_us),
         int(session.last_packet_id),
         assigned,
-        inflight,
     )
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
+    return f"{_text(record)[:-1]},[{','.join(inflight)}]]".encode()
 
 
 def decode_session(value: bytes) -> SessionRecord:
@@ -175,11 +244,18 @@ def decode_session(value: bytes) -> SessionRecord:
     return SessionRecord(expiry_s, mountpoint, created_us, left_us, qos0_us, cursor_us, packet_id, ids, sent)
 
 
-def encode_subscription(subscription: Subscription, made_us: int) -> bytes:
+def with_left(value: bytes, left_us: int) -> bytes:
+    """The record of a session whose client was connected until that time."""
+    fields = _read(value)
+    fields[4] = fields[5] = left_us
+    return _written(fields)
+
+
+def encode_subscription(subscription: Subscription, made_us: int, mountpoint: str) -> bytes:
     """The record of a subscription."""
     options = (int(subscription.qos), subscription.no_local, subscription.retain_as_published)
     numbers = (int(subscription.retain_handling), int(subscription.subscription_id), made_us)
-    return json.dumps((*options, *numbers)).encode()
+    return _written((*options, *numbers, mountpoint))
 
 
 def decode_subscription(value: bytes) -> SubscriptionRecord:
@@ -189,9 +265,14 @@ def decode_subscription(value: bytes) -> SubscriptionRecord:
         ValueError: It is none.
     """
     fields = _read(value)
-    if len(fields) != len(SubscriptionRecord._fields):
-        raise ValueError(f"a subscription of {len(fields)} fields")
-    return SubscriptionRecord(*fields)
+    try:
+        return SubscriptionRecord(*fields)
+    except TypeError:
+        raise ValueError(f"a subscription of {len(fields)} fields") from None
+
+
+def _written(fields: Sequence[object]) -> bytes:
+    return _text(fields).encode()
 
 
 def _read(value: bytes) -> list[Any]:

@@ -7,22 +7,58 @@ session is can be said by one time. A round may take any number of turns.
 
 import heapq
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.subscription import Subscription
 from heliograph.session.durable import DurableSession
-from heliograph.storage.errors import StorageDamagedError, UnknownStreamError
-from heliograph.storage.interface import Batch, EndOfStream, StoredMessage, Stream, StreamId, StreamIterator
+from heliograph.storage.damage import Report
+from heliograph.storage.errors import OffloadError, StorageDamagedError, UnknownStreamError
+from heliograph.storage.interface import (
+    Batch,
+    EndOfStream,
+    GenerationInfo,
+    StoredMessage,
+    Stream,
+    StreamId,
+    StreamIterator,
+)
+from heliograph.storage.local_database import FEW
+from heliograph.storage.salvage import Damage
 
-_STORED_TICKET: Final = 1  # of a message that was read back
+_STORED_TICKET: Final = -1  # of a message that was read back: none of this process, which all begin with 1
 _READ_AT_ONCE: Final = 512
 _BUFFERED_MAX: Final = 4096  # messages of all sources of a session
 _READ_LEAST: Final = 16
 # What asking a source costs, in messages.
 _ASKING_COST: Final = 8
+# Stored messages that are looked at for one source at once, where few of them match: 2 to 4 ms.
+_LOOKED_AT_MAX: Final = 4096
+_FRUITLESS_COST: Final = 256  # and what that costs
+_TOLD_MAX: Final = 1000
+
+
+class Loss(NamedTuple):
+    """Something that a session cannot get any more.
+
+    Attributes:
+        where: The stream, or how many there were.
+        since: It was stored from this commit time (µs) on,
+        until: up to this one.
+        why: What became of it, in words.
+        is_damage: Whether it is damaged on the disk, and not dropped because of its age or size.
+    """
+
+    where: str
+    since: int
+    until: int
+    why: str
+    is_damage: bool
+
+
+OnLoss = Callable[[DurableSession, Loss], None]
 
 
 class ReplayedDatabase(Protocol):
@@ -36,6 +72,14 @@ class ReplayedDatabase(Protocol):
 
     def next(self, iterator: StreamIterator, n: int) -> Batch | EndOfStream:
         """Read what follows."""
+
+    def next_readable(
+        self, iterator: StreamIterator, n: int, report: Report, looked_at_max: int | None = None
+    ) -> Batch | EndOfStream:
+        """The same without what is damaged; an empty batch whose iterator has moved means that there may be more."""
+
+    def list_generations(self) -> Sequence[GenerationInfo]:
+        """All generations, by shard and number."""
 
 
 class Outcome(Enum):
@@ -61,11 +105,18 @@ class _Source:
 
 
 class Replay:
-    """The replay of one session; owned by `DurableSessions`, from the time it falls behind until it is live or away."""
+    """The replay of one session; owned by `DurableSessions`, from the time it falls behind until it is live or away.
 
-    def __init__(self, database: ReplayedDatabase, session: DurableSession) -> None:
+    Args:
+        on_loss: Called with what the session will never get.
+    """
+
+    def __init__(self, database: ReplayedDatabase, session: DurableSession, on_loss: OnLoss) -> None:
         self._database = database
         self._session = session
+        self._on_loss = on_loss
+        self._told: set[tuple[StreamId, int]] = set()  # where something was damaged, and since when
+        self._has_begun = False
         self._sources: dict[tuple[str, StreamId], _Source] = {}
         self._ended: set[tuple[str, StreamId]] = set()
         self._head_us = -1  # of the round; -1 between rounds
@@ -74,7 +125,6 @@ class Replay:
         self._heap: list[tuple[int, int, _Source]] = []  # by commit time of their next message
         self._read_at_once = _READ_AT_ONCE
         self.given_count = 0
-        self.damaged_count = 0
 
     def turn(self, head_us: int, ticket: int, messages_max: int) -> Outcome:
         """Give the session so many messages at the most.
@@ -84,6 +134,7 @@ class Replay:
             ticket: the newest one of that.
 
         Raises:
+            OffloadError: What follows is being fetched, or cannot be had now; a later turn goes on with it.
             StorageError: The database cannot be read now.
         """
         session = self._session
@@ -93,28 +144,28 @@ class Replay:
                 return self._end_round(head_us)
             self._begin_round(head_us)
         budget = messages_max
-        while self._unasked:
+        while self._unasked or (self._heap and self._heap[0][0] <= self._head_us):
             if budget <= 0:
                 return Outcome.MORE
-            budget -= _ASKING_COST
-            self._ask(self._unasked.pop())
-        while self._heap and self._heap[0][0] <= self._head_us:
+            if self._unasked:  # first: what it has may come before all that is known of
+                budget -= self._ask(self._unasked.pop())
+                continue
             if not session.has_room():
                 return Outcome.FULL
-            if budget <= 0:
-                return Outcome.MORE
             budget -= 1
             stored_at, _, source = heapq.heappop(self._heap)
             self._give(source, source.waiting.popleft(), stored_at)
             if source.waiting:
                 self._queue(source)
             else:
-                budget -= _ASKING_COST
-                self._ask(source)
+                self._unasked.append(source)
         return self._end_round(self._head_us)
 
     def _begin_round(self, head_us: int) -> None:
         session, start = self._session, int(self._session.cursor_us) + 1
+        if not self._has_begun:
+            self._has_begun = True
+            self._tell_dropped(start)
         known, self._sources = self._sources, {}
         for name, subscription in session.subscriptions.items():
             if subscription.group:
@@ -148,28 +199,59 @@ class Replay:
     def _queue(self, source: _Source) -> None:
         heapq.heappush(self._heap, (source.waiting[0].stored_at, source.number, source))
 
-    def _ask(self, source: _Source) -> None:
-        place = (source.name, source.iterator.stream)
+    def _ask(self, source: _Source) -> int:
+        """Read what a source has next; what that cost, in messages."""
+        iterator, place = source.iterator, (source.name, source.iterator.stream)
         try:
-            batch = self._database.next(source.iterator, self._read_at_once)
-        except (StorageDamagedError, UnknownStreamError):  # the rest of the stream cannot be had; others can
-            self.damaged_count += 1
+            batch = self._database.next_readable(iterator, self._read_at_once, self._on_damage, _LOOKED_AT_MAX)
+        except OffloadError as error:  # it will come, and nothing that was stored later may be given before it
+            source.iterator = error.iterator or iterator
+            self._unasked.append(source)
+            raise
+        except (UnknownStreamError, StorageDamagedError) as error:  # the rest of it cannot be had; others can
+            is_damage = isinstance(error, StorageDamagedError)
+            self._tell(Loss(str(iterator.stream), iterator.position.time, self._head_us, str(error), is_damage))
             self._ended.add(place)
-            return
+            return _ASKING_COST
         if isinstance(batch, EndOfStream):
             self._ended.add(place)
-            return
+            return _ASKING_COST
         source.iterator = batch.iterator
         if batch.messages:
             source.waiting.extend(batch.messages)
             self._queue(source)
+            return _ASKING_COST
+        if batch.iterator == iterator:
+            return _ASKING_COST
+        self._unasked.append(source)
+        return _FRUITLESS_COST
+
+    def _on_damage(self, damage: Damage) -> None:
+        place = damage.stream, damage.since
+        if place not in self._told and damage.since <= self._head_us:
+            if len(self._told) < _TOLD_MAX:
+                self._told.add(place)
+            self._tell(Loss(str(damage.stream), damage.since, damage.until, damage.problem, True))
+
+    def _tell_dropped(self, start: int) -> None:
+        """Say so if generations went that had something stored behind the cursor."""
+        oldest: dict[int, GenerationInfo] = {}
+        for generation in self._database.list_generations():
+            oldest.setdefault(generation.shard, generation)
+        for generation in oldest.values():
+            if generation.number > 1 and generation.since > start and self._session.subscriptions:
+                why = "what was stored then was removed because of its age or size"
+                self._tell(Loss(f"shard {generation.shard}", start, generation.since - 1, why, False))
+
+    def _tell(self, loss: Loss) -> None:
+        self._on_loss(self._session, loss)
 
     def _give(self, source: _Source, stored: StoredMessage, stored_at: int) -> None:
         self.given_count += 1
         session, subscription = self._session, source.subscription
         if session.subscriptions.get(source.name) is not subscription:
             return
-        if stored.id_high < session.made_us.get(source.name, 0):
+        if stored_at <= session.made_us.get(source.name, 0):
             return
         session.replay(message_of(stored), stored_at, subscription)
 
@@ -202,7 +284,7 @@ def find_message(
         iterator = database.make_iterator(stream.id, topic, after_us + 1)
         left = looked_at_max
         while left > 0:
-            batch = database.next(iterator, _READ_LEAST)
+            batch = database.next(iterator, FEW)
             if isinstance(batch, EndOfStream) or not batch.messages:
                 break
             for stored in batch.messages:
@@ -211,3 +293,27 @@ def find_message(
             left -= len(batch.messages)
             iterator = batch.iterator
     return None
+
+
+def newest_retained(
+    database: ReplayedDatabase, topic: str, since_us: int, looked_at_max: int = 100_000
+) -> tuple[int, int] | None:
+    """The id of the retained message of a topic, or of what cleared it, that was stored last since a commit time.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    newest: tuple[int, int, int] | None = None  # commit time and id
+    for stream in database.get_streams(topic, since_us):
+        iterator = database.make_iterator(stream.id, topic, since_us)
+        left = looked_at_max
+        while left > 0:
+            batch = database.next(iterator, FEW)
+            if isinstance(batch, EndOfStream) or not batch.messages:
+                break
+            for stored in batch.messages:
+                if stored.retain and (newest is None or stored.stored_at >= newest[0]):
+                    newest = stored.stored_at, stored.id_high, stored.id_low
+            left -= len(batch.messages)
+            iterator = batch.iterator
+    return None if newest is None else newest[1:]

@@ -1,19 +1,24 @@
 """Who replays when: sessions that are behind take turns, and each turn of the event loop is bounded."""
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from heliograph.node.session_replay import Outcome, Replay, ReplayedDatabase
+from heliograph.node.session_replay import Loss, Outcome, Replay, ReplayedDatabase
+from heliograph.observe.alarms import Alarms
+from heliograph.observe.bounded_log import BoundedLog
 from heliograph.session.durable import DurableSession
-from heliograph.storage.errors import StorageError
+from heliograph.storage.errors import OffloadError, OffloadPendingError, StorageError
 
 _log = logging.getLogger(__name__)
 
 # Messages of all replays between two writes of the outboxes: 5 to 10 ms.
 _REPLAYED_PER_TURN: Final = 1024
 _RETRY_S: Final = 1.0
+_DAMAGE_ALARM: Final = "durable_sessions_damaged"
+_FETCHED_S: Final = 0.01  # until what was offloaded is looked for again
 
 
 class Loop(Protocol):
@@ -47,7 +52,9 @@ class Replays:
         self._replays: dict[DurableSession, Replay] = {}
         self._awaiting_commit: list[DurableSession] = []
         self._is_scheduled = False
-        self._counts = {"replayed": 0, "damaged_streams": 0, "replay_errors": 0}
+        self._alarms: Alarms | None = None
+        self._log = BoundedLog(_log, lambda: int(time.monotonic_ns() // 1000))
+        self._counts = {"replayed": 0, "damaged_streams": 0, "dropped_backlogs": 0, "replay_errors": 0}
 
     def want(self, session: DurableSession) -> None:
         """Give a session a turn when those that wait have had theirs."""
@@ -71,6 +78,10 @@ class Replays:
         for session in waiting:
             if session.attached:
                 self.want(session)
+
+    def report_to(self, alarms: Alarms) -> None:
+        """Raise an alarm when a session has lost something."""
+        self._alarms = alarms
 
     def statistics(self) -> dict[str, int]:
         """How many messages were replayed, how many sessions replay, and what could not be read."""
@@ -98,24 +109,53 @@ class Replays:
             return
         replay = self._replays.get(session)
         if replay is None:
-            replay = self._replays[session] = Replay(self._messages, session)
+            replay = self._replays[session] = Replay(self._messages, session, self._on_loss)
         try:
             outcome = replay.turn(self._head_us, self._committed, self._batch_size)
+        except OffloadError as error:
+            delay_s = _FETCHED_S if isinstance(error, OffloadPendingError) else _RETRY_S
+            self._want_later(session, delay_s)
+            return
         except StorageError as error:
             self._counts["replay_errors"] += 1
-            _log.warning("the replay for client %.200r waits [%s]: %s", session.clientid, error.code, error)
+            self._log.warn("the replay for client %.200r waits [%s]: %s", session.clientid, error.code, error)
             del self._replays[session]
-            self._loop.call_later(_RETRY_S, lambda: self.want(session))
+            session.on_interrupted()
+            self._want_later(session, _RETRY_S)
             return
         self._counts["replayed"] += max(1, replay.given_count)
-        self._counts["damaged_streams"] += replay.damaged_count
-        replay.given_count = replay.damaged_count = 0
+        replay.given_count = 0
         if outcome is Outcome.MORE:
             self.want(session)
         elif outcome is Outcome.AWAITS_COMMIT:
             self._awaiting_commit.append(session)
         elif outcome is Outcome.LIVE:
             self._replays.pop(session, None)
+
+    def _want_later(self, session: DurableSession, delay_s: float) -> None:
+        """Give a session a turn after so many seconds, and none before."""
+
+        def want() -> None:
+            session.wanted = False
+            self.want(session)
+
+        session.wanted = True
+        self._loop.call_later(delay_s, want)
+
+    def _on_loss(self, session: DurableSession, loss: Loss) -> None:
+        """A session will never get something: count it and say so."""
+        self._counts["damaged_streams" if loss.is_damage else "dropped_backlogs"] += 1
+        self._log.warn(
+            "client %.200r missed what was stored in %s from %d to %d (us since the epoch): %s",
+            session.clientid,
+            loss.where,
+            loss.since,
+            loss.until,
+            loss.why,
+        )
+        if loss.is_damage and self._alarms is not None:
+            details = {"client": session.clientid, "stream": loss.where, "since": loss.since, "until": loss.until}
+            self._alarms.activate(_DAMAGE_ALARM, f"replays leave out what is damaged: {loss.why}", details)
 
     def __repr__(self) -> str:
         return f"Replays({len(self._replays)} sessions, {len(self._wanting)} wait for their turn)"

@@ -1,27 +1,81 @@
-"""The seam between the broker and storage: which messages are stored, and how they get into the group commit."""
+"""The seam between the broker and storage: which messages are stored where, and how they get into the group commits."""
+
+from collections.abc import Sequence
+from typing import Final
 
 from heliograph.broker.durable import DurableSink
 from heliograph.broker.message import Message
 from heliograph.mqtt.topic import topic_matches
+from heliograph.node.commit_join import CommitJoin, Follower
 from heliograph.storage.group_commit import GroupCommit
+
+_PLACES_REMEMBERED_MAX: Final = 10_000  # topics
 
 
 class StorageSink(DurableSink):
-    """Joins the broker to the group commit of the `messages` database."""
+    """Joins the broker to the group commit of `messages`; owned by the node's databases."""
 
-    def __init__(self, group: GroupCommit, topics: tuple[str, ...]) -> None:
+    def __init__(self, group: GroupCommit, topics: Sequence[str], join: CommitJoin) -> None:
         super().__init__()
         self._group = group
         self._topics = topics
+        self._join = join
 
     def wants(self, topic: str) -> bool:
         """Whether the operator wants messages of this topic stored."""
-        return any(topic_matches(topic, topic_filter) for topic_filter in self._topics)
+        return _matches(self._topics, topic)
 
     def append(self, message: Message) -> int:
         """Hand a message to the next commit."""
-        return self._group.append(message)
+        ticket = self._group.append(message)
+        message.ticket = ticket
+        return ticket
+
+    def settle(self) -> int:
+        """The ticket after which what became of the message handled now is durable."""
+        return self._join.settle()
 
     def is_full(self) -> bool:
         """Whether the buffer before storage is full."""
-        return self._group.is_full
+        return self._group.is_full or self._join.is_full
+
+
+class CopyingSink(StorageSink):
+    """Stores messages in further databases too, each by its own topics."""
+
+    def __init__(
+        self,
+        group: GroupCommit,
+        topics: Sequence[str],
+        join: CommitJoin,
+        others: Sequence[tuple[GroupCommit, Sequence[str], Follower]],
+    ) -> None:
+        super().__init__(group, topics, join)
+        self._others = others
+        self._places: dict[str, tuple[bool, list[tuple[GroupCommit, Follower]]]] = {}  # by topic
+
+    def wants(self, topic: str) -> bool:
+        """Whether messages of this topic are stored anywhere."""
+        return super().wants(topic) or any(_matches(topics, topic) for _, topics, _ in self._others)
+
+    def append(self, message: Message) -> int:
+        """Hand a message to the next commits; its ticket is answered for when all of them are done."""
+        is_replayed, others = self._places.get(message.topic) or self._find_places(message.topic)
+        for group, follower in others:
+            follower.took(group.append(message))
+        return super().append(message) if is_replayed else self.settle()
+
+    def is_full(self) -> bool:
+        """Whether any buffer before storage is full."""
+        return super().is_full() or any(group.is_full for group, _, _ in self._others)
+
+    def _find_places(self, topic: str) -> tuple[bool, list[tuple[GroupCommit, Follower]]]:
+        if len(self._places) >= _PLACES_REMEMBERED_MAX:
+            self._places.clear()
+        others = [(group, follower) for group, topics, follower in self._others if _matches(topics, topic)]
+        found = self._places[topic] = super().wants(topic), others
+        return found
+
+
+def _matches(topics: Sequence[str], topic: str) -> bool:
+    return any(topic_matches(topic, topic_filter) for topic_filter in topics)

@@ -36,6 +36,10 @@ class AwaitingRel:
         """Whether a PUBLISH repeats a message that was stored while its identifier was not; it is then known."""
         return False
 
+    def may_be_retained(self, packet_id: int, topic: str) -> bool:
+        """Whether a crash may have lost that a message is the retained one of its topic, as it still ought to be."""
+        return False
+
     def add(self, packet_id: int, ticket: int, uptime_us: int, id_low: int = 0) -> None:
         """Remember a message, stored under `ticket`, until its PUBREL; `id_low` is of its id."""
         self._taken[packet_id] = (uptime_us, ticket)

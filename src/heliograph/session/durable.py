@@ -11,16 +11,18 @@ from mypy_extensions import i64
 
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
-from heliograph.broker.subscription import Subscription
+from heliograph.broker.subscription import PARKED, UNLISTED, Subscription
 from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.topic import EXCLUSIVE_PREFIX
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.durability import Durability
 from heliograph.session.durable_awaiting_rel import DurableAwaitingRel
-from heliograph.session.guard import Guard
+from heliograph.session.lending import LentDelivery
 from heliograph.session.mqueue import Delivery, MessageQueue
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
-from heliograph.session.session import UNSENT_BYTES_MAX, Session
+from heliograph.session.session import Session
+from heliograph.session.will import Will
 
 # How many stored messages wait in memory for a client that is connected, where the queue has no limit of its own.
 _LIVE_QUEUE_MAX: Final = 1000
@@ -40,8 +42,11 @@ class DurableSession(Session):
         qos0_after_us: Messages at QoS 0 that were published up to then are not replayed: they may have been sent.
         left_us: When its client left, on the wall clock; 0 while it is connected.
         wanted: It waits for its turn at the replay.
+        parked: The subscriptions whose messages are all stored are out of the routing table: nobody who publishes
+            comes across it.
         touched: It has moved on since it was saved.
-        made_us: When the subscriptions were made that may be younger than the cursor.
+        made_us: Up to which commit time what is stored is older than a subscription; of those that may be younger than
+            the cursor.
         taken: Ids above the cursor that were assigned before it fell behind, with their QoS.
         emitted: Ids above the cursor that were replayed.
     """
@@ -57,10 +62,13 @@ class DurableSession(Session):
         self.qos0_after_us: i64 = 0
         self.left_us: i64 = 0
         self.wanted = False
+        self.parked = False
         self.touched = False
         self.made_us: dict[str, int] = {}
         self.taken: dict[tuple[int, int], int] = {}
         self.emitted: list[tuple[int, int, int]] = []
+        self.will_number: i64 = 0  # of the newest will that was saved for it
+        self.will: Will | None = None  # that is saved while its client is connected
         self.has_lost = False  # messages in flight are to be recalled
         self._came_us: i64 = 0  # when its client did
         self._ignored: i64 = 0  # the newest ticket that passed it by
@@ -72,37 +80,58 @@ class DurableSession(Session):
 
     # --- the connection
 
-    def attach(
-        self,
-        outbox: Outbox,
-        version: i64,
-        receive_maximum: i64,
-        packet_bytes_max: i64,
-        alias_max: i64 = 0,
-        mount_bytes: i64 = 0,
-        guard: Guard | None = None,
-    ) -> None:
-        """Serve a connection from now on."""
-        if self.has_lost:
-            self.has_lost = False
-            self.durability.recall(self)
-        super().attach(outbox, version, receive_maximum, packet_bytes_max, alias_max, mount_bytes, guard)
+    def on_attach(self) -> None:
+        """A client comes back: what was in flight is read again, unless it never left memory."""
+        self.recall()
         self.left_us = 0
         self._came_us = self.broker.now_us
-        self._passes_qos0 = self._passes_qos0 and not self.behind
+
+    def recall(self) -> None:
+        """Read what is in flight again, where it is not in memory; before CONNACK, since it may not be readable now."""
+        if self.has_lost:
+            self.durability.recall(self)
+            self.has_lost = False
+
+    def keeps_wills(self) -> bool:
+        """Always, unless it ends with the connection."""
+        return self.expiry_interval_s != 0
+
+    def keep_will(self, will: Will | None) -> None:
+        """Save the will; its CONNACK waits for that."""
+        before, self.will = self.will, will
+        if before is not None:
+            self.durability.forget_will(self.clientid, before, 0)
+        if will is not None:
+            self.will_number = max(self.will_number + 1, self.broker.now_us)
+            will.number = self.will_number
+            self._hold(self.durability.save_will(self.clientid, will))
+
+    def has_backlog(self) -> bool:
+        """Whether stored messages come before new ones."""
+        return self.behind
+
+    def resume(self) -> None:
+        """As a session in memory does; what is in flight at QoS 2 waits for its commit again, if that is not done."""
+        outbox = self._outbox
+        if outbox is not None:
+            newest: i64 = 0
+            for delivery in self._inflight.values():
+                if delivery.qos == 2:
+                    newest = max(newest, delivery.message.ticket)
+            self.durability.hold(outbox, 0, newest)
+        super().resume()
 
     def detach(self) -> None:
         """The connection is gone; from now on stored messages pass it by."""
         if self._outbox is not None:
             if self.behind:
                 self._stop_catching()
-                for high, low, qos in self.emitted:
-                    self.taken[high, low] = qos
-                self.emitted = []
+                self.on_interrupted()
             else:
                 self._fall_behind()
             self.left_us = self.broker.now_us
             if self.expiry_interval_s != 0:
+                self._park()
                 self.durability.save(self)
         super().detach()
 
@@ -128,17 +157,6 @@ class DurableSession(Session):
         super().pump()
         if self.behind and not self.wanted and self.has_room():
             self.durability.want(self)
-
-    def has_room(self) -> bool:
-        """Whether it takes one more message of the replay."""
-        outbox = self._outbox
-        return (
-            outbox is not None
-            and not outbox.congested
-            and outbox.waiting_bytes <= UNSENT_BYTES_MAX
-            and self._sent_count < self._window
-            and self._nothing_waits()
-        )
 
     def replay(self, message: Message, stored_at_us: i64, subscription: Subscription) -> None:
         """Take the next message of the replay; `has_room` says whether it may come.
@@ -170,6 +188,17 @@ class DurableSession(Session):
         super().deliver(message, subscription)
         self._is_replaying = False
 
+    def on_interrupted(self) -> None:
+        """The replay begins anew at the cursor: what was given above it counts as assigned."""
+        for high, low, qos in self.emitted:
+            self.note_taken(high, low, qos)
+        self.emitted = []
+
+    def note_taken(self, high: int, low: int, qos: int) -> None:
+        """A message above the cursor was assigned; where subscriptions overlap, at the highest QoS of all of them."""
+        key: tuple[int, int] = (high, low)
+        self.taken[key] = max(self.taken.get(key, -1), qos)
+
     def on_replayed(self, head_us: i64, ticket: i64) -> bool:
         """Everything up to a commit time was replayed: it is live again if that is all that passed by.
 
@@ -182,17 +211,33 @@ class DurableSession(Session):
         self.cursor_us = max(self.cursor_us, head_us)
         self.emitted = []
         self.touch()
+        self._unpark()
         if self._ignored <= ticket:
             self._go_live()
             return False
         self.catching = self._ignored > self.durability.committed
         return self.catching
 
+    def on_refused(self, packet_id: int, ticket: i64) -> None:
+        """A message at QoS 2 is not stored: it must not be sent, since its publisher sends it again.
+
+        It stands in the outbox with others behind it, so the connection goes with it; the client comes back to what is
+        right.
+        """
+        delivery = self._inflight.get(packet_id)
+        if delivery is None or delivery.qos != 2 or delivery.message.ticket != ticket:
+            return
+        del self._inflight[packet_id]
+        if self._outbox is not None:
+            self._outbox.abort()
+        self.durability.save(self)
+
     def on_pubrec(self, packet_id: int, code: int) -> bool:
         """The client has a QoS 2 message, or refuses it; PUBREL waits until that is saved."""
         known = super().on_pubrec(packet_id, code)
         outbox = self._outbox
         if known and code < rc.UNSPECIFIED_ERROR and outbox is not None:
+            self._inflight[packet_id].record = None  # it is in another phase
             self.durability.hold(outbox, self.durability.save(self), 0)
         return known
 
@@ -216,10 +261,10 @@ class DurableSession(Session):
     def subscribe(self, name: str, subscription: Subscription) -> None:
         """Add a subscription; its SUBACK waits until it is saved."""
         super().subscribe(name, subscription)
-        now: int = self.broker.now_us
-        self.made_us[name] = now
+        made_us: int = self.durability.head_us  # a commit time: unlike a clock it never goes back
+        self.made_us[name] = made_us
         self.touch()
-        self._hold(self.durability.save_subscription(self, name, subscription, now))
+        self._hold(self.durability.save_subscription(self, name, subscription, made_us))
 
     def resubscribe(self, name: str, subscription: Subscription) -> None:
         """A subscription has other options now; its SUBACK waits until they are saved."""
@@ -228,8 +273,13 @@ class DurableSession(Session):
 
     def restore(self, name: str, subscription: Subscription, made_us: int) -> None:
         """A subscription was read from the disk."""
-        super().subscribe(name, subscription)
+        self.subscriptions[name] = subscription
         self.made_us[name] = made_us
+        if self._is_stored(subscription):
+            self.parked = True
+            self.broker.router.park(subscription)
+        else:
+            self.broker.subscribe(subscription)
 
     def unsubscribe(self, name: str) -> Subscription | None:
         """Drop a subscription; its UNSUBACK waits until that is saved."""
@@ -239,8 +289,18 @@ class DurableSession(Session):
             self._hold(self.durability.forget_subscription(self, name))
         return subscription
 
+    def drop_subscriptions(self, count_max: i64) -> bool:
+        """Drop so many subscriptions at the most; whether none is left. What is left at the end, `close` forgets."""
+        if not self._has_ended:
+            for name in list(self.subscriptions)[-count_max:]:
+                self.durability.forget_subscription(self, name)
+        return super().drop_subscriptions(count_max)
+
     def close(self) -> None:
         """End the session, and what is on the disk of it."""
+        awaiting = self._awaiting_rel
+        if isinstance(awaiting, DurableAwaitingRel):
+            awaiting.forget_all()
         super().close()
         self._caught = {}
         self._recent = []
@@ -276,6 +336,16 @@ class DurableSession(Session):
     def restore_packet_id(self, packet_id: int) -> None:
         """Go on behind the last packet identifier that was given away before a restart."""
         self._last_packet_id = packet_id
+
+    def may_sleep(self) -> bool:
+        """Whether nothing of it is lost when it is let go from memory and read again for its client."""
+        return (
+            self._outbox is None
+            and not self.touched
+            and (self._queue is None or self._queue.count == 0)
+            and all(subscription.slot == PARKED for subscription in self.subscriptions.values())
+            and not any(name.startswith(EXCLUSIVE_PREFIX) for name in self.subscriptions)
+        )
 
     def restore_inflight(self, packet_id: int, delivery: Delivery) -> None:
         """What was in flight before a restart is so again."""
@@ -317,11 +387,16 @@ class DurableSession(Session):
 
     def _send_new(self, outbox: Outbox, delivery: Delivery) -> None:
         message = delivery.message
-        delivery.after_us = self.cursor_us
+        delivery.after_us = delivery.stored_after_us if isinstance(delivery, LentDelivery) else self.cursor_us
         if delivery.qos == 2:
             ticket: i64 = 0 if self._is_replaying else message.ticket
+            if self.durability.is_refused(ticket):  # it waited in the queue; its publisher sends it again
+                return
             self.durability.hold(outbox, self.durability.save(self), ticket)
-        super()._send_new(outbox, delivery)
+            super()._send_new(outbox, delivery)
+            self.durability.await_commit(self, int(self._last_packet_id), ticket)
+        else:
+            super()._send_new(outbox, delivery)
         if not self.behind and message.ticket != 0 and not delivery.subscription.group:
             self._recent.append(delivery)
             if len(self._recent) >= self._recent_max:
@@ -362,7 +437,7 @@ class DurableSession(Session):
         self._passes_qos0 = False
         self.qos0_after_us = self.broker.now_us
         for delivery in self._recent:
-            self.taken[delivery.message.id_high, delivery.message.id_low] = delivery.qos
+            self.note_taken(delivery.message.id_high, delivery.message.id_low, delivery.qos)
             self._ignored = max(self._ignored, delivery.message.ticket)
         self._recent = []
         queue, self._queue = self._queue, None
@@ -375,6 +450,26 @@ class DurableSession(Session):
             else:
                 self._ignored = max(self._ignored, waiting.message.ticket)
         self.touch()
+
+    def _is_stored(self, subscription: Subscription) -> bool:
+        return not subscription.group and self.durability.covers(subscription.topic_filter)
+
+    def _park(self) -> None:
+        """Nobody who publishes need come across it any more: what it misses is replayed."""
+        for subscription in self.subscriptions.values():
+            if self._is_stored(subscription):
+                self.parked = True
+                self.broker.router.park(subscription)
+
+    def _unpark(self) -> None:
+        """What is published from now on comes; what was meanwhile is to be replayed."""
+        if not self.parked:
+            return
+        self.parked = False
+        for subscription in self.subscriptions.values():
+            if subscription.slot == PARKED:
+                self.broker.router.unpark(subscription)
+        self._ignored = max(self._ignored, self.broker.newest_ticket)
 
     def _stop_catching(self) -> None:
         for deliveries in self._caught.values():
@@ -391,6 +486,10 @@ class DurableSession(Session):
         self._passes_qos0 = self._shares_encoding and not self._qos0_waits
         for deliveries in caught.values():
             for delivery in deliveries:
+                # The replay passed over what came by a subscription that was dropped meanwhile, and gave what was
+                # published later, by one that took its place.
+                if delivery.subscription.slot == UNLISTED:
+                    continue
                 if self.behind:  # again: they are replayed
                     self._ignored = max(self._ignored, delivery.message.ticket)
                 else:

@@ -20,6 +20,7 @@ class DurableAwaitingRel(AwaitingRel):
         self._session = session
         self._durability = durability
         self.has_orphans = False
+        self._ids: dict[int, tuple[int, int]] = {}  # of the messages of an earlier process
 
     def add(self, packet_id: int, ticket: int, uptime_us: int, id_low: int = 0) -> None:
         """Remember a message; what its client is sent from now on waits until that is saved."""
@@ -27,23 +28,40 @@ class DurableAwaitingRel(AwaitingRel):
         now_us = self._session.broker.now_us
         self._hold(self._durability.take(self._session, packet_id, ticket, now_us, id_low))
 
-    def restore(self, packet_id: int, uptime_us: int) -> None:
-        """An identifier was read from the disk."""
+    def restore(self, packet_id: int, uptime_us: int, id_high: int, id_low: int) -> None:
+        """An identifier was read from the disk, with the id of its message."""
         self._taken[packet_id] = (uptime_us, 0)
+        self._ids[packet_id] = (id_high, id_low)
 
     def release(self, packet_id: int) -> bool:
         """PUBREL came, or the message was refused; whether the identifier was known."""
         known = super().release(packet_id)
         if known:
+            self._ids.pop(packet_id, None)
             self._hold(self._durability.release_taken(self._session, packet_id))
         return known
 
+    def forget_all(self) -> None:
+        """The session ends: none of the identifiers is to be found again."""
+        for packet_id in self._taken:
+            self._durability.release_taken(self._session, packet_id)
+
     def is_orphan(self, packet_id: int, publish: Publish) -> bool:
         """Whether a PUBLISH repeats a message that was stored while its identifier was not; it is then known."""
-        if not self.has_orphans or not self._durability.claim_orphan(self._session, publish):
+        orphan = self._durability.claim_orphan(self._session, publish) if self.has_orphans else None
+        if orphan is None:
             return False
-        self.add(packet_id, 0, self._session.broker.uptime_us)
+        self.restore(packet_id, self._session.broker.uptime_us, orphan[0], orphan[1])
+        self._hold(self._durability.take(self._session, packet_id, 0, orphan[0], orphan[1]))
         return True
+
+    def may_be_retained(self, packet_id: int, topic: str) -> bool:
+        """Whether it was stored by an earlier process, and no retained message of its topic after it.
+
+        Its commit among the retained messages ran beside that of its identifier, and a crash may have left only this.
+        """
+        message = self._ids.get(packet_id)
+        return message is not None and not self._durability.is_replaced(topic, message[0], message[1])
 
     def _hold(self, state: i64) -> None:
         outbox = self._session.outbox

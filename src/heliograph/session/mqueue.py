@@ -37,7 +37,8 @@ class Delivery:
         self.subscription_id: i64 = subscription.subscription_id
         self.phase: i64 = 0
         self.sent_at_us: i64 = 0
-        self.after_us: i64 = 0  # a durable session's: the commit time behind which the message is stored
+        self.after_us: i64 = 0  # a durable session's: the commit time behind which the message is stored,
+        self.record: str | None = None  # and how it was saved last
 
 
 def make_queue(options: SessionOptions) -> "MessageQueue":

@@ -18,6 +18,7 @@ class SessionOptions:
         await_rel_timeout_us: After how long such an identifier may be given up for another.
         upgrade_qos: Deliver at the subscription's QoS even if the message was published at a lower one.
         ignore_loop_deliver: Do not deliver an MQTT 3 client's own messages to it, as no-local does in MQTT 5.
+        durable: Sessions that do not end with their connections survive the broker, where it keeps any.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class SessionOptions:
         await_rel_timeout_us: i64 = 300_000_000,
         upgrade_qos: bool = False,
         ignore_loop_deliver: bool = False,
+        durable: bool = True,
     ) -> None:
         self.max_inflight = max_inflight
         self.retry_interval_us = retry_interval_us
@@ -43,3 +45,4 @@ class SessionOptions:
         self.await_rel_timeout_us = await_rel_timeout_us
         self.upgrade_qos = upgrade_qos
         self.ignore_loop_deliver = ignore_loop_deliver
+        self.durable = durable

@@ -226,6 +226,13 @@ class Outbox:
             self._touched = True
             self._flusher.touch(self)
 
+    def abort(self) -> None:
+        """Cut the connection, and forget what waits for it."""
+        wire = self._wire
+        self.abandon()
+        if wire is not None:
+            wire.abort()
+
     def abandon(self) -> None:
         """Forget what waits: the connection is gone."""
         self._chunks = []

@@ -18,9 +18,11 @@ from heliograph.mqtt.topic import EXCLUSIVE_PREFIX
 from heliograph.session.aliases import OutboundAliases
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.guard import Guard
+from heliograph.session.lending import Lender, LentDelivery
 from heliograph.session.mqueue import PUBLISHED, RELEASED, Delivery, MessageQueue, make_queue
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
+from heliograph.session.will import Will
 
 PACKET_BYTES_MAX: Final = 268_435_460
 # Bytes in an outbox beyond which neither QoS 0 messages nor a queue add to it within one turn.
@@ -59,6 +61,7 @@ class Session(Subscriber):
         self._has_ended = False
         self._sent_count: i64 = 0  # of `_inflight`, how many went out on this connection
         self._resend: dict[int, None] = {}  # to be sent again; the last first
+        self.lender: Lender | None = None  # of the durable groups that it is a member of
 
     # --- the connection
 
@@ -103,6 +106,7 @@ class Session(Subscriber):
             mount_bytes: Length of the mountpoint, which the client's topics lack.
             guard: Who is asked before a wildcard's message is handed out, if anybody.
         """
+        self.on_attach()
         self._outbox = outbox
         self._version = version
         self._window = min(self.options.max_inflight, receive_maximum)  # [MQTT-3.3.4-9] [MQTT-4.9.0-1]
@@ -112,21 +116,49 @@ class Session(Subscriber):
         self._guard = guard
         self._shares_encoding = alias_max == 0 and mount_bytes == 0
         self._qos0_waits = self._queue is not None and self._queue.holds_qos0()
-        self._passes_qos0 = self._shares_encoding and not self._qos0_waits
+        self._passes_qos0 = self._shares_encoding and not self._qos0_waits and not self.has_backlog()
         # Known before anything new can come: that must not overtake them, and they are sent again only once, members of
         # shared groups included. [MQTT-4.8.2-4] 3.1.1 [MQTT-4.4.0-1] 3.1.1 [MQTT-4.6.0-1]
         self._sent_count = 0
         self._resend = dict.fromkeys(reversed(list(self._inflight)))
 
+    def on_attach(self) -> None:
+        """A connection is about to be attached: what a session that keeps more than this one has to do first."""
+
+    def has_backlog(self) -> bool:
+        """Whether older messages wait elsewhere than in its queue, which new ones must not overtake."""
+        return False
+
+    def recall(self) -> None:
+        """Have at hand what is in flight: its client is about to be let in.
+
+        Raises:
+            ProtocolError: It cannot be read now.
+        """
+
+    def on_refused(self, packet_id: int, ticket: i64) -> None:
+        """The commit of a message was refused that waits for it under a packet identifier."""
+
+    def keeps_wills(self) -> bool:
+        """Whether it keeps its client's will, which then survives the broker."""
+        return False
+
+    def keep_will(self, will: Will | None) -> None:
+        """Keep the will that its client connects with, or know that it has none."""
+
     def resume(self) -> None:
         """Send again what is unacknowledged, in its first order [MQTT-4.4.0-1] [MQTT-4.6.0-1], then what waited."""
         self.pump()
+        if self.lender is not None:
+            self.lender.on_attached(self)
 
     def detach(self) -> None:
         """The connection is gone; from now on messages wait."""
         self._outbox = None
         self._aliases = None  # they end with the connection [MQTT-3.3.2-7]
         self._resend = {}
+        if self.lender is not None:
+            self._give_back(self.lender)
 
     def is_behind(self) -> bool:
         """Whether the client must first take what it was sent: messages wait for it, or it is away."""
@@ -231,6 +263,40 @@ class Session(Subscriber):
             self._send_waiting(outbox, delivery)
         if self._qos0_waits and outbox is not None and self._queue is not None:
             self._pump_qos0(outbox, self._queue)
+        if self.lender is not None:
+            self.lender.on_room(self)
+
+    def has_room(self) -> bool:
+        """Whether it takes one more message that waits elsewhere than here."""
+        outbox = self._outbox
+        return (
+            outbox is not None
+            and not outbox.congested
+            and outbox.waiting_bytes <= UNSENT_BYTES_MAX
+            and self._sent_count < self._window
+            and self._nothing_waits()
+        )
+
+    def may_borrow(self, topic: str, subscription: Subscription) -> bool:
+        """Whether its client may have a message of a shared group."""
+        if subscription.is_wild and not self._may_have(topic):
+            return False
+        return self._mount_bytes == 0 or not self._hides(topic, subscription)
+
+    def borrow(self, delivery: LentDelivery) -> bool:
+        """Send a message that a group lends, while there is room: whether it is in flight now, or done with."""
+        outbox = self._outbox
+        message = delivery.message
+        if outbox is None or message.expired(self.broker.now_us):
+            self._drop(message, "expired")
+            return False
+        self.broker.work += 1 + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
+        if delivery.qos == 0:
+            self._send_encoded(outbox, delivery, 0, False)
+            return False
+        before = self._sent_count
+        self._send_new(outbox, delivery)
+        return self._sent_count > before
 
     def retry(self, uptime_us: i64) -> None:
         """Send an MQTT 3 client again what it has not acknowledged for the retry interval."""
@@ -332,7 +398,7 @@ class Session(Subscriber):
         self._outbox = None
         for delivery in self._inflight.values():
             # One at QoS 2 that the client may have got must not go to anybody else [MQTT-4.8.2-5].
-            if delivery.qos == 1:
+            if delivery.qos == 1 and not isinstance(delivery, LentDelivery):
                 self._pass_on(delivery.message, delivery.subscription)
         while self._queue is not None:
             waiting = self._queue.pop()
@@ -460,6 +526,14 @@ class Session(Subscriber):
         else:
             self.broker.shared.redispatch(message, subscription)
 
+    def _give_back(self, lender: Lender) -> None:
+        """Let a group have again what the client did not acknowledge; at QoS 2 it stays the session's."""
+        for packet_id, delivery in list(self._inflight.items()):
+            if isinstance(delivery, LentDelivery) and delivery.qos == 1:
+                del self._inflight[packet_id]
+                lender.on_returned(self, delivery)
+        lender.on_detached(self)
+
     def _nothing_waits(self) -> bool:
         return not self._resend and (self._queue is None or self._queue.count == 0)
 
@@ -541,6 +615,11 @@ class Session(Subscriber):
             broker.hooks.message_acked.run((self.clientid, delivery.message))
         if broker.hooks.delivery_completed.callbacks:
             broker.hooks.delivery_completed.run((self.clientid, delivery.message))
+        lender = self.lender
+        if lender is not None:
+            if isinstance(delivery, LentDelivery):
+                lender.on_done(self, delivery)
+            lender.on_room(self)
         if self._queue is not None or self._resend:
             self.pump()
 

@@ -6,41 +6,30 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
-from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.session.durability import Durability
 from heliograph.session.durable import DurableSession
-from heliograph.session.guard import Guard
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
+from heliograph.session.will import Will
 
 EXPIRY_NEVER: i64 = 0xFFFFFFFF  # MQTT 5: the session does not expire
 
 # Each costs one to some microseconds, and no turn may take long.
 _SUBSCRIPTIONS_AT_ONCE: Final = 10_000
 _ENDS_AT_ONCE: Final = 4_000
+_SAVED_ENDS_AT_ONCE: Final = 400  # where they are on the disk
 
 _END: i64 = 0
 _WILL: i64 = 1
 
 
-class Will:
-    """A client's last will on its way to be published.
-
-    Args:
-        guard: Who is asked at that moment whether the client may publish it: its rights may have been revoked since it
-            connected.
-    """
-
-    def __init__(self, message: Message, delay_s: i64, guard: Guard | None) -> None:
-        self.message = message
-        self.delay_s = delay_s
-        self.guard = guard
-
-
 class SessionTable:
     """Every session of this node; owned by the node.
+
+    Those in memory are here; of one that lies on the disk only, and is read when its client comes, no more is known
+    than when it ends.
 
     A session that is away has an entry in the timer heap for its end and perhaps one for its will. Entries are not
     taken out when a client comes back: each names the absence that it belongs to and is passed over afterwards.
@@ -51,20 +40,38 @@ class SessionTable:
         self._sessions: dict[str, Session] = {}
         self._absences: dict[str, int] = {}
         self._wills: dict[str, Will] = {}
+        self._left_wills: list[tuple[str, Will]] = []  # of sessions that are over
         self._ending: list[Session] = []  # ended, with more subscriptions than could be dropped at once
+        self.asleep_count: i64 = 0  # of those on the disk only
         self._timers: list[tuple[int, int, int, str]] = []
         self._absence: int = 0
         self.durability: Durability | None = None  # who keeps those that do not end with their connection
 
     def __len__(self) -> int:
-        return len(self._sessions)
+        return len(self._sessions) + self.asleep_count
 
     def find(self, clientid: str) -> Session | None:
-        """The session of a client, if there is one."""
+        """The session of a client, if there is one; read from the disk if it lies only there.
+
+        Raises:
+            ProtocolError: It cannot be read now.
+        """
+        session = self._sessions.get(clientid)
+        durability = self.durability
+        if session is not None or durability is None or (durability.knows_all and clientid not in self._absences):
+            return session
+        return durability.awaken(clientid)
+
+    def held(self, clientid: str) -> Session | None:
+        """The session of a client, if it is in memory."""
         return self._sessions.get(clientid)
 
+    def knows(self, clientid: str) -> bool:
+        """Whether a client has a session that was met already, wherever it lies."""
+        return clientid in self._sessions or clientid in self._absences
+
     def all(self) -> list[Session]:
-        """Every session, in the order in which they were made."""
+        """Every session in memory, in the order in which they were made."""
         return list(self._sessions.values())
 
     def open(
@@ -78,22 +85,27 @@ class SessionTable:
             expiry_s: Its expiry interval; one above 0 is worth keeping.
             outbox: The connection's; what it is told from now on waits until the disk has the session.
         """
-        session = self._sessions.get(clientid)  # [MQTT-3.1.3-2] 3.1.1 [MQTT-3.1.3-2]
+        session = self.find(clientid)  # [MQTT-3.1.3-2] 3.1.1 [MQTT-3.1.3-2]
         if session is not None and not clean_start:  # [MQTT-3.1.2-5] 3.1.1 [MQTT-3.1.2-4]
+            session.recall()
             self._absences.pop(clientid, None)
-            self._wills.pop(clientid, None)  # [MQTT-3.1.3-9]
+            self._take_back(clientid)  # [MQTT-3.1.3-9]
             session.set_options(options)
             session.expiry_interval_s = expiry_s
             self._save(session, outbox)
             self.broker.hooks.run(hooks.SESSION_RESUMED, (clientid,))
             return session, True  # [MQTT-3.2.2-3] 3.1.1 [MQTT-3.2.2-2]
         durability = self.durability
+        is_durable = durability is not None and expiry_s > 0 and options.durable
+        if durability is not None and session is None and not is_durable:
+            durability.give_up(clientid, clean_start)
         if session is not None:
             if durability is not None and outbox is not None and isinstance(session, DurableSession):
                 durability.hold(outbox, durability.gathering, 0)
             self._end(session, hooks.SESSION_DISCARDED)  # [MQTT-3.1.2-4] 3.1.1 [MQTT-3.1.2-6]
         now = self.broker.now_us
-        if durability is not None and expiry_s > 0:
+        if durability is not None and is_durable:
+            durability.begin(clientid)
             session = DurableSession(clientid, self.broker, options, now, durability)
         else:
             session = Session(clientid, self.broker, options, now)  # [MQTT-3.1.2-6]
@@ -103,15 +115,34 @@ class SessionTable:
         self.broker.hooks.run(hooks.SESSION_CREATED, (clientid,))
         return session, False  # [MQTT-3.2.2-2] 3.1.1 [MQTT-3.2.2-1] 3.1.1 [MQTT-3.2.2-3]
 
+    def doze(self, clientid: str, expiry_s: i64, left_for_us: i64) -> None:
+        """A session lies on the disk; its client left so long ago."""
+        self.asleep_count += 1
+        self._absence += 1
+        self._absences[clientid] = self._absence
+        if expiry_s != EXPIRY_NEVER:
+            self._push_timer(self.broker.uptime_us - left_for_us + expiry_s * 1_000_000, _END, clientid)
+
     def restore(self, session: Session, left_for_us: i64) -> None:
         """A session was read from the disk; its client left so long ago."""
         clientid = session.clientid
+        if clientid not in self._absences:
+            self.doze(clientid, session.expiry_interval_s, left_for_us)
+        self.asleep_count -= 1
         self._sessions[clientid] = session
-        self._absence += 1
-        self._absences[clientid] = self._absence
-        if session.expiry_interval_s != EXPIRY_NEVER:
-            left_us = self.broker.uptime_us - left_for_us
-            self._push_timer(left_us + session.expiry_interval_s * 1_000_000, _END, clientid)
+
+    def restore_will(self, clientid: str, will: Will) -> None:
+        """A will was read from the disk; it is due at once if its session is over, or has another."""
+        if clientid not in self._absences or clientid in self._wills:
+            self._left_wills.append((clientid, will))
+            return
+        self._wills[clientid] = will
+        self._push_timer(will.due_us, _WILL, clientid)
+
+    def let_sleep(self, session: Session) -> None:
+        """Let a session go from memory that is saved; its client is away."""
+        del self._sessions[session.clientid]
+        self.asleep_count += 1
 
     def leave(self, session: Session, will: Will | None, end: str = hooks.SESSION_TERMINATED) -> None:
         """A client's connection is gone: its session ends now or after its expiry interval, its will likewise.
@@ -123,8 +154,15 @@ class SessionTable:
         session.detach()  # [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-2]
         now = self.broker.uptime_us
         expiry_s = session.expiry_interval_s
+        kept: Will | None = None
+        if isinstance(session, DurableSession):
+            kept, session.will = session.will, None
+        if will is not None and kept is not None:
+            will.number = kept.number
+        elif kept is not None:  # [MQTT-3.1.2-10]
+            self._forget(session.clientid, kept, 0)
         if will is not None and (will.delay_s == 0 or expiry_s == 0):  # [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-8]
-            self._publish(will)
+            self._publish(session.clientid, will)
             will = None
         if expiry_s == 0:  # [MQTT-4.1.0-2] 3.1.1 [MQTT-3.1.2-6]
             self._end(session, end)
@@ -134,9 +172,10 @@ class SessionTable:
         self._absences[clientid] = self._absence  # [MQTT-3.1.2-23] 3.1.1 [MQTT-3.1.2-4] 3.1.1 [MQTT-3.1.2-5]
         if will is not None:
             self._wills[clientid] = will
-            self._push_timer(
-                now + will.delay_s * 1_000_000, _WILL, clientid
-            )  # no longer than the session [MQTT-3.1.3-9]
+            will.due_us = now + will.delay_s * 1_000_000
+            if will.number != 0 and self.durability is not None:
+                self.durability.save_will(clientid, will)
+            self._push_timer(will.due_us, _WILL, clientid)  # no longer than the session [MQTT-3.1.3-9]
         if expiry_s != EXPIRY_NEVER:
             self._push_timer(now + expiry_s * 1_000_000, _END, clientid)
 
@@ -144,15 +183,24 @@ class SessionTable:
         """End the sessions and publish the wills that are due, so many at once; the rest waits for the next call."""
         if self._ending and self._ending[-1].drop_subscriptions(_SUBSCRIPTIONS_AT_ONCE):
             self._ending.pop()
+        while self._left_wills:
+            left = self._left_wills.pop()
+            self._publish(left[0], left[1])
         count: i64 = 0
-        while self._timers and self._timers[0][0] <= uptime_us and count < _ENDS_AT_ONCE:
+        count_max: i64 = _ENDS_AT_ONCE if self.durability is None else _SAVED_ENDS_AT_ONCE
+        while self._timers and self._timers[0][0] <= uptime_us and count < count_max:
             count += 1
             _, absence, kind, clientid = heapq.heappop(self._timers)
             if self._absences.get(clientid) != absence:
                 continue
             self._publish_will(clientid)
-            if kind == _END:
-                self._end(self._sessions[clientid], hooks.SESSION_TERMINATED)  # [MQTT-4.1.0-2]
+            if kind != _END:
+                continue
+            session = self._sessions.get(clientid)
+            if session is None:
+                self._end_asleep(clientid)  # [MQTT-4.1.0-2]
+            else:
+                self._end(session, hooks.SESSION_TERMINATED)  # [MQTT-4.1.0-2]
 
     def most_dropped(self, count: int) -> dict[str, int]:
         """The clients that most messages were dropped for, with how many."""
@@ -161,7 +209,7 @@ class SessionTable:
 
     def statistics(self) -> dict[str, int]:
         """How many sessions there are, and how many of them are away."""
-        return {"sessions.count": len(self._sessions), "sessions.away": len(self._absences)}
+        return {"sessions.count": len(self), "sessions.away": len(self._absences)}
 
     def _save(self, session: Session, outbox: Outbox | None) -> None:
         durability = self.durability
@@ -186,15 +234,39 @@ class SessionTable:
         self._publish_will(clientid)  # the end of the session ends the will's delay too [MQTT-3.1.2-8]
         self.broker.hooks.run(reason, (clientid,))
 
+    def _end_asleep(self, clientid: str) -> None:
+        """End a session that lies on the disk only."""
+        del self._absences[clientid]
+        self.asleep_count -= 1
+        if self.durability is not None:
+            self.durability.end_asleep(clientid)
+        self.broker.hooks.run(hooks.SESSION_TERMINATED, (clientid,))
+
+    def _take_back(self, clientid: str) -> None:
+        """A client came back in time: its will is not published, unless a crash kept that from having been done."""
+        will = self._wills.pop(clientid, None)
+        if will is None:
+            return
+        if will.due_us <= self.broker.uptime_us:
+            self._publish(clientid, will)
+        else:
+            self._forget(clientid, will, 0)
+
     def _publish_will(self, clientid: str) -> None:
         will = self._wills.pop(clientid, None)  # [MQTT-3.1.2-10] 3.1.1 [MQTT-3.1.2-10]
         if will is not None:
             will.message.id_high = self.broker.now_us  # its lifetime begins now, not when its delay began
-            self._publish(will)
+            self._publish(clientid, will)
 
-    def _publish(self, will: Will) -> None:
+    def _publish(self, clientid: str, will: Will) -> None:
+        ticket: i64 = 0
         if will.guard is not None and not will.guard.may_publish_now(will.message.topic):
             self.broker.counters.messages_not_authorized += 1
-            return
-        self.broker.counters.messages_publishes += 1
-        self.broker.publish(will.message)
+        else:
+            self.broker.counters.messages_publishes += 1
+            ticket = self.broker.publish(will.message)
+        self._forget(clientid, will, ticket)
+
+    def _forget(self, clientid: str, will: Will, published: i64) -> None:
+        if will.number != 0 and self.durability is not None:
+            self.durability.forget_will(clientid, will, published)

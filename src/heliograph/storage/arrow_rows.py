@@ -20,7 +20,6 @@ from heliograph.mqtt.errors import ProtocolError
 from heliograph.storage.block import (
     CLIENTID,
     FLAGS,
-    MERGED_VERSION,
     PROPERTIES,
     TOPIC,
     USERNAME,
@@ -50,6 +49,15 @@ PUBLIC_SCHEMA: Final = pa.schema(
         pa.field("stored_at", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("shard", pa.int32(), nullable=False),
         pa.field("stream", pa.string(), nullable=False),
+    ]
+)
+
+# What is kept of a message that leaves the database for good: also what the public columns say only in part.
+OFFLOADED_SCHEMA: Final = pa.schema(
+    [
+        *[field for field in PUBLIC_SCHEMA if field.name != "shard"],
+        pa.field("property_bytes", pa.binary(), nullable=False),
+        pa.field("sequence", pa.int32(), nullable=False),
     ]
 )
 
@@ -110,17 +118,24 @@ class RowCollector:
         stream: Whose blocks these are.
         filters: Give out only rows whose topic matches one of them; None if all do.
         columns: The names of the columns to give out, in the order of the schema; all if None.
+        schema: What columns there are.
     """
 
-    def __init__(self, stream: StreamId, filters: Sequence[TopicFilter] | None, columns: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        stream: StreamId,
+        filters: Sequence[TopicFilter] | None,
+        columns: Sequence[str] | None,
+        schema: pa.Schema = PUBLIC_SCHEMA,
+    ) -> None:
         self._stream = stream
         self._filters = filters
         self._pattern = None if filters is None else pattern_of_any(filters)
-        names = set(PUBLIC_SCHEMA.names if columns is None else columns)
-        self.schema = pa.schema([field for field in PUBLIC_SCHEMA if field.name in names])
+        names = set(schema.names if columns is None else columns)
+        self.schema = pa.schema([field for field in schema if field.name in names])
         self._segments: list[_Segment] = []
         self._skipped: tuple[int, int, bytes] | None = None
-        self._times: list[tuple[int, int]] = []
+        self._parts: list[tuple[int, int, int]] = []
         self._rows = 0
         self._bytes = 0
 
@@ -140,7 +155,7 @@ class RowCollector:
         yield from self._flush()
 
     def _add(self, piece: BlockSlice) -> None:
-        key, value, time, _, first, end = piece
+        key, value, time, sequence, first, end = piece
         header = read_header(key, value)
         rows = min(end, header.rows) - first
         if rows <= 0:
@@ -159,7 +174,7 @@ class RowCollector:
         batch = pa.ipc.read_record_batch(message, _BLOCK_SCHEMAS[header.columns])
         segment.batches.append(batch if rows == header.rows else batch.slice(first, rows))
         segment.rows += rows
-        self._times += [(time, rows)] if header.version != MERGED_VERSION else _times(key, value, first, rows)
+        self._parts += _parts(key, value, first, rows) if header.has_parts else [(time, sequence, rows)]
         self._rows += rows
         self._bytes += len(value)
 
@@ -171,7 +186,7 @@ class RowCollector:
             return
         batch = self._public_batch()
         self._segments = []
-        self._times = []
+        self._parts = []
         self._rows = self._bytes = 0
         if batch.num_rows:
             yield batch
@@ -209,8 +224,13 @@ class RowCollector:
         if name == "received_at":
             return _joined([b.column(1) for b in varying]).view(PUBLIC_SCHEMA.field("received_at").type)
         if name == "stored_at":
-            times = b"".join([struct.pack("=q", time) * rows for time, rows in self._times])
+            times = b"".join([struct.pack("=q", time) * rows for time, _, rows in self._parts])
             return pa.Array.from_buffers(PUBLIC_SCHEMA.field("stored_at").type, self._rows, [None, pa.py_buffer(times)])
+        if name == "sequence":
+            sequences = b"".join([struct.pack("=i", sequence) * rows for _, sequence, rows in self._parts])
+            return pa.Array.from_buffers(pa.int32(), self._rows, [None, pa.py_buffer(sequences)])
+        if name == "property_bytes":
+            return self._column(PROPERTIES, varying)
         if name == "shard":
             return pa.repeat(pa.scalar(self._stream.shard, pa.int32()), self._rows)
         return pa.repeat(str(self._stream), self._rows)
@@ -233,16 +253,16 @@ class RowCollector:
         return _joined(arrays)
 
 
-def _times(key: bytes, value: bytes, first: int, rows: int) -> list[tuple[int, int]]:
-    """The times of some rows of a merged block, each with how many rows have it."""
-    times = []
+def _parts(key: bytes, value: bytes, first: int, rows: int) -> list[tuple[int, int, int]]:
+    """Time and sequence of some rows of a merged block, each with how many rows have them."""
+    parts = []
     begin = 0
     for part in read_parts(key, value):
         count = min(begin + part.rows, first + rows) - max(begin, first)
         if count > 0:
-            times.append((part.time, count))
+            parts.append((part.time, part.sequence, count))
         begin += part.rows
-    return times
+    return parts
 
 
 def _joined(arrays: Sequence[pa.Array]) -> pa.Array:

@@ -13,14 +13,19 @@ Version 2 holds what several neighbouring blocks held, under the key of the last
 
 so that positions in them stay what they were. Generations of layout version 1 have blocks of version 1 only.
 
+Version 3, a **stub**, stands in the place of blocks whose rows were offloaded. It has no rows, but what is needed to
+find and count them: as constants, JSON that says where they are now; behind these, compressed by zlib, the parts.
+
 A device's own stream repeats topic, client id, user name and flags in every row; a block that says them once is smaller
 in the log, cheaper to write and cheaper to read. A block holds everything that is needed to read it. Little-endian.
 Nothing here knows RocksDB, time or other blocks. pyarrow is not imported: `arrow_rows` reads blocks with it.
 """
 
+import json
 import struct
 import zlib
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
@@ -31,7 +36,8 @@ from heliograph.storage.keys import time_and_sequence
 LAYOUT: Final = "columnar"
 LAYOUT_VERSION: Final = 1  # of new generations
 MERGED_VERSION: Final = 2  # of those that have merged blocks
-LAYOUT_VERSIONS: Final = (LAYOUT_VERSION, MERGED_VERSION)
+OFFLOADED_VERSION: Final = 3  # of those whose rows lie in files elsewhere
+LAYOUT_VERSIONS: Final = (LAYOUT_VERSION, MERGED_VERSION, OFFLOADED_VERSION)
 
 # Columns that may be constant, as bits of the header, in the order of the batch (behind payload, id_high, id_low).
 TOPIC: Final = 1
@@ -53,8 +59,11 @@ _PADDING: Final = [bytes(-length & 7) for length in range(8)]
 _HEADER = struct.Struct("<IBBBxIIQQQ")
 _REST = struct.Struct("<BBBxIIQQQ")
 _VERSION_AT: Final = 4
+_VERSIONS_WITH_PARTS: Final = (MERGED_VERSION, OFFLOADED_VERSION)
 _PART = struct.Struct("<QHIQ")
 _PART_COUNT = struct.Struct("<I")
+_TOPICS_AT: Final = 7  # buffers before those of the topics: three of payloads, two of each half of the ids
+_FEW_OF: Final = 8  # one row alone costs what this many of a column cost
 
 
 def _format(columns: int) -> BatchFormat:
@@ -90,7 +99,7 @@ class BlockHeader(NamedTuple):
         message_bytes: Bytes of topics and payloads.
         rows_before: Rows of the stream before this block.
         bytes_before: Bytes of topics and payloads of the stream before this block.
-        version: 1, or 2 for a merged one.
+        version: 1, 2 for a merged one, 3 for a stub.
     """
 
     columns: int
@@ -106,6 +115,11 @@ class BlockHeader(NamedTuple):
     def batch_at(self) -> int:
         """Where in the value the Arrow message begins."""
         return _HEADER.size + self.constants_bytes
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether it stands for several blocks."""
+        return self.version != LAYOUT_VERSION
 
 
 class Part(NamedTuple):
@@ -145,11 +159,52 @@ def merge_blocks(blocks: Sequence[tuple[bytes, bytes]]) -> bytes:
     """
     first = read_header(*blocks[0])
     messages = [message for key, value in blocks for message in read_rows(key, value, 0, _NULL)]
-    parts = [part for key, value in blocks for part in read_parts(key, value)]
-    trailer = b"".join([_PART.pack(*part) for part in parts]) + _PART_COUNT.pack(len(parts))
+    trailer = _trailer([part for key, value in blocks for part in read_parts(key, value)])
     key, _ = blocks[-1]
     value, _ = _encode(key, MERGED_VERSION, messages, first.rows_before, first.bytes_before, trailer)
     return value
+
+
+def encode_stub(key: bytes, where: Mapping[str, object], parts: Sequence[Part], before: tuple[int, int]) -> bytes:
+    """What stands for blocks that follow one another in a stream and were offloaded.
+
+    Args:
+        key: The key of the last of them, which it takes.
+        where: Where their rows are, for JSON.
+        parts: What they were made of.
+        before: Rows and bytes of the stream before them.
+    """
+    place = json.dumps(where, ensure_ascii=False, separators=(",", ":")).encode()
+    place += b" " * (-len(place) & 7)
+    rows, message_bytes = sum(part.rows for part in parts), sum(part.message_bytes for part in parts)
+    rest = _REST.pack(OFFLOADED_VERSION, 0, 0, rows, len(place), message_bytes, *before)
+    return _checked(key, rest + place + zlib.compress(b"".join([_PART.pack(*part) for part in parts])))
+
+
+def stub_place(key: bytes, value: bytes) -> dict[str, object]:
+    """Where the rows are that a stub stands for.
+
+    Raises:
+        DamagedBlockError: Key or value are not what was written.
+    """
+    place: dict[str, object] = json.loads(constants_data(read_header(key, value), value))
+    return place
+
+
+def encode_columns(key: bytes, stub: bytes, nulls: Sequence[int], buffers: Sequence[bytes]) -> bytes:
+    """The merged block that a stub stands for, of columns in Arrow's buffers; none of them is taken as constant.
+
+    Args:
+        key: Its key.
+        stub: What stood for it.
+        nulls: How many rows are null, for each column.
+        buffers: The buffers of all columns, in the order of the layout.
+    """
+    header = read_header(key, stub)
+    columns = sum(VARIABLE_COLUMNS)
+    fields = (columns, 0, header.rows, 0, header.message_bytes, header.rows_before, header.bytes_before)
+    batch = b"".join(_FORMATS[columns].encode(header.rows, nulls, buffers))
+    return _checked(key, _REST.pack(MERGED_VERSION, *fields) + batch + _trailer(read_parts(key, stub)))
 
 
 def _encode(
@@ -171,8 +226,16 @@ def _encode(
     constants += _PADDING[len(constants) & 7]  # the Arrow message begins at a multiple of 8
     fields = (rows.columns, flags[0], rows.count, len(constants), message_bytes, rows_before, bytes_before)
     batch = _FORMATS[rows.columns].encode(rows.count, rows.nulls, rows.buffers)
-    rest = b"".join((_REST.pack(version, *fields), constants, *batch, trailer))
-    return _CHECKSUM.pack(zlib.crc32(rest, zlib.crc32(key))) + rest, message_bytes
+    return _checked(key, b"".join((_REST.pack(version, *fields), constants, *batch, trailer))), message_bytes
+
+
+def _checked(key: bytes, rest: bytes) -> bytes:
+    """A block of everything behind its checksum."""
+    return _CHECKSUM.pack(zlib.crc32(rest, zlib.crc32(key))) + rest
+
+
+def _trailer(parts: Sequence[Part]) -> bytes:
+    return b"".join([_PART.pack(*part) for part in parts]) + _PART_COUNT.pack(len(parts))
 
 
 def renumbered_block(key: bytes, value: bytes, rows_before: int, bytes_before: int) -> bytes:
@@ -185,8 +248,7 @@ def renumbered_block(key: bytes, value: bytes, rows_before: int, bytes_before: i
     if (header.rows_before, header.bytes_before) == (rows_before, bytes_before):
         return value
     fields = (*header[:5], rows_before, bytes_before)
-    rest = _REST.pack(header.version, *fields) + value[_HEADER.size :]
-    return _CHECKSUM.pack(zlib.crc32(rest, zlib.crc32(key))) + rest
+    return _checked(key, _REST.pack(header.version, *fields) + value[_HEADER.size :])
 
 
 class _RowWriter:
@@ -269,14 +331,19 @@ def read_header(key: bytes, value: bytes) -> BlockHeader:
     if zlib.crc32(memoryview(value)[4:], zlib.crc32(key)) != checksum:
         raise DamagedBlockError(f"the checksum of a block of {len(value)} bytes does not match")
     if version not in LAYOUT_VERSIONS:
-        known = " and ".join(map(str, LAYOUT_VERSIONS))
-        raise DamagedBlockError(f"a block says it is of version {version} of its layout; {known} are known")
+        known = ", ".join(map(str, LAYOUT_VERSIONS))
+        raise DamagedBlockError(f"a block says it is of version {version} of its layout; known are {known}")
     return BlockHeader(columns, flags, rows, constants_bytes, message_bytes, rows_before, bytes_before, version)
 
 
 def is_merged(value: bytes) -> bool:
-    """Whether a block says that it is a merged one; its checksum is not looked at."""
-    return len(value) > _HEADER.size and value[_VERSION_AT] == MERGED_VERSION
+    """Whether a block says that it stands for several, merged or offloaded; its checksum is not looked at."""
+    return len(value) > _HEADER.size and value[_VERSION_AT] in _VERSIONS_WITH_PARTS
+
+
+def is_stub(value: bytes) -> bool:
+    """Whether a block says that its rows were offloaded; its checksum is not looked at."""
+    return len(value) > _HEADER.size and value[_VERSION_AT] == OFFLOADED_VERSION
 
 
 def read_parts(key: bytes, value: bytes) -> list[Part]:
@@ -284,12 +351,22 @@ def read_parts(key: bytes, value: bytes) -> list[Part]:
     if not is_merged(value):
         header = read_header(key, value)
         return [Part(*time_and_sequence(key), header.rows, header.message_bytes)]
+    if is_stub(value):
+        return _stub_parts(key, value)
     end = len(value) - _PART_COUNT.size
     (count,) = _PART_COUNT.unpack_from(value, end)
     begin = end - count * _PART.size
     if begin < _HEADER.size:
         raise DamagedBlockError(f"a merged block of {len(value)} bytes says that it has {count} parts")
     return [Part(*fields) for fields in _PART.iter_unpack(value[begin:end])]
+
+
+def _stub_parts(key: bytes, value: bytes) -> list[Part]:
+    try:
+        packed = zlib.decompress(value[read_header(key, value).batch_at :])
+        return [Part(*fields) for fields in _PART.iter_unpack(packed)]
+    except (zlib.error, struct.error) as error:
+        raise DamagedBlockError(f"the parts of a stub of {len(value)} bytes cannot be read: {error}") from error
 
 
 def constants_data(header: BlockHeader, value: bytes) -> bytes:
@@ -344,9 +421,45 @@ def read_rows(key: bytes, value: bytes, first: int, count: int) -> list[StoredMe
         DamagedBlockError: Key or value are not what was written.
     """
     header = read_header(key, value)
+    if header.version == OFFLOADED_VERSION:
+        raise DamagedBlockError("a stub has no rows; they must be fetched from where it says")
     count = min(count, header.rows - first)
     if count <= 0:
         return []
+    return _messages(key, value, header, first, count)
+
+
+def read_matching(
+    key: bytes, value: bytes, first: int, count: int, wanted: str | Callable[[str], bool]
+) -> tuple[int, list[tuple[int, StoredMessage]]]:
+    """How many rows there were, and those of them that are wanted, with their numbers.
+
+    A row that does not match costs a tenth of one that is taken apart, and nearly nothing where one topic is wanted.
+
+    Args:
+        wanted: A topic, or what says whether a topic matches.
+
+    Raises:
+        DamagedBlockError: Key or value are not what was written.
+    """
+    header = read_header(key, value)
+    if header.version == OFFLOADED_VERSION:
+        raise DamagedBlockError("a stub has no rows; they must be fetched from where it says")
+    count = min(count, header.rows - first)
+    if count <= 0:
+        return 0, []
+    reader = _RowReader(value, header, first, count)
+    if isinstance(wanted, str):
+        chosen = [first + row for row in reader.rows_of(wanted)]
+    else:
+        chosen = [row for row, topic in enumerate(reader.topics(), first) if wanted(topic)]
+    if len(chosen) > count // _FEW_OF:
+        messages = _messages(key, value, header, first, count)
+        return count, [(row, messages[row - first]) for row in chosen]
+    return count, [(row, _messages(key, value, header, row, 1)[0]) for row in chosen]
+
+
+def _messages(key: bytes, value: bytes, header: BlockHeader, first: int, count: int) -> list[StoredMessage]:
     rows = _RowReader(value, header, first, count)
     return [
         StoredMessage(
@@ -396,6 +509,31 @@ class _RowReader:
             usernames = self._nullable_texts()
         properties = self._binary() if constants.property_bytes is None else [constants.property_bytes] * count
         return zip(payloads, highs, lows, topics, flags, clientids, usernames, properties, strict=True)
+
+    def topics(self) -> list[str]:
+        """The topics alone; called instead of `columns`."""
+        constants = read_constants(self._header, self._value)
+        if constants.topic is not None:
+            return [constants.topic] * self._count
+        self._next = _TOPICS_AT
+        return self._texts()
+
+    def rows_of(self, topic: str) -> list[int]:
+        """Which of the rows have one topic; called instead of `columns`. Topics are searched where they lie."""
+        constants = read_constants(self._header, self._value)
+        if constants.topic is not None:
+            return list(range(self._count)) if constants.topic == topic else []
+        value, wanted = self._value, topic.encode()
+        (_, (offsets_at, _), (at, _)) = self._locations[_TOPICS_AT : _TOPICS_AT + 3]
+        offsets = struct.unpack_from(f"<{self._count + 1}i", value, offsets_at + 4 * self._first)
+        rows: list[int] = []
+        place = value.find(wanted, at + offsets[0], at + offsets[-1])
+        while place >= 0:
+            row = bisect_left(offsets, place - at)
+            if offsets[row] == place - at and offsets[row + 1] == place - at + len(wanted):
+                rows.append(row)
+            place = value.find(wanted, place + 1, at + offsets[-1])
+        return rows
 
     def _location(self) -> tuple[int, int]:
         location = self._locations[self._next]

@@ -20,7 +20,7 @@ from heliograph.storage.errors import (
 )
 from heliograph.storage.interface import GenerationInfo, Position, Rank, Stream, StreamId
 from heliograph.storage.topic_filter import TopicFilter
-from heliograph.storage.topic_structure import TopicStructure
+from heliograph.storage.topic_structure import OWN_STREAMS, TopicStructure
 
 _NUMBER_MAX: Final = 0xFFFF_FFFF
 
@@ -31,8 +31,9 @@ class Generation:
     def __init__(self, info: GenerationInfo, thresholds: Sequence[int]) -> None:
         self.info = info
         self.thresholds = tuple(thresholds)
-        self.structure = TopicStructure(thresholds)
+        self.structure = TopicStructure(thresholds, own_streams=max(OWN_STREAMS, self.thresholds[-1]))
         self.complete = False  # sealed, and read since then: nothing can come
+        self.is_leaving = False  # it is being offloaded, as its blocks were when that began
 
     def overlaps(self, start: int | None, end: int | None) -> bool:
         """Whether anything stored in [start, end) can be in it."""
@@ -78,6 +79,7 @@ class Catalog:
         self.name = name
         self.path = path
         self.n_shards = 0
+        self.site = ""
         self._generations: dict[tuple[int, int], Generation] = {}
         self._dropped: dict[tuple[int, int], DroppedGeneration] = {}
 
@@ -118,6 +120,10 @@ class Catalog:
         """All generations, by shard and number."""
         return [self._generations[place] for place in sorted(self._generations)]
 
+    def generation(self, shard: int, number: int) -> Generation:
+        """A generation of a shard that exists."""
+        return self._generations[shard, number]
+
     def current(self, shard: int) -> Generation:
         """The generation that a shard writes."""
         return self._generations[max(place for place in self._generations if place[0] == shard)]
@@ -156,13 +162,20 @@ class Catalog:
 
     def all_streams(self) -> Iterator[StreamId]:
         """Every stream of the database."""
-        for (shard, number), generation in sorted(self._generations.items()):
-            for stream in range(1, generation.structure.stream_count + 1):
-                yield StreamId(self.name, shard, number, stream)
+        for generation in self.generations():
+            yield from self.streams_in(generation)
 
-    def streams_of(self, number: int) -> list[StreamId]:
-        """The streams of the generations of this number, of all shards."""
-        return [stream for stream in self.all_streams() if stream.generation == number]
+    def streams_of(self, number: int) -> Iterator[StreamId]:
+        """The streams of the generations of this number, of all shards; one after the other, for there may be many."""
+        for generation in self.generations():
+            if generation.info.number == number:
+                yield from self.streams_in(generation)
+
+    def streams_in(self, generation: Generation) -> Iterator[StreamId]:
+        """The streams that one generation of one shard has now."""
+        info = generation.info
+        for stream in range(1, generation.structure.stream_count + 1):
+            yield StreamId(self.name, info.shard, info.number, stream)
 
     def dropped(self, stream: StreamId) -> "DroppedGeneration | None":
         """What is remembered of the generation of a stream, if it was dropped."""
@@ -187,6 +200,7 @@ class Catalog:
                 path=self.path,
             )
         self.n_shards = int(meta["n_shards"])
+        self.site = str(meta["site"])
 
     def _read_generation(self, key: bytes, value: bytes) -> None:
         shard, number = keys.shard_and_generation(key)
@@ -195,7 +209,8 @@ class Catalog:
         if layout != LAYOUT or version not in LAYOUT_VERSIONS:
             raise UnknownLayoutError(
                 f"generation {number} has layout {layout!r} version {version}; "
-                f"this version knows {LAYOUT!r} versions {' and '.join(map(str, LAYOUT_VERSIONS))}",
+                f"this version knows {LAYOUT!r} versions {', '.join(map(str, LAYOUT_VERSIONS[:-1]))} and "
+                f"{LAYOUT_VERSIONS[-1]}",
                 database=self.name,
                 shard=shard,
                 path=self.path,
@@ -227,7 +242,7 @@ def dropped_record(last: Mapping[int, tuple[Position, int]], complete: bool) -> 
         last: For streams that had something, their last position, and how many rows they had.
         complete: Whether these are all such streams.
     """
-    streams = {stream: [*position, rows] for stream, (position, rows) in last.items()}
+    streams = {stream: [*position[:3], rows] for stream, (position, rows) in last.items()}
     return json.dumps({"streams": streams, "complete": complete}).encode()
 
 

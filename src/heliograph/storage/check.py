@@ -7,7 +7,6 @@ from typing import Final
 from heliograph.storage import keys
 from heliograph.storage.catalog import Catalog, Generation
 from heliograph.storage.engine import Rdict, records
-from heliograph.storage.inspection import streams_of
 from heliograph.storage.interface import StreamId
 from heliograph.storage.salvage import Damage, is_damage, place, readable_blocks
 
@@ -76,7 +75,7 @@ def check_database(database: Rdict, catalog: Catalog) -> CheckReport:
     """
     report = CheckReport(catalog.name)
     for generation in catalog.generations():
-        for stream in streams_of(catalog, generation):
+        for stream in catalog.streams_in(generation):
             _check_stream(database, stream, report)
         _check_strays(database, catalog, generation, report)
     return report

@@ -10,8 +10,8 @@ from heliograph.storage import keys
 from heliograph.storage.block import encode_block
 from heliograph.storage.catalog import Generation
 from heliograph.storage.engine import Rdict, WriteBatch
-from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StorableMessage, StreamId
-from heliograph.storage.replay import progress
+from heliograph.storage.interface import SEQUENCE_MAX, StorableMessage, StreamId
+from heliograph.storage.replay import written_in
 from heliograph.storage.topic_structure import LEARNED_LENGTH_MAX, Placement
 
 # A block is the least that is read, so it must not grow with the commit.
@@ -51,7 +51,8 @@ class ColumnarWriter:
         self._written: dict[int, tuple[int, int]] = {}
         self._staged: dict[int, tuple[int, int]] = {}
         self._staged_bytes = 0
-        self.written_bytes = 0  # of topics and payloads, by this writer
+        self._streams_before = self._structure.stream_count  # later ones have nothing but what is in `_written`
+        self._written_bytes = self._read_written_bytes()
 
     def stage(self, messages: Sequence[StorableMessage], time: int, batch: WriteBatch) -> None:
         """Put messages into a batch.
@@ -77,6 +78,13 @@ class ColumnarWriter:
         self._stage_structure(batch)
         for stream, group in groups.items():
             self._stage_group(stream, group, time, batch)
+        written = self._written_bytes + self._staged_bytes
+        batch.put(keys.written(self._shard, self._number), written.to_bytes(8, "big"))
+
+    @property
+    def written_bytes(self) -> int:
+        """What its generation was given: topics and payloads, before compression."""
+        return self._written_bytes
 
     @property
     def stream_count(self) -> int:
@@ -91,7 +99,7 @@ class ColumnarWriter:
         """The batch is in the database."""
         self._written.update(self._staged)
         self._staged.clear()
-        self.written_bytes += self._staged_bytes
+        self._written_bytes += self._staged_bytes
         self._staged_bytes = 0
         self._structure.written()
 
@@ -151,8 +159,16 @@ class ColumnarWriter:
 
     def _read_written(self, stream: int) -> tuple[int, int]:
         """Rows and bytes of the stream so far, from its last block that can be read."""
-        end = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
-        return progress(self._database, StreamId("", self._shard, self._number, stream), end)
+        if stream > self._streams_before:
+            return 0, 0
+        return written_in(self._database, StreamId("", self._shard, self._number, stream))
+
+    def _read_written_bytes(self) -> int:
+        record = self._database.get(keys.written(self._shard, self._number))
+        if record is not None:
+            return int.from_bytes(record, "big")
+        streams = range(1, self._structure.stream_count + 1)  # of an earlier version, which did not write it down
+        return sum(self._read_written(stream)[1] for stream in streams)
 
     def __repr__(self) -> str:
         return f"ColumnarWriter(shard {self._shard}, generation {self._number}, {self._structure})"

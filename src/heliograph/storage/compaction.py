@@ -19,8 +19,10 @@ from typing import Final, Protocol
 from heliograph.storage import keys
 from heliograph.storage.block import (
     MERGED_VERSION,
+    OFFLOADED_VERSION,
     DamagedBlockError,
     is_merged,
+    is_stub,
     merge_blocks,
     read_constants,
     read_header,
@@ -29,7 +31,6 @@ from heliograph.storage.block import (
 from heliograph.storage.catalog import Catalog, Generation, generation_record
 from heliograph.storage.engine import Rdict, WriteBatch, new_batch, records
 from heliograph.storage.errors import StorageError
-from heliograph.storage.inspection import streams_of
 from heliograph.storage.interface import SEQUENCE_MAX, StreamId
 from heliograph.storage.salvage import is_damage
 from heliograph.storage.topic_structure import ANY, REST, hash_of
@@ -91,14 +92,16 @@ class Compactor:
         options: When and how much.
     """
 
-    def __init__(self, database: CompactableDatabase, options: CompactionOptions | None = None) -> None:
+    def __init__(self, database: CompactableDatabase, options: CompactionOptions) -> None:
         self._database = database
-        self._options = options or CompactionOptions()
+        self._options = options
         self._timer: asyncio.TimerHandle | None = None
+        self._catalog: Catalog | None = None  # whose generations are waiting
         self._waiting: Iterator[tuple[Generation, StreamId]] = iter(())
         self._again: tuple[Generation, StreamId] | None = None  # the stream that may have more to merge
         self._counts = {"merges": 0, "merged_blocks": 0, "merged_messages": 0, "failures": 0, "looks": 0}
         self._longest_s = 0.0
+        self._finished: set[tuple[int, int]] = set()
 
     def start(self) -> None:
         """Begin, after a rest."""
@@ -120,13 +123,14 @@ class Compactor:
             StorageError: The database is not open, or the merge was not written.
         """
         database, catalog = self._database.contents()
+        if catalog is not self._catalog:  # it was opened again: what the generations said before is not known to hold
+            self._catalog, self._waiting, self._again = catalog, iter(()), None
         end = time.monotonic() + _LOOKING_S
         while time.monotonic() < end:
             found = self._again or next(self._waiting, None)
             self._again = None
             if found is None:
-                generations = catalog.generations()
-                self._waiting = iter([(one, stream) for one in generations for stream in streams_of(catalog, one)])
+                self._waiting = self._round(catalog, now_us)
                 return False
             if self._look_at(database, *found, now_us):
                 self._again = found
@@ -137,6 +141,19 @@ class Compactor:
         """Counts for metrics."""
         counts: dict[str, float] = {f"compaction.{name}": value for name, value in self._counts.items()}
         return {**counts, "compaction.longest_s": self._longest_s}
+
+    def _round(self, catalog: Catalog, now_us: int) -> Iterator[tuple[Generation, StreamId]]:
+        """All streams that can have something to merge; a closed generation needs to be gone through only once."""
+        generations = catalog.generations()
+        self._finished &= {(one.info.shard, one.info.number) for one in generations}
+        for generation in generations:
+            shard, number, until = generation.info.shard, generation.info.number, generation.info.until
+            if (shard, number) in self._finished or _is_leaving(generation):
+                continue
+            for stream in catalog.streams_in(generation):
+                yield generation, stream
+            if until is not None and until <= now_us - self._options.min_age_us:
+                self._finished.add((shard, number))
 
     def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -158,6 +175,8 @@ class Compactor:
         self._counts["looks"] += 1
         if database.get(keys.generation(stream.shard, stream.generation)) is None:
             return False  # dropped since the round began
+        if _is_leaving(generation):
+            return False
         structure = (generation.structure.topics_of(stream.number) or REST).split("/")
         max_rows = self._options.max_shared_rows if has_index(structure) else self._options.max_rows
         try:
@@ -256,6 +275,11 @@ class Compactor:
         return f"Compactor({self._counts})"
 
 
+def _is_leaving(generation: Generation) -> bool:
+    """Whether stubs take, or are about to take, the place of its blocks, which must be those that were offloaded."""
+    return generation.is_leaving or generation.info.layout_version >= OFFLOADED_VERSION
+
+
 def has_index(structure: list[str]) -> bool:
     """Whether topics share the stream of these levels, so that an index leads to them."""
     return structure == [REST] or ANY in structure
@@ -269,15 +293,16 @@ def topic_hashes(key: bytes, value: bytes, structure: list[str]) -> set[bytes]:
         value: The block.
         structure: The levels of the stream's topics.
     """
-    if not has_index(structure):
+    if not has_index(structure) or is_stub(value):  # where a stub has its rows, its entries are told
         return set()
     header = read_header(key, value)
     constant = read_constants(header, value).topic
     topics = {constant} if constant is not None else {row.topic for row in read_rows(key, value, 0, header.rows)}
-    return {_topic_hash(topic, structure) for topic in topics}
+    return {topic_hash(topic, structure) for topic in topics}
 
 
-def _topic_hash(topic: str, structure: list[str]) -> bytes:
+def topic_hash(topic: str, structure: list[str]) -> bytes:
+    """The index entry of a topic in a stream of these levels."""
     if structure == [REST]:
         return hash_of([topic])
     return hash_of([level for name, level in zip(structure, topic.split("/"), strict=True) if name == ANY])

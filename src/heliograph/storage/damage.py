@@ -8,7 +8,7 @@ from heliograph.storage.block import DamagedBlockError, read_header
 from heliograph.storage.catalog import Catalog
 from heliograph.storage.engine import Rdict
 from heliograph.storage.interface import ROW_MAX, Batch, EndOfStream, Position, StreamId, StreamIterator
-from heliograph.storage.replay import BlockSlice, Selection, block_slices, read_next, slice_between
+from heliograph.storage.replay import BlockSlice, Fetch, Selection, block_slices, read_next, slice_between
 from heliograph.storage.salvage import Damage, is_damage, place, readable_blocks
 
 FAIL: Final = "fail"
@@ -57,7 +57,13 @@ def readable_slices(
 
 
 def read_next_readable(
-    database: Rdict, catalog: Catalog, iterator: StreamIterator, n: int, report: Report
+    database: Rdict,
+    catalog: Catalog,
+    iterator: StreamIterator,
+    n: int,
+    report: Report,
+    fetch: Fetch | None = None,
+    looked_at_max: int | None = None,
 ) -> Batch | EndOfStream:
     """As `replay.read_next`, without what cannot be read, which is reported each time that it is come across."""
 
@@ -66,7 +72,7 @@ def read_next_readable(
     ) -> Iterator[BlockSlice]:
         return readable_slices(database, stream, selection, after, to, report)
 
-    return read_next(database, catalog, iterator, n, slices)
+    return read_next(database, catalog, iterator, n, slices, fetch, looked_at_max)
 
 
 def _is_intact(stream: StreamId, piece: BlockSlice, report: Report) -> bool:

@@ -5,6 +5,7 @@ reports every failure as a bare `Exception` whose text is RocksDB's.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,17 @@ from heliograph.storage.errors import (
     StorageReadOnlyError,
 )
 
-__all__ = ["Rdict", "WriteBatch", "last_record", "new_batch", "open_primary", "open_secondary", "records", "translated"]
+__all__ = [
+    "Rdict",
+    "RdictIter",
+    "WriteBatch",
+    "last_record",
+    "new_batch",
+    "open_primary",
+    "open_secondary",
+    "records",
+    "translated",
+]
 
 COMPRESSIONS: Final = ("zstd", "lz4", "none")
 
@@ -141,6 +152,21 @@ def last_of(walk: RdictIter, lower: bytes, upper: bytes) -> tuple[bytes, bytes] 
         return None
     key: bytes = walk.key()
     return (key, walk.value()) if key >= lower else None
+
+
+@contextmanager
+def translating(database: str, path: Path) -> Iterator[None]:
+    """Raise as storage errors what RocksDB or the system raise inside.
+
+    What is one already comes out as it is: an error raised from itself is a cycle, which would keep the iterators of
+    its frames, and so RocksDB and its lock, until the next garbage collection.
+    """
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as error:
+        raise translated(error, database, path) from error
 
 
 def translated(error: Exception, database: str, path: Path) -> StorageError:

@@ -1,7 +1,10 @@
 """What can go wrong in storage, as errors that name the database and the place on disk; nothing here touches a disk."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from heliograph.storage.interface import StreamIterator
 
 
 class StorageError(Exception):
@@ -113,11 +116,38 @@ class UnknownGenerationError(StorageError):
     advice = "List the generations again; the current one stays."
 
 
+class OneGenerationError(StorageError):
+    """A database that keeps the newest message of each topic has one generation for ever."""
+
+    code = "storage_one_generation"
+    advice = "Delete what is not wanted any more by its topic filter."
+
+
 class PreconditionFailedError(StorageError):
     """What a batch expects to be in the database is not so; nothing of it was stored."""
 
     code = "storage_precondition_failed"
     advice = "Read again what is there, and decide anew."
+
+
+class OffloadError(StorageError):
+    """Messages that were offloaded cannot be written to, or read from, where they are kept.
+
+    Attributes:
+        iterator: For `next`: where to go on, since everything before it was looked at.
+    """
+
+    code = "storage_offload_unreachable"
+    advice = "Make that place reachable, with the file as it was written; it is tried again."
+
+    iterator: "StreamIterator | None" = None
+
+
+class OffloadPendingError(OffloadError):
+    """What was offloaded is being fetched."""
+
+    code = "storage_offload_pending"
+    advice = "Ask again in a moment."
 
 
 class DroppedGenerationError(UnknownStreamError):

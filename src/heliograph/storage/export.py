@@ -23,14 +23,12 @@ from heliograph.storage.catalog import Catalog, Generation
 from heliograph.storage.damage import SKIP, readable_slices
 from heliograph.storage.engine import Rdict
 from heliograph.storage.errors import StorageError
-from heliograph.storage.inspection import streams_of
-from heliograph.storage.interface import BEGINNING, ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StreamId
-from heliograph.storage.replay import Selection, block_slices, select
+from heliograph.storage.interface import BEGINNING, END, StreamId
+from heliograph.storage.replay import Fetch, Selection, block_slices, select, whole_slices
 from heliograph.storage.salvage import Damage
 from heliograph.storage.topic_filter import TopicFilter
 from heliograph.storage.topic_structure import StreamMatch
 
-_END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 _COLUMNS: Final = [name for name in PUBLIC_SCHEMA.names if name != "shard"]
 _ROW_GROUP_ROWS: Final = 128 << 10
 _WAITING_BYTES_MAX: Final = 64 << 20
@@ -52,11 +50,13 @@ class ExportOptions:
         topics: Only messages of these topics; all if empty.
         with_current: Also generations that are still written, as far as they are; those are not marked as complete.
         on_damage: `fail` or `skip`.
+        fetch: Gives the rows of what was offloaded.
     """
 
     topics: tuple[TopicFilter, ...] = ()
     with_current: bool = False
     on_damage: str = "fail"
+    fetch: Fetch | None = None
 
 
 @dataclass(slots=True)
@@ -132,7 +132,7 @@ def _export(
 ) -> list[str]:
     """Write one generation of one shard; returns the names of its files below the target."""
     with _DayFiles(target, catalog.name, generation) as days:
-        for stream in streams_of(catalog, generation):
+        for stream in catalog.streams_in(generation):
             for batch in _rows(database, catalog, stream, options, report):
                 days.write(batch)
     report.files += len(days.files)
@@ -150,10 +150,12 @@ def _rows(
         return
     rows = RowCollector(stream, None if selection.covered else options.topics, _COLUMNS)
     if options.on_damage != SKIP:
-        yield from rows.batches(block_slices(database, stream, selection, BEGINNING, _END))
+        slices = block_slices(database, stream, selection, BEGINNING, END)
+        yield from rows.batches(whole_slices(database, slices, stream, options.fetch))
         return
     damages: list[Damage] = []
-    yield from rows.batches(readable_slices(database, stream, selection, BEGINNING, _END, damages.append))
+    slices = readable_slices(database, stream, selection, BEGINNING, END, damages.append)
+    yield from rows.batches(whole_slices(database, slices, stream, options.fetch))
     report.damages += len(damages)
 
 

@@ -71,6 +71,7 @@ class CommitQueue(Generic[Item]):
         self._loop = loop or asyncio.get_running_loop()
         self._max_buffered_bytes = max_buffered_bytes
         self._gathering: _Batch[Item] = _Batch(1)
+        self._is_touched = False  # the gathering batch is answered for, empty or not
         self._waiting: deque[_Batch[Item]] = deque()  # gathered and full
         self._committing: deque[_Batch[Item]] = deque()  # still to be written by the commit that runs
         self._written: list[_Batch[Item]] = []  # written or refused by the commit that runs
@@ -99,6 +100,22 @@ class CommitQueue(Generic[Item]):
         if batch.buffered_bytes >= _BATCH_BYTES_MAX or len(batch.items) >= _BATCH_MESSAGES_MAX:
             self._seal()
         return batch.ticket
+
+    @property
+    def gathering_ticket(self) -> int:
+        """The ticket of what is taken next."""
+        return self._gathering.ticket
+
+    def touch(self) -> int:
+        """The same ticket; it is answered for even if nothing is taken under it.
+
+        Raises:
+            StorageClosedError: `close` was called.
+        """
+        if not self._running:
+            self._start()
+        self._is_touched = True
+        return self._gathering.ticket
 
     @property
     def buffered_bytes(self) -> int:
@@ -138,12 +155,13 @@ class CommitQueue(Generic[Item]):
         self._loop.call_soon(self._begin)
 
     def _seal(self) -> None:
+        self._is_touched = False
         self._waiting.append(self._gathering)
         self._gathering = _Batch(self._gathering.ticket + 1)
 
     def _begin(self) -> None:
         """Begin a commit of everything gathered so far."""
-        if self._gathering.items:
+        if self._gathering.items or self._is_touched:
             self._seal()
         self._committing, self._waiting = self._waiting, self._committing
         self._began = self._loop.time()
@@ -153,7 +171,8 @@ class CommitQueue(Generic[Item]):
         """Write one batch and come back for the next in the next loop turn; after the last, sync."""
         batch = self._committing.popleft()
         try:
-            self._database.write(batch.items)
+            if batch.items:
+                self._database.write(batch.items)
         except StorageBusyError:
             self._counts["stalls"] += 1
             self._committing.appendleft(batch)
@@ -172,7 +191,7 @@ class CommitQueue(Generic[Item]):
             self._sync()
 
     def _sync(self) -> None:
-        if self._syncer is None or all(batch.error is not None for batch in self._written):
+        if self._syncer is None or not any(batch.items and batch.error is None for batch in self._written):
             self._finish(None)
             return
         try:
@@ -193,7 +212,7 @@ class CommitQueue(Generic[Item]):
     def _finish(self, error: StorageError | None) -> None:
         """Answer for the batches of this commit, then go on with what was gathered meanwhile."""
         done, self._written = self._written, []
-        if error is None and any(batch.error is None for batch in done):
+        if error is None and any(batch.items and batch.error is None for batch in done):
             self._wake()
         self._last_commit_s = self._loop.time() - self._began
         self._commit_s += self._last_commit_s
@@ -204,7 +223,7 @@ class CommitQueue(Generic[Item]):
             self._counts["batches"] += 1
             self._counts["messages" if batch_error is None else "refused_messages"] += len(batch.items)
             self._answer(batch.ticket, batch_error)
-        if self._waiting or self._gathering.items:
+        if self._waiting or self._gathering.items or self._is_touched:
             self._loop.call_soon(self._begin)
             return
         self._running = False

@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from heliograph.storage.catalog import Catalog, Generation
+from heliograph.storage.catalog import Catalog
 from heliograph.storage.engine import Rdict
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StreamId
+from heliograph.storage.offload.record import offload_record
 from heliograph.storage.replay import newest, progress
 
 _END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
@@ -32,19 +33,12 @@ def totals_of(database: Rdict, streams: Sequence[StreamId]) -> Totals:
     return Totals(len(streams), messages, message_bytes, max(times, default=None))
 
 
-def streams_of(catalog: Catalog, generation: Generation) -> list[StreamId]:
-    """All streams of a generation."""
-    info = generation.info
-    numbers = range(1, generation.structure.stream_count + 1)
-    return [StreamId(catalog.name, info.shard, info.number, number) for number in numbers]
-
-
 def database_facts(database: Rdict, catalog: Catalog) -> dict[str, object]:
     """Everything about a database that is quickly told, ready for JSON."""
     generations = []
     for generation in catalog.generations():
         info = generation.info
-        totals = totals_of(database, streams_of(catalog, generation))
+        totals = totals_of(database, list(catalog.streams_in(generation)))
         generations.append(
             {
                 "shard": info.shard,
@@ -56,6 +50,7 @@ def database_facts(database: Rdict, catalog: Catalog) -> dict[str, object]:
                 "wildcard_thresholds": list(generation.thresholds),
                 "topic_levels": generation.structure.node_count - 1,
                 **asdict(totals),
+                "offloaded": offload_facts(database, info.shard, info.number),
             }
         )
     totals = totals_of(database, list(catalog.all_streams()))
@@ -67,6 +62,15 @@ def database_facts(database: Rdict, catalog: Catalog) -> dict[str, object]:
         "disk_bytes": disk_bytes(catalog.path),
         "generations": generations,
     }
+
+
+def offload_facts(database: Rdict, shard: int, number: int) -> dict[str, object] | None:
+    """Where the rows of a generation lie that are not here, ready for JSON; None where all are here."""
+    record = offload_record(database, shard, number)
+    if record is None:
+        return None
+    size = sum(file.size for file in record.files)
+    return {"target": record.target, "state": str(record.state), "files": len(record.files), "bytes": size}
 
 
 def disk_bytes(path: Path) -> int:
@@ -101,7 +105,7 @@ def structure_facts(database: Rdict, catalog: Catalog, shard: int | None, genera
                     "topics": one.structure.topics_of(stream.number),
                     **_without_count(totals_of(database, [stream])),
                 }
-                for stream in streams_of(catalog, one)
+                for stream in catalog.streams_in(one)
             ],
         }
         for one in catalog.generations()

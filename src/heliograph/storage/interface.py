@@ -66,9 +66,8 @@ class StorableMessage(Protocol):
         """The MQTT 5 properties in wire form without their length; empty where there are none."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
-    """A message read back; itself a `StorableMessage`."""
+class StoredMessage(NamedTuple):
+    """A message read back; itself a `StorableMessage`. Replays make hundreds of thousands a second."""
 
     id_high: int
     id_low: int
@@ -122,12 +121,15 @@ class StreamId(NamedTuple):
 class Position(NamedTuple):
     """The last row of a stream that has been read: time and sequence of its block, and the row in it.
 
-    Ordered within one stream. `ROW_MAX` stands for the whole block, however many rows it has.
+    Ordered within one stream. `ROW_MAX` stands for the whole block, however many rows it has. A stream of the `keyed`
+    layout is read in the order of topics: there `topic` is the last that was read, and what was stored up to `time` is
+    not wanted.
     """
 
     time: int
     sequence: int
     row: int
+    topic: str = ""
 
     def __str__(self) -> str:
         if self == BEGINNING:
@@ -197,7 +199,8 @@ class StreamIterator:
 
     def to_bytes(self) -> bytes:
         """A form that `from_bytes` of this and of every later version reads."""
-        fields = [_ITERATOR_VERSION, str(self.stream), self.topic_filter, list(self.position)]
+        position = list(self.position if self.position.topic else self.position[:3])
+        fields = [_ITERATOR_VERSION, str(self.stream), self.topic_filter, position]
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
     @classmethod
@@ -208,10 +211,11 @@ class StreamIterator:
             UnknownStreamError: These bytes are no iterator of a known version.
         """
         try:
-            version, stream, topic_filter, (time, sequence, row) = json.loads(data)
+            version, stream, topic_filter, (time, sequence, row, *topic) = json.loads(data)
             if version != _ITERATOR_VERSION or not isinstance(topic_filter, str):
                 raise ValueError(version)
-            return cls(StreamId.parse(stream), topic_filter, Position(int(time), int(sequence), int(row)))
+            position = Position(int(time), int(sequence), int(row), *topic)
+            return cls(StreamId.parse(stream), topic_filter, position)
         except (ValueError, TypeError, AttributeError):
             raise UnknownStreamError(f"{data[:80]!r} is not a saved iterator", database="") from None
 
@@ -307,6 +311,19 @@ class ColumnarOptions:
 
     wildcard_thresholds: tuple[int, ...] = (100, 10)
     compression: str = "zstd"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedOptions:
+    """How a database of the `keyed` layout learns topics; settled when it is created.
+
+    Attributes:
+        wildcard_thresholds: As for the `columnar` layout.
+        nodes_max: How many topic levels are learned; a wildcard looks through them.
+    """
+
+    wildcard_thresholds: tuple[int, ...] = (100, 10)
+    nodes_max: int = 4096
 
 
 @dataclass(frozen=True, slots=True)

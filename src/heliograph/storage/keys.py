@@ -8,8 +8,10 @@ Every key begins with its kind; this table is the whole of it, and no released f
     dropped      'D' shard generation                                 -> JSON: since, until, last positions and rows
     generation   'G' shard generation                                 -> JSON: layout, version, options, since, until
     last commit  'L' shard                                            -> time of its newest commit (8 bytes)
+    offloaded    'O' shard generation                                 -> JSON: where its rows are (see `offload`)
     topic level  'N' shard generation node                            -> parent node (4 bytes), level text
     stream       'S' shard generation stream                          -> the node that its topics end at (4 bytes)
+    written      'W' shard generation                                 -> bytes of topics and payloads (8 bytes)
     topic index  'X' shard generation stream topic-hash time sequence -> empty; points at the block of that time
 """
 
@@ -26,6 +28,8 @@ _TAIL = struct.Struct(">QH")
 _SHARD = struct.Struct(">cH")
 _IN_GENERATION: Final = (b"B", b"C", b"N", b"S", b"X")
 _NUMBER_MAX: Final = 0xFFFF_FFFF
+TAIL_BYTES: Final = _TAIL.size
+OFFLOADED_END: Final = b"P"  # behind all records of what was offloaded
 
 
 def generation(shard: int, number: int) -> bytes:
@@ -38,9 +42,19 @@ def dropped_generation(shard: int, number: int) -> bytes:
     return _GENERATION.pack(b"D", shard, number)
 
 
+def offloaded(shard: int, number: int) -> bytes:
+    """The key of where the rows of a generation lie; it outlives the generation until its files are gone."""
+    return _GENERATION.pack(b"O", shard, number)
+
+
 def ranges_of_generation(shard: int, number: int) -> list[tuple[bytes, bytes]]:
     """Lower and upper keys of everything in a generation but its own record."""
     return [(_GENERATION.pack(kind, shard, number), _after(kind, shard, number)) for kind in _IN_GENERATION]
+
+
+def written(shard: int, number: int) -> bytes:
+    """The key of how much the current generation was given; those of closed generations have none."""
+    return _GENERATION.pack(b"W", shard, number)
 
 
 def last_commit(shard: int) -> bytes:
@@ -71,6 +85,11 @@ def block_prefix(shard: int, generation: int, stream: int) -> bytes:
 def block(shard: int, generation: int, stream: int, time: int, sequence: int) -> bytes:
     """The key of a block."""
     return _BLOCK.pack(b"B", shard, generation, stream, time, sequence)
+
+
+def stream_of_block(key: bytes) -> tuple[int, int, int]:
+    """Shard, generation and number of the stream of a block."""
+    return numbered(key[: _NUMBERED.size])
 
 
 def index_prefix(shard: int, generation: int, stream: int, topic_hash: bytes) -> bytes:

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from heliograph.storage.disk import THIS_DISK, Disk
 from heliograph.storage.engine import Rdict, new_batch, records
 from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError, UnknownLayoutError
 from heliograph.storage.group_commit import CommitQueue
@@ -38,6 +39,7 @@ class LocalState:
         fsync: Whether a commit waits for the disk. Without it, state survives the process but not the machine.
         max_buffered_bytes: When to say `is_full`.
         reopen_interval_s: How long a database that failed is left alone before it is opened again.
+        disk: Where it lies.
     """
 
     def __init__(
@@ -48,8 +50,9 @@ class LocalState:
         fsync: bool = True,
         max_buffered_bytes: int = 64 << 20,
         reopen_interval_s: float = 1.0,
+        disk: Disk = THIS_DISK,
     ) -> None:
-        self._store = Store(name, data_dir / _FOLDER / name, "lz4", self._prepare, reopen_interval_s)
+        self._store = Store(name, data_dir / _FOLDER / name, "lz4", self._prepare, reopen_interval_s, disk)
         self._overlay: dict[bytes, tuple[StateBatch, bytes | None]] = {}
         self._listeners: list[OnStateCommitted] = []
         self._fsync = fsync

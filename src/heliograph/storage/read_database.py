@@ -5,11 +5,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from heliograph.storage.catalog import Catalog
 from heliograph.storage.engine import Rdict, open_secondary, translated
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
 from heliograph.storage.local import databases_path
+
+READERS: Final = ".readers"  # beside the databases: a directory for each process that reads, with RocksDB's notes
 
 
 class ReadDatabase:

@@ -27,15 +27,16 @@ from pyarrow import flight
 
 from heliograph.storage.arrow_rows import RowCollector
 from heliograph.storage.damage import SKIP, readable_slices
-from heliograph.storage.engine import translated
+from heliograph.storage.engine import translating
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
 from heliograph.storage.inspection import totals_of
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StreamId
 from heliograph.storage.local import databases_path, existing_databases
+from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.plan import Limits, plan_read
-from heliograph.storage.read_database import ReadDatabase
+from heliograph.storage.read_database import READERS, ReadDatabase
 from heliograph.storage.reader_request import INVALID_REQUEST, Request
-from heliograph.storage.replay import BlockSlice, block_slices, select
+from heliograph.storage.replay import BlockSlice, block_slices, select, whole_slices
 from heliograph.storage.salvage import Damage
 
 _log = logging.getLogger(__name__)
@@ -43,7 +44,6 @@ _log = logging.getLogger(__name__)
 _SHUTDOWN_S: Final = 3.0
 _LET_GO_LOOKS: Final = 30
 _LOOK_S: Final = 1.0  # a signal that comes just before a wait begins does not end it, so no wait is for ever
-_SCRATCH: Final = ".readers"  # beside the databases: RocksDB's notes of each reader process
 _END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 _DAMAGES_TOLD_MAX: Final = 100
 
@@ -64,6 +64,7 @@ class Reader:
         self._scratch = scratch
         self._lock = threading.Lock()
         self._databases: dict[str, ReadDatabase] = {}
+        self._offloaded = OffloadedBlocks(data_dir)
 
     def databases(self) -> list[str]:
         """The names of the databases that exist."""
@@ -164,14 +165,17 @@ class Reader:
         database = self.database(request.database)
         with database.current() as (rocks, catalog):
             selection = select(catalog, stream, filters)
+        fetch = self._offloaded.fetching(columns)
         rows = RowCollector(stream, None if selection is None or selection.covered else filters, columns)
         if selection is None or to <= after:
             return rows.schema, iter(())
         if on_damage == SKIP:
             damages: list[Damage] = []
             slices = readable_slices(rocks, stream, selection, after, to, damages.append)
+            slices = whole_slices(rocks, slices, stream, fetch)
             return rows.schema, _with_storage_errors(_with_note(rows, slices, damages), database)
-        batches = rows.batches(block_slices(rocks, stream, selection, after, to))
+        slices = block_slices(rocks, stream, selection, after, to)
+        batches = rows.batches(whole_slices(rocks, slices, stream, fetch))
         return rows.schema, _with_storage_errors(batches, database)
 
 
@@ -187,10 +191,8 @@ def _with_note(rows: RowCollector, slices: Iterator[BlockSlice], damages: Sequen
 
 
 def _with_storage_errors(batches: Iterator[Answer], database: ReadDatabase) -> Iterator[Answer]:
-    try:
+    with translating(database.name, database.path):
         yield from batches
-    except Exception as error:
-        raise translated(error, database.name, database.path) from error
 
 
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
@@ -279,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN if options.watch_stdin else lambda *_: stop.set())
     if options.watch_stdin:
         threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
-    scratch = databases_path(options.data_dir) / _SCRATCH / str(os.getpid())
+    scratch = databases_path(options.data_dir) / READERS / str(os.getpid())
     try:
         scratch.mkdir(parents=True, exist_ok=True)
         _remove_left_behind(scratch.parent)

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.storage import keys
-from heliograph.storage.block import renumbered_block
+from heliograph.storage.block import is_stub, renumbered_block
 from heliograph.storage.catalog import Catalog
 from heliograph.storage.check import CheckReport, check_database
-from heliograph.storage.compaction import topic_hashes
+from heliograph.storage.compaction import has_index, topic_hashes
+from heliograph.storage.directory_swap import swap_in
 from heliograph.storage.engine import Rdict, mend_files, new_batch, open_primary, records, translated
 from heliograph.storage.errors import StorageDamagedError, StorageError, UnknownDatabaseError
-from heliograph.storage.inspection import streams_of
 from heliograph.storage.interface import StreamId
 from heliograph.storage.local import databases_path
 from heliograph.storage.read_database import ReadDatabase, database_directories
@@ -36,8 +36,8 @@ _KEPT: Final = ".damaged"
 _NEW: Final = ".repair"
 _TABLE: Final = re.compile(r"\b\d+\.sst\b")  # as RocksDB names them in its errors
 _BATCH_BYTES: Final = 4 << 20
-_FIXED_KINDS: Final = b"CDGLNS"  # records that are copied as they are; see `keys`
-_SPARE_KINDS: Final = b"CD"  # of them, those that a database can do without
+_FIXED_KINDS: Final = b"CDGLNOSW"  # records that are copied as they are; see `keys`
+_SPARE_KINDS: Final = b"CDW"  # of them, those that a database can do without
 
 
 class StorageInUseError(StorageError):
@@ -82,7 +82,7 @@ def repair_database(data_dir: Path, name: str) -> RepairReport:
         listed = ", ".join(names) or "none"
         raise UnknownDatabaseError(f"there is no such database; there are: {listed}", database=name, path=path)
     new = path / _NEW / name
-    with _node_is_stopped(data_dir, name):
+    with node_is_stopped(data_dir, name):
         try:
             shutil.rmtree(new.parent, ignore_errors=True)
             new.parent.mkdir(parents=True)
@@ -96,9 +96,7 @@ def repair_database(data_dir: Path, name: str) -> RepairReport:
                     messages = _copy([rocks, *rest], catalog, new)
             kept = path / _KEPT / f"{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
             kept.parent.mkdir(exist_ok=True)
-            (path / name).rename(kept)
-            new.rename(path / name)
-            _sync_directory(path)
+            swap_in(new, path / name, kept)
             return RepairReport(found, messages, kept)
         except Exception as error:
             raise translated(error, name, path / name) from error
@@ -107,7 +105,7 @@ def repair_database(data_dir: Path, name: str) -> RepairReport:
 
 
 @contextmanager
-def _node_is_stopped(data_dir: Path, name: str) -> Iterator[None]:
+def node_is_stopped(data_dir: Path, name: str) -> Iterator[None]:
     """Hold the lock of a node's data directory."""
     with (data_dir / "node.lock").open("a") as lock:
         try:
@@ -127,7 +125,7 @@ def _source(name: str, path: Path) -> Iterator[tuple[Rdict, Catalog, str | None]
                 pass
         except StorageDamagedError as error:
             remark = f"it could not be opened: {error.problem}"
-            path = _files_made_readable(path, Path(scratch) / "files", set())
+            path = files_made_readable(path, Path(scratch) / "files", set())
         with ReadDatabase(name, path, Path(scratch)).current() as (rocks, catalog):
             yield rocks, catalog, remark
 
@@ -143,14 +141,14 @@ def _without_damaged_tables(found: CheckReport, path: Path, copy: Path) -> Itera
     if not tables:
         yield []
         return
-    rest = open_primary(_files_made_readable(path, copy, tables), "zstd")
+    rest = open_primary(files_made_readable(path, copy, tables), "zstd")
     try:
         yield [rest]
     finally:
         rest.close()
 
 
-def _files_made_readable(path: Path, copy: Path, left_out: set[str]) -> Path:
+def files_made_readable(path: Path, copy: Path, left_out: set[str]) -> Path:
     """A copy of a RocksDB with everything that RocksDB itself can find in its files, less those left out."""
     copy.mkdir()
     for entry in path.iterdir():
@@ -181,7 +179,7 @@ def _copy(sources: Sequence[Rdict], catalog: Catalog, path: Path) -> int:
         target.write(batch)
         messages = 0
         for generation in catalog.generations():
-            for stream in streams_of(catalog, generation):
+            for stream in catalog.streams_in(generation):
                 topics = generation.structure.topics_of(stream.number) or REST
                 messages += _copy_stream(sources, target, stream, topics.split("/"))
         target.flush()
@@ -192,10 +190,12 @@ def _copy(sources: Sequence[Rdict], catalog: Catalog, path: Path) -> int:
 
 def _copy_stream(sources: Sequence[Rdict], target: Rdict, stream: StreamId, structure: Sequence[str]) -> int:
     batch, size, messages, message_bytes = new_batch(), 0, 0, 0
+    stubs: list[bytes] = []
     prefix = keys.index_prefix(*stream[1:], b"")
     for found in _blocks(sources, stream):
         batch.put(found.key, renumbered_block(found.key, found.value, messages, message_bytes))
         tail = keys.tail(*keys.time_and_sequence(found.key))
+        stubs += [tail] if is_stub(found.value) else []
         for topic_hash in sorted(topic_hashes(found.key, found.value, list(structure))):
             batch.put(prefix + topic_hash + tail, b"")
         messages += found.header.rows
@@ -205,7 +205,24 @@ def _copy_stream(sources: Sequence[Rdict], target: Rdict, stream: StreamId, stru
             target.write(batch)
             batch, size = new_batch(), 0
     target.write(batch)
+    if stubs and has_index(list(structure)):
+        _copy_index(sources[0], target, stream, set(stubs))
     return messages
+
+
+def _copy_index(source: Rdict, target: Rdict, stream: StreamId, tails: set[bytes]) -> None:
+    """Copy the index entries of what was offloaded, whose topics are not here."""
+    lower = keys.index_prefix(*stream[1:], b"")
+    upper = keys.index_prefix(stream.shard, stream.generation, stream.number + 1, b"")
+    batch, size = new_batch(), 0
+    for key, _ in records(source, lower, upper):
+        if key[-keys.TAIL_BYTES :] in tails:
+            batch.put(key, b"")
+            size += len(key)
+        if size >= _BATCH_BYTES:
+            target.write(batch)
+            batch, size = new_batch(), 0
+    target.write(batch)
 
 
 def _blocks(sources: Sequence[Rdict], stream: StreamId) -> Iterator[Block]:
@@ -216,11 +233,3 @@ def _blocks(sources: Sequence[Rdict], stream: StreamId) -> Iterator[Block]:
         if block.key != last:
             yield block
         last = block.key
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

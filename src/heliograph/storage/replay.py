@@ -9,18 +9,18 @@ from typing import Final, NamedTuple
 
 from heliograph.storage import keys
 from heliograph.storage.block import (
-    MERGED_VERSION,
-    BlockHeader,
     DamagedBlockError,
     Part,
     is_merged,
+    is_stub,
     read_header,
+    read_matching,
     read_parts,
     read_rows,
 )
 from heliograph.storage.catalog import Catalog
-from heliograph.storage.engine import Rdict, last_record, records
-from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError
+from heliograph.storage.engine import Rdict, last_of, last_record, records
+from heliograph.storage.errors import DroppedGenerationError, OffloadError, StorageDamagedError
 from heliograph.storage.interface import (
     END_OF_STREAM,
     ROW_MAX,
@@ -38,6 +38,8 @@ from heliograph.storage.topic_filter import TopicFilter, topic_filter
 from heliograph.storage.topic_structure import StreamMatch
 
 _ROWS_AT_ONCE = 1024
+_BLOCK_COST: Final = 16  # what coming to a block costs, in rows that are looked at
+_INDEX_ENTRIES_AT_ONCE: Final = 256
 _END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 
 
@@ -75,6 +77,7 @@ class Selection:
         self.hashes = hashes if len(hashes) == len(matches) else None
 
 
+Fetch = Callable[[Rdict, StreamId, bytes, bytes], bytes]  # the block that a stub stands for
 Slices = Callable[[Rdict, StreamId, Selection, Position, Position], Iterator[BlockSlice]]
 
 
@@ -103,6 +106,30 @@ def block_slices(
             yield piece
             # What was given out may come again within a block that it was merged into meanwhile.
             after = Position(piece.time, piece.sequence, ROW_MAX)
+
+
+def whole_slices(
+    database: Rdict, slices: Iterable[BlockSlice], stream: StreamId, fetch: Fetch | None
+) -> Iterator[BlockSlice]:
+    """The same, with the blocks that were offloaded in the place of their stubs.
+
+    Raises:
+        OffloadPendingError: One is being fetched.
+        OffloadError: One cannot be had now.
+    """
+    for piece in slices:
+        if is_stub(piece.value):
+            if fetch is None:
+                raise OffloadError("it was offloaded, and nothing here reads it", database=stream.database)
+            piece = piece._replace(value=fetch(database, stream, piece.key, piece.value))
+        yield piece
+
+
+def dropped(stream: StreamId) -> DroppedGenerationError:
+    """The error about a generation that goes while it is read."""
+    return DroppedGenerationError(
+        "the generation was dropped while it was read", database=stream.database, stream=str(stream)
+    )
 
 
 def slice_between(key: bytes, value: bytes, after: Position, to: Position) -> BlockSlice | None:
@@ -159,7 +186,7 @@ def _progress_in(key: bytes, value: bytes, position: Position) -> Progress:
     """How much lies at or before a position, told by the first block that does not end before it."""
     header = read_header(key, value)
     rows, message_bytes = 0, 0
-    if header.version == MERGED_VERSION:
+    if header.has_parts:
         rows, message_bytes = _reached(read_parts(key, value), position)
     elif keys.time_and_sequence(key) == position[:2]:
         rows = min(position.row + 1, header.rows)
@@ -188,25 +215,40 @@ def newest(database: Rdict, stream: StreamId, until: int = TIME_MAX) -> Position
 
 
 def last_positions(database: Rdict, streams: Iterable[StreamId]) -> dict[int, tuple[Position, int]]:
-    """The last position and the number of rows of streams of one generation that have any; two seeks each."""
+    """The last position and the number of rows of streams of one generation that have any; a seek for each."""
     found = {}
+    walk = database.iter()
     for stream in streams:
-        last = newest(database, stream)
-        if last is not None:
-            found[stream.number] = last, progress(database, stream, last).rows
+        prefix = keys.block_prefix(*stream[1:])
+        try:
+            record = last_of(walk, prefix, _behind(prefix))
+            if record is not None:
+                header = read_header(*record)
+                last = Position(*keys.time_and_sequence(record[0]), ROW_MAX)
+                found[stream.number] = last, header.rows_before + header.rows
+        except Exception as error:
+            if not is_damage(error):
+                raise
+            last_readable = newest(database, stream)
+            if last_readable is not None:
+                found[stream.number] = last_readable, progress(database, stream, last_readable).rows
+            walk = database.iter()
     return found
 
 
-def checked_header(stream: StreamId, key: bytes, value: bytes) -> BlockHeader:
-    """The header of a block of a stream.
-
-    Raises:
-        StorageDamagedError: The block is not what was written.
-    """
+def written_in(database: Rdict, stream: StreamId) -> Progress:
+    """How much a stream holds, from its last block; one seek, for the path of a message that is stored."""
+    prefix = keys.block_prefix(*stream[1:])
     try:
-        return read_header(key, value)
-    except DamagedBlockError as error:
-        raise damaged(error, stream, key) from error
+        last = last_record(database, prefix, _behind(prefix))
+        if last is None:
+            return Progress(0, 0)
+        header = read_header(*last)
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        return progress(database, stream, _END)
+    return Progress(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
 
 
 def _progress_beside_damage(database: Rdict, stream: StreamId, position: Position) -> Progress:
@@ -234,7 +276,13 @@ def damaged(error: DamagedBlockError, stream: StreamId, key: bytes) -> StorageDa
 
 
 def read_next(
-    database: Rdict, catalog: Catalog, iterator: StreamIterator, n: int, slices: Slices | None = None
+    database: Rdict,
+    catalog: Catalog,
+    iterator: StreamIterator,
+    n: int,
+    slices: Slices | None = None,
+    fetch: Fetch | None = None,
+    looked_at_max: int | None = None,
 ) -> Batch | EndOfStream:
     """Read up to `n` messages that follow an iterator; see `interface.Database.next`.
 
@@ -244,6 +292,13 @@ def read_next(
         iterator: Where to begin.
         n: How many at most.
         slices: What finds the blocks; `block_slices` if None.
+        fetch: Gives the rows of what was offloaded.
+        looked_at_max: After about so many rows that do not match it ends, if need be with an empty batch whose
+            iterator has moved: there may be more.
+
+    Raises:
+        OffloadPendingError: What follows is being fetched.
+        OffloadError: What follows was offloaded, and cannot be had now.
     """
     stream = iterator.stream
     wanted = topic_filter(iterator.topic_filter, stream.database)
@@ -252,12 +307,22 @@ def read_next(
     messages: list[StoredMessage] = []
     positions: list[Position] = []
     position = iterator.position
+    looked_at = 0
+    is_cut = False
     if selection is not None:
-        for piece in (slices or block_slices)(database, stream, selection, position, _END):
-            position = _take(piece, stream, None if selection.covered else wanted, n, messages, positions)
-            if len(messages) >= n:
-                break
-    if not messages and sealed:
+        found = (slices or block_slices)(database, stream, selection, position, _END)
+        try:
+            for piece in whole_slices(database, found, stream, fetch):
+                position, looked = _take(piece, stream, None if selection.covered else wanted, n, messages, positions)
+                looked_at += looked + _BLOCK_COST
+                is_cut = looked_at_max is not None and looked_at >= looked_at_max
+                if len(messages) >= n or is_cut:
+                    break
+        except OffloadError as error:
+            if not messages:
+                error.iterator = StreamIterator(stream, iterator.topic_filter, position)
+                raise
+    if not messages and sealed and not is_cut:
         return END_OF_STREAM
     return Batch(StreamIterator(stream, iterator.topic_filter, position), messages, positions)
 
@@ -269,27 +334,36 @@ def _take(
     n: int,
     messages: list[StoredMessage],
     positions: list[Position],
-) -> Position:
-    """Add what matches until there are `n` messages; returns how far it came."""
+) -> tuple[Position, int]:
+    """Add what matches until there are `n` messages; returns how far it came, and at how many rows it has looked."""
     key, value, time, sequence, first, _ = piece
     places: list[Position] | None = None
+    looked_at = 0
+    at_once, sought = _ROWS_AT_ONCE, None if wanted is None else wanted.sought
+    if isinstance(sought, str):  # rows of other topics cost nearly nothing, and the checksum is compared each time
+        at_once = ROW_MAX
     while True:
-        count = n - len(messages) if wanted is None else _ROWS_AT_ONCE
         try:
-            rows = read_rows(key, value, first, count)
+            if sought is None:
+                rows = list(enumerate(read_rows(key, value, first, n - len(messages)), first))
+                count = len(rows)
+            else:
+                count, rows = read_matching(key, value, first, at_once, sought)
         except DamagedBlockError as error:
             raise damaged(error, stream, key) from error
-        if not rows:
-            return Position(time, sequence, ROW_MAX)
+        looked_at += count
+        if not count:
+            return Position(time, sequence, ROW_MAX), looked_at
         if places is None:
             places = _places(key, value) if is_merged(value) else []
-        for message in rows:
-            if wanted is None or wanted.matches(message.topic):
-                messages.append(message)
-                positions.append(places[first] if places else Position(time, sequence, first))
-                if len(messages) >= n:
-                    return positions[-1]
-            first += 1
+        for row, message in rows:
+            messages.append(message)
+            positions.append(places[row] if places else Position(time, sequence, row))
+            if len(messages) >= n:
+                return positions[-1], looked_at
+        if sought is not None and count < at_once:
+            return Position(time, sequence, ROW_MAX), looked_at
+        first += count
 
 
 def _places(key: bytes, value: bytes) -> list[Position]:
@@ -310,21 +384,42 @@ def _all_blocks(database: Rdict, stream: StreamId, after: Position, to: Position
 def _indexed_blocks(
     database: Rdict, stream: StreamId, hashes: Sequence[bytes], after: Position, to: Position
 ) -> Iterator[tuple[bytes, bytes]]:
-    tails: set[bytes] = set()
     last = keys.tail(to.time, to.sequence)
+    begin = _first_key(b"", after)
+    given = b""
+    while True:
+        tails, end = _indexed_tails(database, stream, hashes, begin, last)
+        for tail in tails:
+            if tail > given:
+                key, value = _indexed_block(database, stream, keys.block_prefix(*stream[1:]) + tail)
+                given = key[-len(tail) :]
+                if given <= last or is_merged(value):
+                    yield key, value
+        if end is None:
+            return
+        begin = end + b"\0"
+
+
+def _indexed_tails(
+    database: Rdict, stream: StreamId, hashes: Sequence[bytes], begin: bytes, last: bytes
+) -> tuple[list[bytes], bytes | None]:
+    """The ends of the keys of the next blocks that the index names, in order; up to which it was read, None for all.
+
+    A reader that wants few messages must not read the index of all that follow.
+    """
+    tails: set[bytes] = set()
+    end: bytes | None = None
     for topic_hash in hashes:
         prefix = keys.index_prefix(*stream[1:], topic_hash)
-        for key, _ in records(database, _first_key(prefix, after), _behind(prefix)):
-            tails.add(key[len(prefix) :])
-            if key >= prefix + last:  # a merged block behind `to` may begin before it
+        for count, (key, _) in enumerate(records(database, prefix + begin, _behind(prefix)), 1):
+            tail = key[len(prefix) :]
+            tails.add(tail)
+            if tail >= last:  # a merged block behind `to` may begin before it
                 break
-    given = b""
-    for tail in sorted(tails):
-        if tail > given:
-            key, value = _indexed_block(database, stream, keys.block_prefix(*stream[1:]) + tail)
-            given = key[-len(tail) :]
-            if given <= last or is_merged(value):
-                yield key, value
+            if count == _INDEX_ENTRIES_AT_ONCE:
+                end = tail if end is None else min(end, tail)
+                break
+    return sorted(tail for tail in tails if end is None or tail <= end), end
 
 
 def _indexed_block(database: Rdict, stream: StreamId, key: bytes) -> tuple[bytes, bytes]:
@@ -333,9 +428,7 @@ def _indexed_block(database: Rdict, stream: StreamId, key: bytes) -> tuple[bytes
     if value is not None:
         return key, value
     if database.get(keys.generation(stream.shard, stream.generation)) is None:
-        raise DroppedGenerationError(
-            "the generation was dropped while it was read", database=stream.database, stream=str(stream)
-        )
+        raise dropped(stream)
     merged = next(records(database, key, _behind(keys.block_prefix(*stream[1:]))), None)
     if merged is not None and is_merged(merged[1]):
         read_header(*merged)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from heliograph.storage.block import OFFLOADED_VERSION
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import GenerationInfo
 
@@ -133,12 +134,14 @@ def is_rotation_due(
 
 def due_drop(generations: Sequence[GenerationInfo], usage: Usage, options: RetentionOptions, now_us: int) -> int | None:
     """The generation to drop now, or None: the oldest, if all of it is too old, or the files together too large."""
-    closed = [(generation.number, generation.until) for generation in generations if generation.until is not None]
+    closed = [(one.number, one.until) for one in generations if one.until is not None]
     if not closed:
         return None
     number, until = min(closed)
     if options.retention_us is not None and until <= now_us - options.retention_us:
         return number
-    # What was dropped last may still lie in its files, which is no reason to drop more.
+    # What was dropped last may still lie in its files, which is no reason to drop more; nor does it make room to drop
+    # what was offloaded.
     too_large = options.max_bytes is not None and usage.table_bytes > options.max_bytes
-    return number if too_large and not usage.is_freeing else None
+    local = [one.number for one in generations if one.until is not None and one.layout_version < OFFLOADED_VERSION]
+    return min(local, default=None) if too_large and not usage.is_freeing else None

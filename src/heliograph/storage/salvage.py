@@ -144,7 +144,7 @@ def _nearest(database: Rdict, prefix: bytes, at: int, limit: int) -> int | None:
     except Exception as error:
         if not is_damage(error):
             raise
-    found = _beyond(probe, at, limit)
+    found = beyond_damage(probe, at, limit)
     if at > limit:
         # Going back, RocksDB also stumbles at the first block behind damage, since it looks at what precedes it.
         ahead = _nearest(database, prefix, limit if found is None else found + 1, at)
@@ -187,7 +187,7 @@ def _records_and_gaps(
             if not is_damage(error):
                 raise
             problem = str(error)
-        following = _beyond(probe, at, last)
+        following = beyond_damage(probe, at, last)
         if following is not None and following > last:
             following = None
         yield _Unreadable(at >> _SEQUENCE_BITS, (last if following is None else following) >> _SEQUENCE_BITS, problem)
@@ -196,10 +196,10 @@ def _records_and_gaps(
         at = following
 
 
-_Probe = Callable[[int], int | None]
+Probe = Callable[[int], int | None]
 
 
-def _probe(database: Rdict, prefix: bytes, forward: bool) -> _Probe:
+def _probe(database: Rdict, prefix: bytes, forward: bool) -> Probe:
     """A function that gives the place of the first block from a place on (or the last up to it), or None."""
 
     def probe(at: int) -> int | None:
@@ -218,7 +218,7 @@ def _probe(database: Rdict, prefix: bytes, forward: bool) -> _Probe:
     return probe
 
 
-def _beyond(probe: _Probe, failed: int, limit: int) -> int | None:
+def beyond_damage(probe: Probe, failed: int, limit: int) -> int | None:
     """The nearest readable place behind one that is not, on the way to `limit`, or None."""
     sign = 1 if limit > failed else -1
     distance = abs(limit - failed)
@@ -239,7 +239,7 @@ def _beyond(probe: _Probe, failed: int, limit: int) -> int | None:
     return nearest
 
 
-def _tried(probe: _Probe, at: int) -> tuple[bool, int | None]:
+def _tried(probe: Probe, at: int) -> tuple[bool, int | None]:
     try:
         return True, probe(at)
     except Exception as error:

@@ -4,7 +4,6 @@ A write that fails leaves RocksDB refusing everything until it is opened again; 
 not more often than an interval. What the records mean is the business of `local` and `local_state`.
 """
 
-import os
 import threading
 import time
 from collections import deque
@@ -12,7 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from heliograph.storage.engine import Rdict, WriteBatch, memory_state, open_primary, translated
+from heliograph.storage.disk import THIS_DISK, Aside, Disk
+from heliograph.storage.engine import Rdict, WriteBatch, memory_state, translated
 from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError
 from heliograph.storage.wal import LogFiles, SyncRequest
 
@@ -26,6 +26,7 @@ class Store:
         compression: One of `engine.COMPRESSIONS`.
         prepare: Called with each newly opened RocksDB, before anything else uses it; it may create records.
         reopen_interval_s: How long a RocksDB that failed is left alone.
+        disk: Where it lies.
     """
 
     def __init__(
@@ -35,19 +36,21 @@ class Store:
         compression: str,
         prepare: Callable[[Rdict], None],
         reopen_interval_s: float = 1.0,
+        disk: Disk = THIS_DISK,
     ) -> None:
         self.name = name
         self.path = path
         self._compression = compression
         self._prepare = prepare
         self._reopen_interval_s = reopen_interval_s
+        self._disk = disk
         self._rocks: Rdict | None = None
         self._logs: LogFiles | None = None
         self._memory_state: int | None = None
         self._fault: StorageError | None = None
         self._retry_at = 0.0
         self._is_closed = False
-        self._freeing: threading.Thread | None = None
+        self._freeing: Aside | None = None
         self._to_free: deque[tuple[bytes, bytes]] = deque()
         self._free_lock = threading.Lock()  # held where the thread decides whether to end, and where it is begun
 
@@ -125,10 +128,11 @@ class Store:
         """Say how a sync request went, None for well.
 
         After a failed sync the kernel may have dropped what it could not write and report success the next time, so
-        the log is not trusted again: RocksDB writes what it has in memory to new files.
+        the log is not trusted again: RocksDB writes what it has in memory to new files. Where these are on the disk the
+        commit is as durable as it was to be, and refusing it would have its publisher store it a second time.
 
         Raises:
-            StorageError: It went wrong; what the request covered may not outlive the machine.
+            StorageError: That went wrong too; what the request covered may not outlive the machine.
         """
         rocks, logs = self.usable(), self._log_files()
         if error is None:
@@ -139,7 +143,7 @@ class Store:
             logs.synced(request.write_count)
         except Exception as second:  # noqa: BLE001 - rocksdict has no narrower type
             self._fail(second)
-        raise translated(error, self.name, self.path)
+            raise translated(error, self.name, self.path) from None
 
     def sync(self) -> None:
         """Wait until the disk has everything written so far.
@@ -157,11 +161,16 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Rdict]:
-        """The open RocksDB; what it raises meanwhile comes out as a storage error."""
-        rocks = self.usable()
+        """The open RocksDB; what it raises meanwhile comes out as a storage error.
+
+        One whose last write failed can be read all the same, as long as no write has closed it to open it again.
+        """
+        rocks = self._rocks
+        if rocks is None or self._is_closed:
+            rocks = self.usable()
         try:
             yield rocks
-        except ValueError:
+        except (StorageError, ValueError):
             raise
         except Exception as error:
             raise translated(error, self.name, self.path) from error
@@ -172,25 +181,19 @@ class Store:
         Args:
             ranges: Lower and upper keys between which nothing is left.
         """
-        if self._rocks is None:
+        rocks = self._rocks
+        if rocks is None or not ranges:
             return
         with self._free_lock:
             self._to_free.extend(ranges)
-            if self._freeing is None and self._to_free:
-                self._freeing = threading.Thread(
-                    target=self._free, args=(self._rocks,), name=f"storage-free-{self.name}", daemon=True
-                )
-                self._freeing.start()
+            if self._freeing is not None:
+                return
+            self._freeing = freeing = self._disk.aside(lambda: self._free(rocks), f"storage-free-{self.name}")
+        freeing.start()
 
     def table_bytes(self) -> int:
-        """The size of its table files, as the directory says it; 3 µs for each."""
-        total = 0
-        with suppress(OSError), os.scandir(self.path) as entries:
-            for entry in entries:
-                if entry.name.endswith(".sst"):
-                    with suppress(FileNotFoundError):  # RocksDB has just removed it
-                        total += entry.stat().st_size
-        return total
+        """The size of its table files."""
+        return self._disk.table_bytes(self.path)
 
     def close(self) -> None:
         """Bring everything to the disk in its final form and close; the next start then has nothing to recover."""
@@ -203,10 +206,9 @@ class Store:
         self._is_closed = True
 
     def _open(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._rocks = open_primary(self.path, self._compression)
+        self._rocks = self._disk.open(self.path, self._compression)
         self._prepare(self._rocks)
-        self._logs = LogFiles(self.path)
+        self._logs = self._disk.log_files(self.path)
         self._logs.written()
         self._memory_state = None
 
@@ -230,7 +232,11 @@ class Store:
         self._retry_at = time.monotonic() + self._reopen_interval_s
 
     def _error(self) -> StorageError:
-        return self._fault or StorageClosedError("the database is not open", database=self.name, path=self.path)
+        """Why it is not open: a new error each time, since an exception gathers the frames of all who raise it."""
+        fault = self._fault
+        if fault is None:
+            return StorageClosedError("the database is not open", database=self.name, path=self.path)
+        return type(fault)(fault.problem, database=fault.database, path=fault.path, shard=fault.shard)
 
     def _abandon(self) -> None:
         if self._logs is not None:

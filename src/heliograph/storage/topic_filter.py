@@ -5,7 +5,7 @@ without a row being touched in Python. `heliograph.mqtt.topic.topic_matches` is 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -37,6 +37,11 @@ class TopicFilter:
         self.levels = text.split("/")
         self.pattern = _pattern(self.levels)
         self._compiled = re.compile(self.pattern)
+
+    @property
+    def sought(self) -> str | Callable[[str], bool]:
+        """The only topic that it matches, or, if it has wildcards, what says whether one is matched."""
+        return self.text if "+" not in self.levels and self.levels[-1] != "#" else self.matches
 
     def matches(self, topic: str) -> bool:
         """Whether a topic name is matched."""

@@ -7,7 +7,10 @@ name that is there once stays, so a topic has one stream for the whole generatio
 depends only on the order in which topics first appeared, and every addition is written with the first block that needs
 it, so it is the same after a restart.
 
-What is learned is bounded: below a tenth name a level still multiplies, so 128 levels of ten names would never end.
+Levels multiply: fifty sites of ten devices of ten names would be thousands of streams. So names are given only while
+streams are few; with `OWN_STREAMS` of them, a level gets its `+` with the next new name, so that few more can come.
+
+What is learned is bounded all the same, since 128 levels need no streams to be many.
 When there are `NODES_MAX` nodes, a topic that would need another goes to one last stream, `#`, and so does a topic that
 is too long for its names to be worth remembering. There it is found by the hash of all its levels.
 
@@ -25,6 +28,7 @@ ROOT: Final = 0
 ANY: Final = "+"
 REST: Final = "#"  # the stream of all topics that the structure has no room for
 NODES_MAX: Final = 65_536  # 30 MB, read in 0.3 s at the start
+OWN_STREAMS: Final = 24  # as many need no index; further ones cost every reader of a wildcard more than they save
 LEARNED_LENGTH_MAX: Final = 1024
 HASH_BYTES: Final = 8
 
@@ -73,10 +77,12 @@ class TopicStructure:
     Args:
         thresholds: How many names each level may have; the last counts for all deeper levels.
         nodes_max: With so many nodes it stops learning; the path that is being learned then is finished.
+        own_streams: With so many streams no further name is learned; None for no such limit.
     """
 
-    def __init__(self, thresholds: Sequence[int], nodes_max: int = NODES_MAX) -> None:
+    def __init__(self, thresholds: Sequence[int], nodes_max: int = NODES_MAX, own_streams: int | None = None) -> None:
         self._nodes_max = nodes_max
+        self._own_streams = own_streams
         self._rest: Node | None = None  # not among the root's children: it is no name
         self._thresholds = tuple(thresholds)
         self._root = Node(ROOT, "", 0, None, {})
@@ -126,6 +132,24 @@ class TopicStructure:
             node = child
         return Placement(self._stream_of(node), hash_of(varying) if varying else b"")
 
+    def find(self, topic: str) -> int | None:
+        """The stream that a topic has, or would share, without learning it; None if it needs a new one."""
+        rest = None if self._rest is None else self._rest.stream
+        if len(topic) > LEARNED_LENGTH_MAX:
+            return rest
+        node = self._root
+        for level in topic.split("/"):
+            child = node.children.get(level) or node.children.get(ANY)
+            if child is None:
+                return rest if len(self._nodes) >= self._nodes_max else None
+            node = child
+        return node.stream
+
+    def unwritten_behind(self, node_count: int, stream_count: int) -> None:
+        """Only so many levels and streams are on disk; the others are to be written again."""
+        self.new_nodes = self._nodes[max(node_count, 1) :]
+        self.new_streams = self._streams[stream_count:]
+
     def written(self) -> None:
         """What was learned is on disk."""
         self.new_nodes.clear()
@@ -170,7 +194,8 @@ class TopicStructure:
 
     def _learn(self, node: Node, level: str) -> Node:
         threshold = self._thresholds[min(node.depth, len(self._thresholds) - 1)]
-        child = self._attach(node, level if len(node.children) < threshold else ANY)
+        gives_names = self._own_streams is None or len(self._streams) < self._own_streams
+        child = self._attach(node, level if gives_names and len(node.children) < threshold else ANY)
         self.new_nodes.append(child)
         return child
 

@@ -2,7 +2,7 @@
 
 A generation is one list of messages in the order in which they were stored, and one stream. There is one shard,
 whatever the options say. A database outlives its closing as long as its backend lives. It also deletes, which layouts
-that only append do not.
+that only append do not, and it can keep only the newest message of each topic, as the `keyed` layout does.
 """
 
 import time
@@ -13,6 +13,7 @@ from typing import Final
 from heliograph.mqtt.topic import topic_matches
 from heliograph.storage.errors import (
     DroppedGenerationError,
+    OneGenerationError,
     PreconditionFailedError,
     StorageClosedError,
     UnknownDatabaseError,
@@ -60,11 +61,13 @@ class ReferenceDatabase:
     Args:
         name: Its name.
         clock: Gives the time of commits in µs; a test that compares two databases gives both the same.
+        newest_only: Whether a message takes the place of those before it on its topic.
     """
 
-    def __init__(self, name: str, clock: Callable[[], int]) -> None:
+    def __init__(self, name: str, clock: Callable[[], int], newest_only: bool = False) -> None:
         self._name = name
         self._clock = clock
+        self._newest_only = newest_only
         self._last_time = 0
         self._generations = [_Generation(self._info(1, clock()))]
         self._dropped: set[int] = set()
@@ -93,6 +96,8 @@ class ReferenceDatabase:
             return
         now, current = self._next_time(), self._generations[-1]
         for row, message in enumerate(messages):
+            if self._newest_only:
+                current.rows = [one for one in current.rows if one[1].topic != message.topic]
             current.rows.append((Position(now, 0, row), _stored(message, now)))
         current.is_written = True
         self._tell(current)
@@ -100,6 +105,8 @@ class ReferenceDatabase:
     def add_generation(self) -> None:
         """See `Database.add_generation`."""
         self._check_open()
+        if self._newest_only:
+            raise OneGenerationError("it keeps the newest message of each topic", database=self._name)
         now, current = self._next_time(), self._generations[-1]
         current.info = replace(current.info, until=now)
         self._generations.append(_Generation(self._info(current.info.number + 1, now)))
@@ -224,10 +231,12 @@ class ReferenceBackend:
 
     Args:
         clock: Gives the time of commits in µs; the wall clock if None.
+        newest_only: Whether its databases keep only the newest message of each topic.
     """
 
-    def __init__(self, clock: Callable[[], int] | None = None) -> None:
+    def __init__(self, clock: Callable[[], int] | None = None, newest_only: bool = False) -> None:
         self._clock = clock or (lambda: time.time_ns() // 1000)
+        self._newest_only = newest_only
         self._databases: dict[str, ReferenceDatabase] = {}
 
     @property
@@ -237,7 +246,7 @@ class ReferenceBackend:
 
     def open_db(self, name: str, options: DatabaseOptions) -> ReferenceDatabase:
         """See `Backend.open_db`."""
-        database = self._databases.setdefault(name, ReferenceDatabase(name, self._clock))
+        database = self._databases.setdefault(name, ReferenceDatabase(name, self._clock, self._newest_only))
         database.is_open = True
         return database
 

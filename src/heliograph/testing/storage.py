@@ -10,7 +10,6 @@ In a test module, say how the backend is made, and pytest finds the rest:
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -84,11 +83,11 @@ class StorageConformance:
     def test_a_message_comes_back_as_it_was_stored(self, tmp_path: Path) -> None:
         """Every field, whatever is in it; only the time of the commit is added."""
         database = self._open(tmp_path)
-        odd = replace(message("ö/ü", b"\0\xff", "ç"), qos=2, retain=True, username="u", property_bytes=b"\x01\x01")
+        odd = message("ö/ü", b"\0\xff", "ç")._replace(qos=2, retain=True, username="u", property_bytes=b"\x01\x01")
         plain = message("plain")
         database.store_batch([odd, plain])
         found = {one.id_low: one for one in replayed(database)}
-        assert [replace(found[one.id_low], stored_at=0) for one in (odd, plain)] == [odd, plain]
+        assert [found[one.id_low]._replace(stored_at=0) for one in (odd, plain)] == [odd, plain]
         assert all(one.stored_at > 0 for one in found.values())
         database.close()
 
@@ -198,25 +197,33 @@ class StorageConformance:
         database.add_generation()
         database.store_batch([message(payload=b"2")])
         for number in (2, 3):
-            _raises(UnknownGenerationError, database.drop_generation, number)
+            raises(UnknownGenerationError, database.drop_generation, number)
         database.drop_generation(1)
-        _raises(UnknownGenerationError, database.drop_generation, 1)
+        raises(UnknownGenerationError, database.drop_generation, 1)
         assert [one.payload for one in replayed(database)] == [b"2"]
-        _raises(DroppedGenerationError, database.next, iterator, 1)
+        raises(DroppedGenerationError, database.next, iterator, 1)
         database.close()
         again = backend.open_db(_MESSAGES, DatabaseOptions())
         assert [info.number for info in again.list_generations()] == [2]
-        _raises(DroppedGenerationError, again.next, iterator, 1)
+        raises(DroppedGenerationError, again.next, iterator, 1)
         again.close()
 
     def test_a_batch_is_stored_when_what_it_expects_is_so(self, tmp_path: Path) -> None:
         """And nothing of it when not."""
+        self.check_preconditions(tmp_path, stored=4)
+
+    def check_preconditions(self, tmp_path: Path, stored: int) -> None:
+        """What that test says.
+
+        Args:
+            stored: How many messages are left of four that were stored on one topic.
+        """
         database = self._open(tmp_path)
         none, some = Precondition(False, "lease"), Precondition(True, "lease")
-        _raises(PreconditionFailedError, database.store_batch, [message("x")], preconditions=[some])
+        raises(PreconditionFailedError, database.store_batch, [message("x")], preconditions=[some])
         first = message("lease", b"n1", "n1")
         database.store_batch([first], atomic=True, preconditions=[none])
-        _raises(PreconditionFailedError, database.store_batch, [message("lease", b"n2", "n2")], preconditions=[none])
+        raises(PreconditionFailedError, database.store_batch, [message("lease", b"n2", "n2")], preconditions=[none])
         for precondition, holds in (
             (some, True),
             (Precondition(True, "lease", payload=b"n1"), True),
@@ -229,13 +236,25 @@ class StorageConformance:
             if holds:
                 database.store_batch([message("y")], preconditions=[none_of("z"), precondition])
             else:
-                _raises(PreconditionFailedError, database.store_batch, [message("x")], preconditions=[precondition])
+                raises(PreconditionFailedError, database.store_batch, [message("x")], preconditions=[precondition])
         assert replayed(database, "x") == []
-        assert len(replayed(database, "y")) == 4
+        assert len(replayed(database, "y")) == stored
         database.close()
 
     def test_a_reader_is_told_of_streams_that_grow(self, tmp_path: Path) -> None:
         """New ones, ones that grow, and ones that were closed; what it is told of can be read."""
+        self.check_subscription(tmp_path)
+        database = self.make_backend(tmp_path / "closed").open_db(_MESSAGES, DatabaseOptions())
+        told: list[StreamId] = []
+        database.subscribe(told.extend)
+        database.store_batch([message()])
+        told.clear()
+        database.add_generation()
+        assert {stream.id for stream in database.get_streams("#")} == set(told)
+        database.close()
+
+    def check_subscription(self, tmp_path: Path) -> None:
+        """What that test says of streams that grow."""
         database = self._open(tmp_path)
         told: list[StreamId] = []
         end = database.subscribe(told.extend)
@@ -246,9 +265,6 @@ class StorageConformance:
             for stream in told:
                 assert isinstance(database.next(database.make_iterator(stream, topic), 1), Batch)
         assert {stream.id for stream in database.get_streams("b")} <= set(told)
-        told.clear()
-        database.add_generation()
-        assert {stream.id for stream in database.get_streams("#")} == set(told)
         told.clear()
         end()
         database.store_batch([message()])
@@ -274,13 +290,13 @@ class StorageConformance:
         """Streams, filters, databases, and a database that was closed."""
         backend = self.make_backend(tmp_path)
         database = backend.open_db(_MESSAGES, DatabaseOptions())
-        _raises(UnknownStreamError, database.make_iterator, StreamId(_MESSAGES, 0, 1, 77), "#")
-        _raises(UnknownStreamError, database.make_iterator, StreamId("other", 0, 1, 1), "#")
-        _raises(InvalidFilterError, database.get_streams, "a/#/b")
+        raises(UnknownStreamError, database.make_iterator, StreamId(_MESSAGES, 0, 1, 77), "#")
+        raises(UnknownStreamError, database.make_iterator, StreamId("other", 0, 1, 1), "#")
+        raises(InvalidFilterError, database.get_streams, "a/#/b")
         database.close()
-        _raises(StorageClosedError, database.store_batch, [message()])
-        _raises(StorageClosedError, database.get_streams, "#")
-        _raises(UnknownDatabaseError, backend.drop_db, "other")
+        raises(StorageClosedError, database.store_batch, [message()])
+        raises(StorageClosedError, database.get_streams, "#")
+        raises(UnknownDatabaseError, backend.drop_db, "other")
 
     def test_databases_know_nothing_of_one_another(self, tmp_path: Path) -> None:
         """They are made, listed and dropped one by one."""
@@ -334,7 +350,8 @@ def _payloads(batch: Batch) -> list[bytes]:
     return [one.payload for one in batch.messages]
 
 
-def _raises(kind: type[StorageError], call: Callable[..., object], *values: object, **names: Sequence[object]) -> None:
+def raises(kind: type[StorageError], call: Callable[..., object], *values: object, **names: Sequence[object]) -> None:
+    """That a call fails so."""
     try:
         call(*values, **names)
     except kind:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, cast
 from heliograph.channel.channel import Channel
 from heliograph.session.outbox import Wire
 from heliograph.transport.arrival import Arrival
+from heliograph.transport.channel_link import ChannelLink, ignore
 
 if TYPE_CHECKING:
     from heliograph.transport.listener import Listener
 
 
-class Connection(Wire):
+class Connection(ChannelLink, Wire):
     """A view of one connection, and its asyncio protocol; made when it is accepted, gone when it is closed.
 
     Args:
@@ -28,7 +29,7 @@ class Connection(Wire):
         self._arrival: Arrival | None = arrival
         self._transport: asyncio.Transport | None = None
         self._channel: Channel | None = None
-        self.data_received: Callable[[bytes], None] = _ignore
+        self.data_received: Callable[[bytes], None] = ignore
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a channel: the connection stands, and over TLS its handshake is done."""
@@ -48,31 +49,12 @@ class Connection(Wire):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the channel that the connection is gone."""
+        self.data_received = ignore
         channel = self._channel
         # Channel and connection refer to each other; parted, they are freed at once and not by the garbage collector.
         self._channel = None
         self._transport = None
-        self.data_received = _ignore
-        try:
-            if channel is not None:
-                channel.connection_lost()
-        finally:
-            self._listener.forget(self)
-
-    def eof_received(self) -> None:
-        """The peer sends no more; the transport closes by itself."""
-
-    def pause_writing(self) -> None:
-        """The transport's buffer is over its high mark: the peer does not read."""
-        self._listener.congested(self)
-        if self._channel is not None:
-            self._channel.on_congested(True)
-
-    def resume_writing(self) -> None:
-        """The peer reads again."""
-        self._listener.relieved(self)
-        if self._channel is not None:
-            self._channel.on_congested(False)
+        self._listener.lose(self, channel)
 
     def write(self, data: bytes) -> None:
         """Send bytes behind those sent before."""
@@ -83,30 +65,7 @@ class Connection(Wire):
         """The transport's own method."""
         return self.write if self._transport is None else self._transport.write
 
-    def unsent_bytes(self) -> int:
-        """What the transport holds."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
-
     def close(self) -> None:
         """Close the connection behind the bytes sent before."""
         if self._transport is not None:
             self._transport.close()
-
-    def abort(self) -> None:
-        """Close the connection at once; what the peer did not read is lost."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def pause_reading(self) -> None:
-        """Stop taking bytes from the peer."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        """Take bytes from the peer again."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
-
-
-def _ignore(data: bytes) -> None:
-    """Bytes for a connection that is gone."""

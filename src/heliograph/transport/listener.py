@@ -8,6 +8,7 @@ import asyncio
 import socket
 from typing import Final, Protocol, cast
 
+from heliograph.channel.channel import Channel
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
@@ -226,6 +227,14 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self._requests.pop(handshake, None)
         self._links.discard(handshake)
         self._links.add(connection)
+
+    def lose(self, link: Link, channel: Channel | None) -> None:
+        """A connection is gone: tell its channel, and forget it whatever comes of that."""
+        try:
+            if channel is not None:
+                channel.connection_lost()
+        finally:
+            self.forget(link)
 
     def forget(self, link: Link) -> None:
         """A connection is gone."""

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import ssl
-from typing import Final
+from typing import Final, cast
 
 from heliograph.channel.peer import Peer
 
@@ -50,7 +50,7 @@ class Identity:
             certificate = connection.getpeercert()
             encoded = connection.getpeercert(binary_form=True)
             if certificate and encoded:
-                subject: _Subject = certificate.get("subject", ())  # type: ignore[assignment]
+                subject = cast("_Subject", certificate.get("subject", ()))
                 peer.common_name = _common_name(subject)
                 peer.subject = distinguished_name(subject)
                 peer.username = self._field(self._as_username, peer, encoded)

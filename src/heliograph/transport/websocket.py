@@ -12,6 +12,7 @@ except ImportError:  # where the package was built without a C compiler
 from heliograph.channel.channel import Channel
 from heliograph.channel.peer import Peer
 from heliograph.transport.arrival import Arrival
+from heliograph.transport.channel_link import ChannelLink, ignore
 from heliograph.transport.deflate import InflateError, MessageCodec
 from heliograph.transport.frames import (
     BINARY,
@@ -113,7 +114,7 @@ class WebSocketHandshake:
         transport.close()
 
 
-class WebSocketConnection(FramedWire):
+class WebSocketConnection(ChannelLink, FramedWire):
     """A view of one connection behind its handshake, and its asyncio protocol.
 
     All bytes that a turn writes are one binary message. A peer's goodbye is answered when what came before it is done.
@@ -159,34 +160,24 @@ class WebSocketConnection(FramedWire):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the channel that the connection is gone."""
-        channel = self._channel
         self.reader.stop()
+        self._codec = None
+        self.data_received = ignore
+        channel = self._channel
+        # Channel and connection refer to each other; parted, they are freed at once and not by the garbage collector.
         self._channel = None
         self._transport = None
-        self._codec = None
-        self.data_received = _ignore
-        try:
-            if channel is not None:
-                channel.connection_lost()
-        finally:
-            self._listener.forget(self)
-
-    def eof_received(self) -> None:
-        """The peer sends no more; the transport closes by itself."""
+        self._listener.lose(self, channel)
 
     def pause_writing(self) -> None:
         """The transport's buffer is over its high mark: the peer does not read."""
         self._is_congested = True
-        self._listener.congested(self)
-        if self._channel is not None:
-            self._channel.on_congested(True)
+        super().pause_writing()
 
     def resume_writing(self) -> None:
         """The peer reads again."""
         self._is_congested = False
-        self._listener.relieved(self)
-        if self._channel is not None:
-            self._channel.on_congested(False)
+        super().resume_writing()
 
     # --- as the channel uses it
 
@@ -199,10 +190,6 @@ class WebSocketConnection(FramedWire):
         else:
             self._send_frame(BINARY, data)
 
-    def unsent_bytes(self) -> int:
-        """What the transport holds."""
-        return 0 if self._transport is None else self._transport.get_write_buffer_size()
-
     def close(self) -> None:
         """Say goodbye behind the bytes sent before; the connection is closed when the peer has done so too.
 
@@ -213,19 +200,13 @@ class WebSocketConnection(FramedWire):
         elif not self.reader.discards:
             self.reader.discards = True
             self._send_close(NORMAL_CLOSURE)
-            if self._is_paused and self._transport is not None and not self._transport.is_closing():
-                self._transport.resume_reading()
-
-    def abort(self) -> None:
-        """Close the connection at once; what the peer did not read is lost."""
-        if self._transport is not None:
-            self._transport.abort()
+            if self._is_paused:
+                super().resume_reading()
 
     def pause_reading(self) -> None:
         """Stop taking bytes from the peer."""
         self._is_paused = True
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        super().pause_reading()
 
     def resume_reading(self) -> None:
         """Take bytes from the peer again, behind those that wait here."""
@@ -233,8 +214,8 @@ class WebSocketConnection(FramedWire):
         if (self._codec is not None and self._codec.waits) or self._goodbye is not None:
             # In a turn of its own: who resumes may be in the middle of something.
             self._listener.context.defer(self._go_on)
-        elif self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        else:
+            super().resume_reading()
 
     # --- as the frame reader uses it
 
@@ -286,8 +267,8 @@ class WebSocketConnection(FramedWire):
             return
         if self._goodbye is not None:
             self._finish(self._goodbye)
-        elif self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        else:
+            super().resume_reading()
 
     def _finish(self, code: int) -> None:
         """End the connection behind what was read, and what that has the channel write in this turn."""
@@ -318,7 +299,3 @@ class WebSocketConnection(FramedWire):
     def _send(self, data: bytes) -> None:
         if self._transport is not None:
             self._transport.write(data)
-
-
-def _ignore(data: bytes) -> None:
-    """Bytes for a connection that is gone."""

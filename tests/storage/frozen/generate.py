@@ -1,8 +1,8 @@
 """Run as a program: make the small databases that every later version must read, with the version that is installed.
 
-`python tests/storage/frozen/generate.py tests/storage/frozen/columnar-2` writes a data directory and, beside it,
-`expected.json` with what it holds. It is run once for each released layout version and never again: what it made is
-part of the tests, and `test_frozen.py` reads it.
+`PYTHONPATH=tests python tests/storage/frozen/generate.py tests/storage/frozen/columnar-3` writes a data directory and,
+beside it, `expected.json` with what it holds. It is run once for each released layout version and never again: what it
+made is part of the tests, and `test_frozen.py` reads it.
 """
 
 import base64
@@ -22,8 +22,11 @@ from heliograph.storage.interface import (
     StorableMessage,
     StoredMessage,
 )
-from heliograph.storage.local import LocalBackend, LocalDatabase, databases_path
+from heliograph.storage.local import LocalBackend, databases_path
+from heliograph.storage.local_database import LocalDatabase
+from storage.offloading import offload
 
+_OFFLOADED = "offloaded"  # below the data directory, so that it goes with it
 _NOT_NEEDED = ("LOG*", "LOCK")
 
 
@@ -38,13 +41,16 @@ def main(target: Path) -> None:
         closed = backend.open_db("closed", DatabaseOptions())
         fill(closed)
         expected["closed"] = contents(closed)
+        offload(closed, 1, _OFFLOADED)
         closed.close()
         # The log of this one holds what no table has, as after a kill.
         options = DatabaseOptions(n_shards=2, layout=ColumnarOptions(wildcard_thresholds=(3, 2), compression="lz4"))
         killed = backend.open_db("killed", options)
         fill(killed)
         expected["killed"] = contents(killed)
+        offload(killed, 1, _OFFLOADED)
         shutil.copytree(databases_path(data_dir), databases_path(target), ignore=shutil.ignore_patterns(*_NOT_NEEDED))
+        shutil.copytree(data_dir / _OFFLOADED, target / _OFFLOADED)
         killed.close()
     (target / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
 

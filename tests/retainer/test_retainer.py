@@ -5,22 +5,19 @@ import pytest
 from heliograph.broker.message import Message, make_message
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_publish
-from heliograph.retainer.memory import MemoryRetainer
-from heliograph.retainer.options import RetainerOptions
-from retainer.retaining import read, retain, topics
-from support.kernel import START_US, Kernel
+from heliograph.retainer.retainer import Retainer
+from retainer.conftest import MakeRetainer
+from retainer.retaining import read, retain, settle, topics
+from support.kernel import START_US
 from support.packets import decode_one
 
 
-def make_retainer(**options: int) -> MemoryRetainer:
-    return MemoryRetainer(Kernel().broker, RetainerOptions(**options))  # type: ignore[arg-type]
-
-
-def advance(retainer: MemoryRetainer, to_s: float) -> None:
+def advance(retainer: Retainer, to_s: float) -> None:
+    settle(retainer)
     retainer.broker.begin_turn(START_US + round(to_s * 1_000_000))
 
 
-def one(retainer: MemoryRetainer, topic_filter: str) -> Message:
+def one(retainer: Retainer, topic_filter: str) -> Message:
     message = retainer.match(topic_filter).next()
     assert message is not None
     return message
@@ -28,8 +25,8 @@ def one(retainer: MemoryRetainer, topic_filter: str) -> Message:
 
 @pytest.mark.parametrize("username", [None, "", "ü"])
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_a_message_comes_back_as_it_was(username: str | None, qos: int) -> None:
-    retainer = make_retainer()
+def test_a_message_comes_back_as_it_was(make: MakeRetainer, username: str | None, qos: int) -> None:
+    retainer = make()
     properties = b"\x02\0\0\0\x0a&\0\1k\0\1v"
     message = make_message(START_US, (7 << 48) + 3, "töpic/a", b"payload\0", qos, True, properties, "clïent", username)
     retainer.retain(message)
@@ -44,8 +41,8 @@ def test_a_message_comes_back_as_it_was(username: str | None, qos: int) -> None:
     assert back.expiry_s == 10
 
 
-def test_a_message_of_an_mqtt_3_client_comes_back_as_it_was() -> None:
-    retainer = make_retainer()
+def test_a_message_of_an_mqtt_3_client_comes_back_as_it_was(make: MakeRetainer) -> None:
+    retainer = make()
     publish = decode_one(encode_publish(p.V3_1_1, b"a", b"x", 1, True, False, 9, b""), p.V3_1_1)
     assert isinstance(publish, p.Publish)
     retainer.retain(Message(START_US, 1, "a", publish, "c", None, -1))
@@ -53,8 +50,8 @@ def test_a_message_of_an_mqtt_3_client_comes_back_as_it_was() -> None:
     assert (back.payload, back.property_bytes, back.qos, back.expiry_s) == (b"x", b"", 1, -1)
 
 
-def test_an_expiry_that_the_broker_gave_is_kept_too() -> None:
-    retainer = make_retainer()
+def test_an_expiry_that_the_broker_gave_is_kept_too(make: MakeRetainer) -> None:
+    retainer = make()
     message = make_message(START_US, 1, "a", b"x", 0, True, b"", "c", None)
     message.expiry_s = 10  # `mqtt.message_expiry_interval`; the packet has none
     retainer.retain(message)
@@ -63,16 +60,16 @@ def test_an_expiry_that_the_broker_gave_is_kept_too() -> None:
     assert topics(retainer) == []
 
 
-def test_a_message_takes_the_place_of_the_one_before() -> None:
-    retainer = make_retainer()
+def test_a_message_takes_the_place_of_the_one_before(make: MakeRetainer) -> None:
+    retainer = make()
     retain(retainer, "a", b"one")
     retain(retainer, "a", b"two")
-    assert read(retainer.match("a")) == [("a", b"two")]  # 3.1.1 [MQTT-3.3.1-5] [MQTT-3.3.1-7]
+    assert read(retainer.find("a")) == [("a", b"two")]  # 3.1.1 [MQTT-3.3.1-5] [MQTT-3.3.1-7]
     assert len(retainer) == 1
 
 
-def test_an_empty_payload_forgets() -> None:
-    retainer = make_retainer()
+def test_an_empty_payload_forgets(make: MakeRetainer) -> None:
+    retainer = make()
     retain(retainer, "a")
     assert retain(retainer, "a", b"")
     assert retain(retainer, "never/there", b"")
@@ -80,8 +77,8 @@ def test_an_empty_payload_forgets() -> None:
     assert retainer.statistics()["retained.bytes"] == 0
 
 
-def test_clearing_may_be_kept_from_subscribers() -> None:
-    retainer = make_retainer(stop_publish_clear_msg=True)
+def test_clearing_may_be_kept_from_subscribers(make: MakeRetainer) -> None:
+    retainer = make(stop_publish_clear_msg=True)
     assert retain(retainer, "a")
     assert not retain(retainer, "a", b"")
     assert topics(retainer) == []
@@ -90,12 +87,12 @@ def test_clearing_may_be_kept_from_subscribers() -> None:
 # --- limits
 
 
-def test_no_more_topics_than_the_operator_wants() -> None:
-    retainer = make_retainer(max_retained_messages=2)
+def test_no_more_topics_than_the_operator_wants(make: MakeRetainer) -> None:
+    retainer = make(max_retained_messages=2)
     for topic in ("a", "b", "c"):
         retain(retainer, topic)
     retain(retainer, "a", b"newer")
-    assert sorted(read(retainer.match("#"))) == [("a", b"newer"), ("b", b"x")]
+    assert sorted(read(retainer.find("#"))) == [("a", b"newer"), ("b", b"x")]
     retain(retainer, "b", b"")
     retain(retainer, "c")
     assert topics(retainer) == ["a", "c"]
@@ -103,8 +100,8 @@ def test_no_more_topics_than_the_operator_wants() -> None:
     assert retainer.statistics()["retained.max"] == 2
 
 
-def test_what_has_expired_makes_room() -> None:
-    retainer = make_retainer(max_retained_messages=2)
+def test_what_has_expired_makes_room(make: MakeRetainer) -> None:
+    retainer = make(max_retained_messages=2)
     retain(retainer, "old", expiry_s=10)
     retain(retainer, "a")
     advance(retainer, 20)
@@ -112,8 +109,8 @@ def test_what_has_expired_makes_room() -> None:
     assert topics(retainer) == ["a", "b"]
 
 
-def test_a_payload_that_is_too_large_is_not_kept_and_no_older_one_either() -> None:
-    retainer = make_retainer(max_payload_size=3)
+def test_a_payload_that_is_too_large_is_not_kept_and_no_older_one_either(make: MakeRetainer) -> None:
+    retainer = make(max_payload_size=3)
     retain(retainer, "a", b"abc")
     retain(retainer, "b", b"abc")
     assert retain(retainer, "b", b"abcd")  # subscribers get it
@@ -121,8 +118,8 @@ def test_a_payload_that_is_too_large_is_not_kept_and_no_older_one_either() -> No
     assert retainer.statistics()["retained.dropped.payload_size"] == 1
 
 
-def test_no_more_messages_a_second_than_the_operator_wants_and_none_that_is_out_of_date() -> None:
-    retainer = MemoryRetainer(Kernel().broker, RetainerOptions(max_publish_rate=(2, 1_000_000)))
+def test_no_more_messages_a_second_than_the_operator_wants_and_none_that_is_out_of_date(make: MakeRetainer) -> None:
+    retainer = make(max_publish_rate=(2, 1_000_000))
     for topic in ("a", "b", "a"):
         assert retain(retainer, topic)
     assert topics(retainer) == ["b"]
@@ -136,8 +133,8 @@ def test_no_more_messages_a_second_than_the_operator_wants_and_none_that_is_out_
 # --- expiry
 
 
-def test_the_operators_expiry_is_for_messages_without_one() -> None:
-    retainer = make_retainer(msg_expiry_interval_us=10_000_000)
+def test_the_operators_expiry_is_for_messages_without_one(make: MakeRetainer) -> None:
+    retainer = make(msg_expiry_interval_us=10_000_000)
     retain(retainer, "default")
     retain(retainer, "longer", expiry_s=20)
     retain(retainer, "shorter", expiry_s=5)
@@ -149,8 +146,8 @@ def test_the_operators_expiry_is_for_messages_without_one() -> None:
 
 
 @pytest.mark.parametrize(("override_us", "left"), [(8_000_000, []), (0, ["none", "own"])])
-def test_the_operators_other_expiry_is_for_all_messages(override_us: int, left: list[str]) -> None:
-    retainer = make_retainer(msg_expiry_interval_us=5_000_000, msg_expiry_interval_override_us=override_us)
+def test_the_operators_other_expiry_is_for_all_messages(make: MakeRetainer, override_us: int, left: list[str]) -> None:
+    retainer = make(msg_expiry_interval_us=5_000_000, msg_expiry_interval_override_us=override_us)
     retain(retainer, "none")
     retain(retainer, "own", expiry_s=1)
     advance(retainer, 7.9)
@@ -159,8 +156,8 @@ def test_the_operators_other_expiry_is_for_all_messages(override_us: int, left: 
     assert topics(retainer) == left
 
 
-def test_sweeping_forgets_what_has_expired_some_at_a_time() -> None:
-    retainer = make_retainer()
+def test_sweeping_forgets_what_has_expired_some_at_a_time(make: MakeRetainer) -> None:
+    retainer = make()
     for number in range(10):
         retain(retainer, f"short/{number}", expiry_s=10)
         retain(retainer, f"long/{number}", expiry_s=1000)
@@ -172,8 +169,8 @@ def test_sweeping_forgets_what_has_expired_some_at_a_time() -> None:
     assert retainer.statistics()["retained.expired"] == 10
 
 
-def test_a_message_with_a_new_expiry_outlives_the_old_one() -> None:
-    retainer = make_retainer()
+def test_a_message_with_a_new_expiry_outlives_the_old_one(make: MakeRetainer) -> None:
+    retainer = make()
     retain(retainer, "a", expiry_s=10)
     retain(retainer, "a", expiry_s=100)
     retain(retainer, "b", expiry_s=10)
@@ -186,32 +183,32 @@ def test_a_message_with_a_new_expiry_outlives_the_old_one() -> None:
 # --- matches that are read while the store changes
 
 
-def test_matches_are_those_of_the_time_that_they_were_asked_for() -> None:
-    retainer = make_retainer(batch_read_number=1)
+def test_matches_are_those_of_the_time_that_they_were_asked_for(make: MakeRetainer) -> None:
+    retainer = make(batch_read_number=1)
     for topic in ("a", "b", "c", "d"):
         retain(retainer, topic, b"old")
-    matches = retainer.match("#")
+    matches = retainer.find("#")
     assert matches.next() is not None
     retain(retainer, "b", b"new")
     retain(retainer, "c", b"")
     retain(retainer, "e")  # takes the place of c
     assert read(matches) == [("d", b"old")]
-    assert sorted(read(retainer.match("#"))) == [("a", b"old"), ("b", b"new"), ("d", b"old"), ("e", b"x")]
+    assert sorted(read(retainer.find("#"))) == [("a", b"old"), ("b", b"new"), ("d", b"old"), ("e", b"x")]
 
 
-def test_what_was_kept_after_the_question_is_not_in_the_answer() -> None:
-    retainer = make_retainer()
-    matches, exact = retainer.match("#"), retainer.match("a")
+def test_what_was_kept_after_the_question_is_not_in_the_answer(make: MakeRetainer) -> None:
+    retainer = make()
+    matches, exact = retainer.find("#"), retainer.find("a")
     retain(retainer, "a")
     assert read(matches) == []
     assert read(exact) == []
 
 
-def test_looking_at_matches_that_are_gone_ends() -> None:
-    retainer = make_retainer()
+def test_looking_at_matches_that_are_gone_ends(make: MakeRetainer) -> None:
+    retainer = make()
     for number in range(1000):
         retain(retainer, str(number), expiry_s=10)
-    matches = retainer.match("#")
+    matches = retainer.find("#")
     advance(retainer, 10)
     assert matches.next() is None
     assert not matches.is_done()
@@ -223,8 +220,8 @@ def test_looking_at_matches_that_are_gone_ends() -> None:
 # --- for management
 
 
-def test_pages() -> None:
-    retainer = make_retainer(batch_read_number=2)
+def test_pages(make: MakeRetainer) -> None:
+    retainer = make(batch_read_number=2)
     for number in range(7):
         retain(retainer, f"a/{number}")
     retain(retainer, "b")
@@ -236,8 +233,8 @@ def test_pages() -> None:
     assert pages == [["a/0", "a/1", "a/2"], ["a/3", "a/4", "a/5"], ["a/6"]]
 
 
-def test_deleting_by_filter_some_at_a_time() -> None:
-    retainer = make_retainer()
+def test_deleting_by_filter_some_at_a_time(make: MakeRetainer) -> None:
+    retainer = make()
     for number in range(7):
         retain(retainer, f"a/{number}")
     retain(retainer, "b")

@@ -1,0 +1,131 @@
+"""When an acknowledgement may leave: a message may go to several databases, and all must have it.
+
+Channels wait for the tickets of one commit queue, that of `messages`, which **leads**. What another database takes is
+tied to the ticket that the leader gathers at that moment: the message itself gets this ticket, since both are handed
+out in one turn. Commits of all databases run side by side, so joining them costs no time beyond the slowest.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from heliograph.storage.errors import StorageError
+
+OnDone = Callable[[int, StorageError | None], None]
+
+
+class Leader(Protocol):
+    """The commit queue whose tickets channels wait for; `storage.group_commit.CommitQueue` is one."""
+
+    @property
+    def gathering_ticket(self) -> int:
+        """The ticket of what is handed to it next."""
+
+    def touch(self) -> int:
+        """The same, and have it answered for even if nothing comes."""
+
+
+class Follower:
+    """What a database beside the leader has taken and not answered for; made by `CommitJoin.follow`.
+
+    Tickets are those of the database's own commit queue: they never fall.
+    """
+
+    def __init__(self, join: "CommitJoin", name: str, is_full: Callable[[], bool]) -> None:
+        self.name = name
+        self.is_full = is_full
+        self._join = join
+        self._tied: deque[tuple[int, int, int]] = deque()  # the leader's ticket, its own oldest and newest for it
+
+    @property
+    def first(self) -> int | None:
+        """The leader's ticket that must wait, if any."""
+        return self._tied[0][0] if self._tied else None
+
+    @property
+    def last(self) -> int | None:
+        """The newest of the leader's tickets that must wait, if any."""
+        return self._tied[-1][0] if self._tied else None
+
+    def took(self, ticket: int) -> None:
+        """The database has taken something of the message that is handled now."""
+        leading, first = self._join.gathering_ticket, ticket
+        if self._tied and self._tied[-1][0] == leading:
+            _, first, _ = self._tied.pop()
+        self._tied.append((leading, first, ticket))
+
+    def done(self, ticket: int, error: StorageError | None) -> None:
+        """A commit of the database is durable, or was refused."""
+        if error is not None:
+            for leading, first, last in self._tied:  # one commit may hold what is tied to several of the leader's
+                if first <= ticket <= last:
+                    self._join.refuse(leading, error)
+        while self._tied and self._tied[0][2] <= ticket:
+            self._tied.popleft()
+        self._join.release()
+
+    def __repr__(self) -> str:
+        return f"Follower({self.name!r}, {len(self._tied)} tickets wait)"
+
+
+class CommitJoin:
+    """Joins the commits of a node's databases; owned by the node, lives in its event-loop thread.
+
+    Args:
+        leader: The commit queue of `messages`.
+        on_done: Called for each ticket of the leader, in order, when everything tied to it is durable, or refused.
+    """
+
+    def __init__(self, leader: Leader, on_done: OnDone) -> None:
+        self._leader = leader
+        self._on_done = on_done
+        self._followers: list[Follower] = []
+        self._waiting: deque[tuple[int, StorageError | None]] = deque()  # the leader has these
+        self._refused: dict[int, StorageError] = {}
+
+    @property
+    def gathering_ticket(self) -> int:
+        """The leader's ticket of the message that is handled now."""
+        return self._leader.gathering_ticket
+
+    @property
+    def is_full(self) -> bool:
+        """Whether publishers must wait until another database has committed what it took."""
+        return any(follower.is_full() for follower in self._followers)
+
+    def follow(self, name: str, is_full: Callable[[], bool] = lambda: False) -> Follower:
+        """Have acknowledgements wait for another database too.
+
+        Args:
+            is_full: Whether so much waits for its commit that publishers must wait; for one whose sink does not say so.
+        """
+        follower = Follower(self, name, is_full)
+        self._followers.append(follower)
+        return follower
+
+    def settle(self) -> int:
+        """The ticket after which everything is durable that the message handled now went to; 0 if it went nowhere."""
+        gathering = self._leader.gathering_ticket
+        if any(follower.last == gathering for follower in self._followers):
+            return self._leader.touch()
+        return 0
+
+    def done(self, ticket: int, error: StorageError | None) -> None:
+        """A commit of the leader is durable, or was refused."""
+        self._waiting.append((ticket, error))
+        self.release()
+
+    def refuse(self, ticket: int, error: StorageError) -> None:
+        """What was tied to a ticket was refused."""
+        self._refused[ticket] = error
+
+    def release(self) -> None:
+        """Answer for what waits for nobody any more."""
+        firsts = [first for follower in self._followers if (first := follower.first) is not None]
+        while self._waiting and all(self._waiting[0][0] < first for first in firsts):
+            ticket, error = self._waiting.popleft()
+            refused = self._refused.pop(ticket, None)
+            self._on_done(ticket, error or refused)
+
+    def __repr__(self) -> str:
+        return f"CommitJoin({len(self._waiting)} tickets wait, {self._followers})"

@@ -1,0 +1,180 @@
+"""Retained messages of a node: opened where the configuration says, committed, swept, and watched.
+
+While the disk refuses them, publishers of retained messages are refused, which the log and an alarm say; everything
+else is served.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+from heliograph.broker.pubsub import Broker
+from heliograph.config import Config
+from heliograph.config.storage import StateConfig
+from heliograph.node.commit_join import CommitJoin
+from heliograph.node.options import retainer_options
+from heliograph.observe.alarms import Alarms
+from heliograph.retainer.disc import DiscRetainer, RetainedCommits
+from heliograph.retainer.memory import MemoryRetainer
+from heliograph.retainer.retainer import Retainer
+from heliograph.storage.errors import StorageError
+from heliograph.storage.group_commit import CommitQueue
+from heliograph.storage.keyed import KeyedTable
+from heliograph.storage.keyed_backend import KeyedBackend
+from heliograph.storage.keyed_changes import Change
+
+_log = logging.getLogger(__name__)
+
+RETAINED: Final = "retained"
+_ALARM: Final = "storage_refuses_retained_messages"
+_CHANGE_OVERHEAD_BYTES: Final = 400  # what a change costs in memory beside its key and record
+_SWEPT_MAX: Final = 250
+_SWEEP_AGAIN_S: Final = 0.02  # where more has expired than is forgotten at once
+
+
+class RetainedCommit(RetainedCommits):
+    """The commit queue of the table, joined to the acknowledgements that wait for it.
+
+    Args:
+        table: The messages. It may be out of order: changes are refused until it works.
+        join: What acknowledgements wait for.
+    """
+
+    def __init__(self, table: KeyedTable, join: CommitJoin, settings: StateConfig) -> None:
+        super().__init__()
+        self._table = table
+        self._error: StorageError | None = None  # why nothing is retained, while that is so
+        self._alarms: Alarms | None = None
+        self._follower = join.follow(RETAINED, lambda: self.is_full)
+        self._queue: CommitQueue[Change] = CommitQueue(
+            table, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
+        )
+        try:
+            table.open()
+        except StorageError as error:
+            # Each change tries again to open it, and is refused until that works.
+            _log.error("the database of retained messages cannot be opened [%s]: %s", error.code, error)
+            self._error = error
+
+    def submit(self, change: Change, awaited: bool) -> None:
+        """Take a change."""
+        ticket = self._queue.take(change, change.size_bytes + _CHANGE_OVERHEAD_BYTES)
+        if awaited:
+            self._follower.took(ticket)
+
+    def is_idle(self) -> bool:
+        """Whether everything that was taken is durable."""
+        return self._queue.buffered_bytes == 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether publishers of retained messages should wait."""
+        return self._queue.is_full
+
+    def report_to(self, alarms: Alarms) -> None:
+        """Raise an alarm while changes are refused."""
+        self._alarms = alarms
+        if self._error is not None:
+            self._alarm(self._error)
+
+    def statistics(self) -> dict[str, float]:
+        """Counts of the table and of its commits."""
+        return {**self._queue.statistics(), **self._table.statistics()}
+
+    async def stop(self) -> None:
+        """Commit what was taken, and close."""
+        await self._queue.close()
+        self._table.close()
+
+    def _committed(self, ticket: int, error: StorageError | None) -> None:
+        if (error is None) != (self._error is None):
+            self._tell(error)
+        self._follower.done(ticket, error)
+
+    def _tell(self, error: StorageError | None) -> None:
+        self._error = error
+        if error is not None:
+            _log.error("retained messages are refused [%s]: %s", error.code, error)
+            self._alarm(error)
+            return
+        _log.warning("retained messages are taken again")
+        if self._alarms is not None:
+            self._alarms.deactivate(_ALARM)
+
+    def _alarm(self, error: StorageError) -> None:
+        if self._alarms is not None:
+            details = {"code": error.code, "database": error.database, "path": str(error.path or "")}
+            self._alarms.activate(_ALARM, str(error), details)
+
+    def __repr__(self) -> str:
+        return f"RetainedCommit({self._queue!r})"
+
+
+class RetainedMessages:
+    """The retainer of a node with what serves it, from its start to its stop; owned by the node.
+
+    Args:
+        retainer: The messages.
+        commit: Who brings them to the disk; None where they are in memory.
+    """
+
+    def __init__(self, retainer: Retainer, commit: RetainedCommit | None) -> None:
+        self.retainer = retainer
+        self._commit = commit
+        self._again: asyncio.TimerHandle | None = None
+
+    def report_to(self, alarms: Alarms) -> None:
+        """Raise an alarm while messages are refused."""
+        if self._commit is not None:
+            self._commit.report_to(alarms)
+
+    def tick(self) -> None:
+        """Forget what has expired; go on with it soon where that is much."""
+        if self._again is None:
+            self._sweep()
+
+    def statistics(self) -> dict[str, float]:
+        """Counts for metrics: those of the messages, and as `storage.retained.*` those of the disk."""
+        numbers: dict[str, float] = dict(self.retainer.statistics())
+        if self._commit is not None:
+            numbers.update({f"storage.{RETAINED}.{name}": value for name, value in self._commit.statistics().items()})
+        return numbers
+
+    async def stop(self) -> None:
+        """Commit what was taken, and close."""
+        if self._again is not None:
+            self._again.cancel()
+        if self._commit is not None:
+            await self._commit.stop()
+
+    def _sweep(self) -> None:
+        self._again = None
+        is_more = self.retainer.sweep() >= _SWEPT_MAX
+        if is_more and self._commit is not None:
+            self._again = asyncio.get_running_loop().call_later(_SWEEP_AGAIN_S, self._sweep)
+
+    def __repr__(self) -> str:
+        return f"RetainedMessages({self.retainer!r})"
+
+
+def open_retained(config: Config, data_dir: Path, broker: Broker, join: CommitJoin | None) -> RetainedMessages:
+    """What keeps retained messages, as the configuration says.
+
+    A database that cannot be opened does not keep the node from starting: it refuses what is to be retained.
+
+    Args:
+        config: The whole configuration; `retainer.enable` is for the caller to look at.
+        join: What acknowledgements wait for; needed for `disc`.
+    """
+    options = retainer_options(config.retainer)
+    if join is None or not is_on_disc(config):
+        return RetainedMessages(MemoryRetainer(broker, options), None)
+    table = KeyedBackend(data_dir, clock=lambda: int(broker.now_us)).table(RETAINED)
+    commit = RetainedCommit(table, join, config.durable_storage.retained)
+    return RetainedMessages(DiscRetainer(broker, table, commit, options), commit)
+
+
+def is_on_disc(config: Config) -> bool:
+    """Whether a node keeps retained messages on its disk."""
+    return config.retainer.enable and config.retainer.backend.storage_type == "disc"

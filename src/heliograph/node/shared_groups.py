@@ -1,0 +1,157 @@
+"""Durable shared groups of a node: opens their database and joins them to sessions, storage and broker."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+from heliograph.broker import hooks
+from heliograph.broker.pubsub import Broker
+from heliograph.config import Config
+from heliograph.node.sessions import DurableSessions
+from heliograph.session.table import SessionTable
+from heliograph.shared_groups.groups import Declared, DurableGroups, GroupMessages
+from heliograph.shared_groups.protocol import GroupName, Timers
+from heliograph.storage.errors import StorageError
+from heliograph.storage.interface import OnGrown
+from heliograph.storage.local_state import LocalState
+
+_log = logging.getLogger(__name__)
+
+_RETRY_US: Final = 1_000_000
+
+
+class MessageDatabase(GroupMessages, Protocol):
+    """What is asked of the database of messages."""
+
+    def subscribe(self, on_grown: OnGrown) -> Callable[[], None]:
+        """Be told which streams have grown."""
+
+    def newest_commit_us(self) -> int:
+        """The time of the newest commit.
+
+        Raises:
+            StorageError: It is not known now.
+        """
+
+
+class NodeGroups:
+    """The durable shared groups of a node; owned by the node.
+
+    It is made before sessions are read, is given to `open_sessions`, and is started afterwards. Groups begin when
+    sessions are known and their own database can be read, which is tried again and again.
+    """
+
+    def __init__(
+        self, groups: DurableGroups, site_id: Callable[[], str], messages: MessageDatabase, broker: Broker
+    ) -> None:
+        self._groups = groups
+        self._site_id = site_id
+        self._messages = messages
+        self._broker = broker
+        self._sessions: DurableSessions | None = None
+        self._table: SessionTable | None = None
+        self._fault: StorageError | None = None  # why groups are not known yet
+        self._retry_due_us = 0
+        broker.shared.keeper = groups
+        for name in (hooks.SESSION_TERMINATED, hooks.SESSION_DISCARDED):
+            broker.hooks.point(name).add(groups.on_session_ended)
+        self._unsubscribe = messages.subscribe(groups.on_grown)
+
+    def join(self, sessions: DurableSessions) -> None:
+        """Have durable sessions be members; called before they are read."""
+        self._sessions = sessions
+        self._groups.sessions = sessions
+        sessions.on_saved = self._groups.on_sessions_saved
+
+    def start(self, table: SessionTable) -> None:
+        """Take up every group where it was left, as soon as that can be known."""
+        self._table = table
+        self._start(table)
+
+    def _start(self, table: SessionTable) -> None:
+        if self._sessions is not None and not self._sessions.is_loaded:
+            return
+        try:
+            self._groups.start(self._site_id(), self._messages.newest_commit_us(), table.knows)
+        except StorageError as error:
+            if self._fault is None:
+                _log.error(
+                    "the database of shared groups cannot be read, so their members get nothing yet [%s]: %s",
+                    error.code,
+                    error,
+                )
+            self._fault = error
+            self._retry_due_us = int(self._broker.uptime_us) + _RETRY_US
+            return
+        if self._fault is not None:
+            _log.warning("the database of shared groups can be read again")
+        self._fault = None
+
+    def on_messages_committed(self, is_refused: bool = False) -> None:
+        """A commit of messages is done, or refused."""
+        if is_refused:
+            return
+        self._groups.on_committed(self._messages.newest_commit_us())
+
+    def tick(self) -> None:
+        """Time has passed; `DurableSessions` was told before."""
+        if not self._groups.is_started and self._table is not None and self._broker.uptime_us >= self._retry_due_us:
+            self._start(self._table)
+        self._groups.tick()
+
+    async def close(self) -> None:
+        """Save how far groups are, and close their database; the sessions' is still open."""
+        self._unsubscribe()
+        await self._groups.close()
+
+    def statistics(self) -> dict[str, int]:
+        """Counts named `shared_groups.*`."""
+        return self._groups.statistics()
+
+    def __repr__(self) -> str:
+        return f"NodeGroups({self._groups!r})"
+
+
+def open_shared_groups(
+    config: Config,
+    data_dir: Path,
+    site_id: Callable[[], str],
+    messages: MessageDatabase,
+    broker: Broker,
+    begin_turn: Callable[[], object],
+) -> NodeGroups | None:
+    """Keep the shared groups of a node from now on; None where they are not to be kept.
+
+    Args:
+        site_id: Gives the node's permanent id, which leases of leadership bear.
+        messages: The database of messages, which groups read.
+    """
+    settings = config.durable_shared_groups
+    if not settings.enable:
+        return None
+    own = config.durable_storage.shared_groups
+    state = LocalState(data_dir, "shared_groups", fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
+    try:
+        state.open()
+    except StorageError as error:
+        _log.error("the database of shared groups cannot be opened [%s]: %s", error.code, error)
+    timers = Timers(
+        checkpoint_us=int(settings.checkpoint_interval * 1_000_000),
+        stall_us=int(settings.stall_timeout * 1_000_000),
+        revoke_timeout_us=int(settings.revoke_timeout * 1_000_000),
+    )
+    declared = [
+        Declared(GroupName(one.group, one.topic), one.start == "earliest") for one in settings.declared if one.group
+    ]
+    groups = DurableGroups(
+        messages,
+        state,
+        asyncio.get_running_loop(),
+        lambda: int(broker.now_us),
+        begin_turn,
+        timers,
+        declared,
+    )
+    return NodeGroups(groups, site_id, messages, broker)

@@ -1,0 +1,251 @@
+"""Retained messages on the disk: what is kept survives the broker, and costs no memory.
+
+They lie in a table of the `keyed` layout (`storage.keyed`), which a commit queue writes. A message is found as soon as
+it is retained; its publisher's acknowledgement waits for the commit. If the disk refuses it, what the topic had before
+is found again, as the disk has it. `retainer` decides what is kept.
+"""
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from heliograph.broker.message import Message, make_message
+from heliograph.broker.pubsub import Broker
+from heliograph.mqtt.topic import has_wildcard
+from heliograph.retainer.options import RetainerOptions
+from heliograph.retainer.retainer import READ_WORK, Matches, Retainer
+from heliograph.storage import keyed_records
+from heliograph.storage.errors import StorageError
+from heliograph.storage.keyed import KeyedTable
+from heliograph.storage.keyed_changes import Change
+from heliograph.storage.keyed_walk import KeyedWalk
+
+# Work in deliveries (`Broker.work`).
+_GET_WORK: Final = 128
+_KEY_WORK: Final = 24  # a key that a walk looks at
+_LOOKED_MAX: Final = 64  # matches that are gone, passed over at once
+_COST_MAX: Final = 256  # keys that are looked at without finding any
+_FIRST_PAGE: Final = 8
+_PAGE_MAX: Final = 64
+_PAGE_BYTES: Final = 256 << 10
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class RetainedCommits:
+    """Who brings changes of the table to the disk; joined to the retainer by the node."""
+
+    def submit(self, change: Change, awaited: bool) -> None:
+        """Take a change.
+
+        Args:
+            awaited: Whether the message that is handled now may be acknowledged only when the disk has it.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def is_idle(self) -> bool:
+        """Whether everything that was taken is durable."""
+        raise NotImplementedError(type(self).__name__)
+
+
+class DiscRetainer(Retainer):
+    """Owned by the node.
+
+    Args:
+        table: The messages. It may be out of order: nothing is retained and found then.
+        commits: Who writes them.
+    """
+
+    def __init__(
+        self, broker: Broker, table: KeyedTable, commits: RetainedCommits, options: RetainerOptions | None = None
+    ) -> None:
+        options = options or RetainerOptions()
+        super().__init__(broker, options)
+        self.table = table
+        self.page_max = min(options.batch_read_number or _PAGE_MAX, _PAGE_MAX)
+        self.changes = 0  # by publishers so far: what was read before may be out of date
+        self._commits = commits
+        self._read_failed = 0
+
+    def __len__(self) -> int:
+        """How many messages there are."""
+        return len(self.table)
+
+    def __repr__(self) -> str:
+        return f"DiscRetainer({self.table!r})"
+
+    def match(self, topic_filter: str) -> "DiscMatches":
+        """The retained messages whose topics a filter matches."""
+        return DiscMatches(self, topic_filter)
+
+    def find(self, topic_filter: str, cursor: str = "") -> "DiscMatches":
+        """As `match`, from where other matches of the same filter would have gone on."""
+        return DiscMatches(self, topic_filter, bytes.fromhex(cursor))
+
+    def sweep(self, count_max: int = 250) -> int:
+        """Forget messages that have expired, after looking at so many at the most; how many it were."""
+        try:
+            keys = self.table.due(self.broker.now_us, count_max)
+        except StorageError:
+            self._read_failed += 1
+            return 0
+        for key in keys:
+            self.expire(key)
+        self.broker.work += _GET_WORK * len(keys)
+        return len(keys)
+
+    def statistics(self) -> dict[str, int]:
+        """Sizes, and how many messages were not kept, or no longer, and why."""
+        numbers = super().statistics()
+        numbers["retained.read_failed"] = self._read_failed
+        return numbers
+
+    # --- for matches
+
+    def expire(self, key: bytes) -> None:
+        """Forget a message that has expired."""
+        change = self.table.remove_key(key)
+        if change is not None:
+            self._commits.submit(change, False)
+            self._expired += 1
+
+    def get(self, topic: str) -> list[tuple[bytes, bytes]]:
+        """The key and record of a topic's message, if it has one."""
+        self.broker.work += _GET_WORK
+        try:
+            record = self.table.get(topic)
+        except StorageError:
+            self._read_failed += 1
+            return []
+        key = self.table.topics.find(topic)
+        return [] if record is None or key is None else [(key, record)]
+
+    def step(self, walk: KeyedWalk, count: int) -> list[tuple[bytes, bytes]]:
+        """Go on with a walk: keys and records, perhaps none though it is not done."""
+        try:
+            found = self.table.step(walk, count, _PAGE_BYTES, _COST_MAX)
+        except StorageError:
+            # What cannot be read is not delivered; the rest could not be found without a look into the same files.
+            self._read_failed += 1
+            walk.is_done = True
+            return []
+        self.broker.work += _KEY_WORK * found.cost
+        return found.records
+
+    def read(self, key: bytes, record: bytes, last_time: int) -> Message | None:
+        """The message of a record, unless it was kept after that time, or has expired."""
+        self.broker.work += READ_WORK
+        times = keyed_records.times(record)
+        if times.stored_at > last_time:
+            return None
+        if times.expires_us != 0 and times.expires_us <= self.broker.now_us:
+            self.expire(key)
+            return None
+        found = keyed_records.unpack(record)
+        message = make_message(
+            found.id_high,
+            found.id_low,
+            keyed_records.topic_of(key),
+            found.payload,
+            found.qos,
+            True,
+            found.property_bytes,
+            found.clientid.decode("utf-8"),
+            None if found.username is None else found.username.decode("utf-8"),
+        )
+        message.expiry_s = found.expiry_s  # it may have one that its packet does not say
+        return message
+
+    # --- inside
+
+    def _keep(self, message: Message, expires_us: int) -> bool:
+        limit = self._options.max_retained_messages
+        if limit != 0 and len(self) >= limit and not self.get(message.topic) and not self._has_room():
+            return False
+        change = self.table.put(message, expires_us, message.expiry_s)
+        self.changes += 1
+        self._commits.submit(change, True)  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-5] [MQTT-3.3.1-7]
+        return True
+
+    def _forget(self, message: Message, awaited: bool = True) -> None:
+        # Where nothing is to be forgotten because an earlier message has cleared the topic, that may yet be refused.
+        change = self.table.remove(message.topic, even_if_absent=not self._commits.is_idle())
+        if change is not None:
+            self.changes += 1
+            self._commits.submit(change, awaited)
+
+    def _size_bytes(self) -> int:
+        return self.table.size_bytes
+
+
+class DiscMatches(Matches):
+    """What one filter matches; a view that holds a page of records at most.
+
+    Args:
+        after: The key behind which it begins.
+    """
+
+    def __init__(self, store: DiscRetainer, topic_filter: str, after: bytes = b"") -> None:
+        super().__init__()
+        self._store = store
+        self._filter = topic_filter
+        self._last_time: int = store.table.last_time
+        self._walk: KeyedWalk | None = None  # none for a single topic
+        self._began = False
+        self._after = after
+        self._page: list[tuple[bytes, bytes]] = []
+        self._at = 0
+        self._page_size = _FIRST_PAGE
+        self._changes = 0  # of the store, when the page was read
+        self._done = False
+
+    @property
+    def cursor(self) -> str:
+        """The last key that was looked at."""
+        return self._after.hex()
+
+    def is_done(self) -> bool:
+        """Whether none is left."""
+        return self._done
+
+    def next(self) -> Message | None:
+        """The next message; None where there is none, or only some that are gone."""
+        for _ in range(_LOOKED_MAX):
+            if (self._at == len(self._page) or self._changes != self._store.changes) and not self._fill():
+                return None
+            key, record = self._page[self._at]
+            self._at += 1
+            self._after = key
+            message = self._store.read(key, record, self._last_time)
+            if message is not None:
+                return message
+        return None
+
+    def _fill(self) -> bool:
+        """Read the next page; whether something is in it."""
+        if not self._began:
+            self._began = True
+            if has_wildcard(self._filter):
+                self._walk = self._store.table.walk(self._filter, self._after)
+        walk = self._walk
+        if walk is None:
+            return self._fill_with_one()
+        if self._at < len(self._page):
+            walk.go_back_to(self._after)  # what was read may have been replaced
+        elif self._page:
+            self._page_size = min(2 * self._page_size, self._store.page_max)
+        self._changes = self._store.changes
+        self._page = self._store.step(walk, self._page_size)
+        self._at = 0
+        self._done = not self._page and walk.is_done
+        return len(self._page) > 0
+
+    def _fill_with_one(self) -> bool:
+        """Read the only topic, unless that was done and it was looked at."""
+        self._changes = self._store.changes
+        if self._page and self._at == len(self._page):
+            self._done = True
+            return False
+        self._page = self._store.get(self._filter) if not self._after else []
+        self._at = 0
+        self._done = not self._page
+        return len(self._page) > 0

@@ -1,0 +1,165 @@
+"""What is retained, wherever it is kept: the operator's limits, expiry, and what happens to a message beyond them.
+
+`memory` and `disc` keep the messages and find them. How matches reach a client is decided by its channel.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+from heliograph.broker.allowance import Allowance
+from heliograph.broker.message import NEVER, Message
+from heliograph.broker.pubsub import Broker
+from heliograph.broker.retained import RetainedMatches, RetainedStore
+from heliograph.retainer.options import NOT_SET, RetainerOptions
+
+US: Final = 1_000_000
+# Work in deliveries (`Broker.work`).
+READ_WORK: Final = 64
+_MADE_ROOM_MAX: Final = 64
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Matches(RetainedMatches):
+    """What one filter matches; also read by people, page by page."""
+
+    @property
+    def cursor(self) -> str:
+        """Where reading would go on, for `Retainer.page`."""
+        raise NotImplementedError(type(self).__name__)
+
+    def __iter__(self) -> Iterator[Message]:
+        """All that is left, however long it takes."""
+        while not self.is_done():
+            message = self.next()
+            if message is not None:
+                yield message
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Retainer(RetainedStore):
+    """The retained messages of one node; owned by the node.
+
+    Whatever keeps a message from being retained also makes the one before it forgotten: a subscriber to come gets
+    nothing rather than a state that is no longer true.
+    """
+
+    def __init__(self, broker: Broker, options: RetainerOptions) -> None:
+        super().__init__(options.batch_deliver_number, options.delivery_rate)
+        self.broker = broker
+        self._options = options
+        rate = options.max_publish_rate
+        self._publish_allowance = None if rate is None else Allowance(rate[0], rate[1])
+        self._count_max = 0
+        self._dropped_full = 0
+        self._dropped_payload_size = 0
+        self._dropped_rate = 0
+        self._expired = 0
+
+    def __len__(self) -> int:
+        """How many messages there are."""
+        raise NotImplementedError(type(self).__name__)
+
+    def retain(self, message: Message) -> bool:
+        """Keep `message` for its topic, or forget the topic's message; whether it goes on to subscribers."""
+        publish = message.publish
+        payload_bytes = len(publish.data) - publish.payload_at
+        if payload_bytes == 0:
+            self._forget(message)  # [MQTT-3.3.1-6] [MQTT-3.3.1-7] 3.1.1 [MQTT-3.3.1-11] 3.1.1 [MQTT-3.3.1-10]
+            return not self._options.stop_publish_clear_msg  # 3.1.1 [MQTT-3.3.1-10]
+        if payload_bytes > self._options.max_payload_size:
+            self._dropped_payload_size += 1
+            self._forget(message)
+        elif self._is_too_fast():
+            self._dropped_rate += 1
+            self._forget(message)
+        elif self._keep(message, self._expires_us(message)):
+            self._count_max = max(self._count_max, len(self))
+        else:
+            self._dropped_full += 1
+        return True
+
+    def find(self, topic_filter: str, cursor: str = "") -> Matches:
+        """As `match`, from where other matches of the same filter would have gone on."""
+        raise NotImplementedError(type(self).__name__)
+
+    def sweep(self, count_max: int = 2000) -> int:
+        """Forget messages that have expired, after looking at so many at the most; how many it were."""
+        raise NotImplementedError(type(self).__name__)
+
+    def page(self, topic_filter: str, limit: int, cursor: str = "") -> tuple[list[Message], str]:
+        """Some of the messages that a filter matches, for people to look at.
+
+        Args:
+            limit: How many at the most.
+            cursor: Empty, or what the call for the page before returned.
+
+        Returns:
+            The messages and the cursor of the next page, empty if this is the last; there may be nothing on the next.
+        """
+        matches = self.find(topic_filter, cursor)
+        messages = list(islice(matches, limit))
+        return messages, "" if matches.is_done() else matches.cursor
+
+    def delete(self, topic_filter: str, count_max: int) -> int:
+        """Forget messages that a filter matches, at most so many; how many it were."""
+        messages, _ = self.page(topic_filter, count_max)
+        for message in messages:
+            self._forget(message, False)
+        return len(messages)
+
+    def statistics(self) -> dict[str, int]:
+        """Sizes, and how many messages were not kept, or no longer, and why."""
+        return {
+            "retained.count": len(self),
+            "retained.max": self._count_max,
+            "retained.bytes": self._size_bytes(),
+            "retained.expired": self._expired,
+            "retained.dropped.full": self._dropped_full,
+            "retained.dropped.payload_size": self._dropped_payload_size,
+            "retained.dropped.publish_rate": self._dropped_rate,
+        }
+
+    # --- for those who keep them
+
+    def _keep(self, message: Message, expires_us: int) -> bool:
+        """Make a message the one of its topic; False if it would be one too many."""
+        raise NotImplementedError(type(self).__name__)
+
+    def _forget(self, message: Message, awaited: bool = True) -> None:
+        """Forget the message that the topic of `message` has, if any.
+
+        Args:
+            awaited: Whether the message that is handled now may be acknowledged only when that is durable.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def _size_bytes(self) -> int:
+        """How many bytes the messages have."""
+        raise NotImplementedError(type(self).__name__)
+
+    def _has_room(self) -> bool:
+        """Whether one more topic may have a message."""
+        count_max = self._options.max_retained_messages
+        return count_max == 0 or len(self) < count_max or self.sweep(_MADE_ROOM_MAX) > 0
+
+    def _is_too_fast(self) -> bool:
+        allowance, now_us = self._publish_allowance, self.broker.uptime_us
+        if allowance is None:
+            return False
+        if allowance.is_spent(now_us):
+            return True
+        allowance.take(now_us)
+        return False
+
+    def _expires_us(self, message: Message) -> int:
+        """When a message expires, 0 for never."""
+        options = self._options
+        interval_us = options.msg_expiry_interval_us
+        if options.msg_expiry_interval_override_us != NOT_SET:
+            interval_us = options.msg_expiry_interval_override_us
+        elif message.expiry_s != NEVER:
+            return message.id_high + message.expiry_s * US
+        return message.id_high + interval_us if interval_us else 0

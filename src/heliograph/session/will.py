@@ -1,0 +1,31 @@
+"""A client's last will on its way to be published."""
+
+from mypy_extensions import i64
+
+from heliograph.broker.message import Message
+from heliograph.session.guard import Guard
+
+
+class Will:
+    """A last will; made when its client connects or leaves, gone when it is published or taken back.
+
+    Args:
+        message: What is published; its topic has the client's mountpoint.
+        delay_s: How long after the connection's end.
+        guard: Who is asked at that moment whether the client may publish it: its rights may have been revoked since it
+            connected.
+
+    Attributes:
+        number: Under which it is saved with its session, rising from connection to connection; 0 if it is not.
+        due_us: When it is to be published, on the clock that nobody sets; 0 while its client is connected.
+    """
+
+    def __init__(self, message: Message, delay_s: i64, guard: Guard | None) -> None:
+        self.message = message
+        self.delay_s = delay_s
+        self.guard = guard
+        self.number: i64 = 0
+        self.due_us: i64 = 0
+
+    def __repr__(self) -> str:
+        return f"Will({self.message.topic!r}, {int(self.delay_s)} s after {self.message.clientid!r} leaves)"

@@ -1,0 +1,295 @@
+"""A borrower: one shared subscription of a connected client, towards the leader of its group.
+
+A state machine like the leader: it is told letters, the time, and what the session did, and answers with letters for
+the leader in `letters` and with events for the session in `events`. Its status goes one way only:
+
+    connecting -> connected -> unsubscribing -> ended
+
+What is inconsistent ends it, and whoever made it makes another with another id, whom the leader does not confuse
+with it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from heliograph.shared_groups.protocol import (
+    BorrowerId,
+    Disconnect,
+    Grant,
+    GroupName,
+    Invalidate,
+    LeaderConnectResponse,
+    LeaderWanted,
+    Ping,
+    PingResponse,
+    Progress,
+    Revoke,
+    Revoked,
+    RevokeFinished,
+    Saved,
+    Share,
+    Timers,
+    ToBorrower,
+    ToLeader,
+    UpdateProgress,
+)
+
+CONNECTING: Final = "connecting"
+CONNECTED: Final = "connected"
+UNSUBSCRIBING: Final = "unsubscribing"
+ENDED: Final = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """Read a share from here on."""
+
+    share: Share
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Revoking:
+    """Read nothing more of a share, and call `finish` when all that was taken of it is acknowledged."""
+
+    share: Share
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """That has taken too long: call `finish` (or `disconnect`, if no share is named) with how far it is now."""
+
+    share: Share | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Forget a share."""
+
+    share: Share
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressSaved:
+    """All progress that was reported up to a sequence number is durable."""
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidated:
+    """It has ended, and another is wanted in its place; what was taken and not reported will come to somebody again."""
+
+
+Event = Granted | Revoking | Overdue | Forgotten | ProgressSaved | Invalidated
+
+
+class _Held:
+    """A share that is granted or being revoked."""
+
+    __slots__ = ("due_us", "is_final", "is_unsaved", "number", "progress")
+
+    def __init__(self, number: int, progress: Progress) -> None:
+        self.number = number
+        self.progress = progress
+        self.due_us: int | None = None  # while it is revoking: when that has taken too long
+        self.is_unsaved = True  # since the last letter that was answered
+        self.is_final = False
+
+
+class Borrower:
+    """Lives from a client's coming, or its SUBSCRIBE, to its leaving or its UNSUBSCRIBE; owned by the member."""
+
+    def __init__(self, group: GroupName, id_: BorrowerId, timers: Timers, now_us: int) -> None:
+        self.group = group
+        self.id = id_
+        self.status = CONNECTING
+        self.letters: list[ToLeader] = [LeaderWanted()]
+        self.events: list[Event] = []
+        self._timers = timers
+        self._shares: dict[Share, _Held] = {}
+        self._sequence = 0
+        self._ready = True
+        self._find_us = now_us + timers.find_leader_us
+        self._ping_us = now_us + timers.ping_us
+        self._timeout_us: int | None = None  # when the wait for an answer to a ping ends
+        self._resend_us: int | None = None
+        self._unsubscribed_us: int | None = None  # when the wait for the session ends
+
+    # --- what the leader says
+
+    def on_letter(self, now_us: int, letter: ToBorrower) -> None:
+        """The leader says something."""
+        if self.status == ENDED:
+            return
+        if isinstance(letter, Invalidate):
+            self._invalidate()
+        elif isinstance(letter, LeaderConnectResponse):
+            self._on_connected(now_us)
+        elif self.status == CONNECTING:
+            return
+        elif isinstance(letter, Saved):
+            self._on_saved(now_us, letter)
+        elif isinstance(letter, PingResponse):
+            self._timeout_us = None
+        elif self.status == UNSUBSCRIBING:
+            return
+        elif isinstance(letter, Grant):
+            self._on_grant(now_us, letter)
+        elif isinstance(letter, Revoke):
+            self._on_revoke(now_us, letter)
+        else:
+            self._on_revoked(letter)
+
+    # --- what the session says
+
+    def report(self, now_us: int, progress: Mapping[Share, Progress]) -> int:
+        """How far shares are: the sequence number that says so when it is saved."""
+        for share, reached in progress.items():
+            held = self._shares.get(share)
+            if held is not None and not held.is_final:
+                held.progress = reached
+                held.is_unsaved = True
+        return self._update(now_us)
+
+    def finish(self, now_us: int, shares: Mapping[Share, Progress]) -> int:
+        """The session is done with shares, which were revoked or have ended: the sequence number that says so."""
+        for share, reached in shares.items():
+            held = self._shares.get(share)
+            if held is not None and not held.is_final:
+                held.progress = reached
+                held.is_unsaved = held.is_final = True
+        return self._update(now_us)
+
+    def set_ready(self, now_us: int, ready: bool) -> None:
+        """Whether the client takes messages."""
+        if ready != self._ready:
+            self._ready = ready
+            if self.status == CONNECTED:
+                self._ping(now_us)
+
+    def unsubscribe(self, now_us: int) -> None:
+        """The subscription ends, and nothing more is taken: `disconnect` follows when the rest is acknowledged."""
+        if self.status != ENDED:
+            self.status = UNSUBSCRIBING
+            self._unsubscribed_us = now_us + self._timers.revoke_timeout_us
+
+    def disconnect(self, progress: Mapping[Share, Progress]) -> int:
+        """It ends here, and this is how far its shares are: the sequence number of its last letter."""
+        for share, reached in progress.items():
+            held = self._shares.get(share)
+            if held is not None and not held.is_final:
+                held.progress = reached
+        self._sequence += 1
+        held_ones = {share: (held.number, held.progress) for share, held in self._shares.items()}
+        self.letters.append(Disconnect(self._sequence, held_ones))
+        self.status = ENDED
+        self._shares = {}
+        return self._sequence
+
+    def tick(self, now_us: int) -> None:
+        """Time has passed."""
+        if self.status == ENDED:
+            return
+        if self._unsubscribed_us is not None and self._unsubscribed_us <= now_us:
+            self.events.append(Overdue(None))
+            return
+        if self.status == CONNECTING:
+            if self._find_us <= now_us:
+                self._find_us = now_us + self._timers.find_leader_us
+                self.letters.append(LeaderWanted())
+            return
+        if self._timeout_us is not None and self._timeout_us <= now_us:
+            self._invalidate()
+            return
+        if self._ping_us <= now_us:
+            self._ping(now_us)
+        if self._resend_us is not None and self._resend_us <= now_us:
+            self._update(now_us)
+        for share, held in self._shares.items():
+            if held.due_us is not None and held.due_us <= now_us and not held.is_final:
+                self.events.append(Overdue(share))
+
+    # --- inside
+
+    def _on_connected(self, now_us: int) -> None:
+        if self.status == CONNECTING:
+            self.status = CONNECTED
+            self._ping_us = now_us + self._timers.ping_us
+            if not self._ready:
+                self._ping(now_us)
+
+    def _on_grant(self, now_us: int, letter: Grant) -> None:
+        held = self._shares.get(letter.share)
+        if held is None:
+            self._shares[letter.share] = _Held(letter.number, letter.progress)
+            self.events.append(Granted(letter.share, letter.progress))
+        elif letter.number > held.number:  # it still has what the leader has taken away
+            self._invalidate()
+            return
+        elif letter.number < held.number:
+            return
+        else:
+            held.is_unsaved = True  # the leader has not heard of it
+        self._update(now_us)
+
+    def _on_revoke(self, now_us: int, letter: Revoke) -> None:
+        held = self._shares.get(letter.share)
+        if held is None:  # the grant was lost, so nothing was taken
+            self.letters.append(RevokeFinished(letter.share, letter.number))
+        elif held.number == letter.number and held.due_us is None and not held.is_final:
+            held.due_us = now_us + self._timers.revoke_timeout_us
+            self.events.append(Revoking(letter.share))
+        elif held.is_final:
+            held.is_unsaved = True
+            self._update(now_us)
+
+    def _on_revoked(self, letter: Revoked) -> None:
+        held = self._shares.get(letter.share)
+        if held is not None and held.number == letter.number:
+            if not held.is_final:
+                self._invalidate()
+                return
+            del self._shares[letter.share]
+            self.events.append(Forgotten(letter.share))
+        self.letters.append(RevokeFinished(letter.share, letter.number))
+
+    def _on_saved(self, now_us: int, letter: Saved) -> None:
+        self._resend_us = now_us + self._timers.resend_us
+        if letter.sequence == self._sequence:
+            self._resend_us = None
+            for held in self._shares.values():
+                held.is_unsaved = False
+        self.events.append(ProgressSaved(letter.sequence))
+
+    def _update(self, now_us: int) -> int:
+        """Say everything that is not known to be saved, so that the last answer is one for all."""
+        if self.status in (CONNECTING, ENDED):
+            return 0
+        self._sequence += 1
+        unsaved = {share: held for share, held in self._shares.items() if held.is_unsaved}
+        progress = {share: (held.number, held.progress) for share, held in unsaved.items()}
+        final = frozenset(share for share, held in unsaved.items() if held.is_final)
+        self.letters.append(UpdateProgress(self._sequence, progress, final))
+        if self._resend_us is None or self._resend_us <= now_us:
+            self._resend_us = now_us + self._timers.resend_us
+        return self._sequence
+
+    def _ping(self, now_us: int) -> None:
+        self._ping_us = now_us + self._timers.ping_us
+        if self._timeout_us is None:
+            self._timeout_us = now_us + self._timers.ping_timeout_us
+        self.letters.append(Ping(self._ready))
+
+    def _invalidate(self) -> None:
+        self.status = ENDED
+        self._shares = {}
+        self.events.append(Invalidated())
+
+    def held(self) -> Iterable[Share]:
+        """The shares that it has, granted or being revoked."""
+        return self._shares.keys()
+
+    def __repr__(self) -> str:
+        return f"Borrower({str(self.group)!r}, {self.id.clientid!r}, {self.status}, {len(self._shares)} shares)"

@@ -1,0 +1,387 @@
+"""The leader of one group: which shares there are, how far each is, and which borrower has it.
+
+A state machine: it is told letters, streams, the time and what is saved, and answers with letters in `letters` and with
+progress to be saved from `take_changes`. What may be granted when:
+
+- A share that changed hands is granted again only when the progress that it was given back with is saved.
+- Of streams with the same `rank.x`, a share of a later `rank.y` is granted when those of its number before it are done.
+- Borrowers whose clients take nothing keep no shares while there are others.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from heliograph.shared_groups.protocol import (
+    SHARES_PER_STREAM,
+    BorrowerId,
+    Disconnect,
+    Grant,
+    GroupName,
+    Invalidate,
+    LeaderConnectResponse,
+    LeaderWanted,
+    MessageId,
+    Ping,
+    PingResponse,
+    Progress,
+    Revoke,
+    Revoked,
+    RevokeFinished,
+    Saved,
+    Share,
+    StreamOffer,
+    Timers,
+    ToBorrower,
+    ToLeader,
+    UpdateProgress,
+)
+from heliograph.storage.interface import Position, StreamId
+
+GRANTING: Final = "granting"
+GRANTED: Final = "granted"
+REVOKING: Final = "revoking"
+REVOKED: Final = "revoked"
+
+
+class _Assignment:
+    """A share and who has it."""
+
+    __slots__ = ("borrower", "due_us", "number", "share", "status")
+
+    def __init__(self, share: Share, borrower: BorrowerId, number: int, due_us: int) -> None:
+        self.share = share
+        self.borrower = borrower
+        self.number = number
+        self.status = GRANTING
+        self.due_us = due_us  # when the letter that belongs to the status is sent again
+
+
+class _Borrower:
+    """What the leader knows of a borrower."""
+
+    __slots__ = ("heard_us", "ready", "sequence", "shares")
+
+    def __init__(self, now_us: int) -> None:
+        self.heard_us = now_us
+        self.ready = True
+        self.sequence = 0
+        self.shares: dict[Share, _Assignment] = {}
+
+
+class Leader:
+    """Leads one group, from the moment it owns the lease to the moment it does not; owned by the registry.
+
+    Args:
+        name: Who it is, as the lease says.
+        first_number: Grants are numbered from here on; above all that earlier leaders gave.
+        beginning: Where streams begin for this group that nothing is known of yet.
+        progress: What earlier leaders saved.
+        settles_us: Until then nothing is granted: borrowers of the leader before it may still hold shares.
+    """
+
+    def __init__(
+        self,
+        group: GroupName,
+        name: str,
+        timers: Timers,
+        first_number: int,
+        beginning: Position,
+        progress: Mapping[Share, Progress],
+        settles_us: int = 0,
+    ) -> None:
+        self.group = group
+        self.name = name
+        self.letters: list[tuple[BorrowerId, ToBorrower]] = []
+        self._timers = timers
+        self._number = first_number
+        self._beginning = beginning
+        self._progress = dict(progress)
+        self._settles_us = settles_us
+        self._streams: dict[StreamId, StreamOffer] = {}
+        self._borrowers: dict[BorrowerId, _Borrower] = {}
+        self._assignments: dict[Share, _Assignment] = {}
+        self._changed: dict[Share, None] = {}
+        self._answers: dict[BorrowerId, int] = {}  # who is told which sequence when what has changed is saved
+        self._saving: dict[int, tuple[list[Share], dict[BorrowerId, int]]] = {}
+        self._token = 0
+        self._unsaved: dict[Share, int] = {}  # how many of the saves under way, and the next, a share is part of
+        self._unbalanced = True
+        self._counts = {"granted": 0, "revoked": 0, "lost_borrowers": 0}
+
+    # --- what it is told
+
+    def on_letter(self, now_us: int, sender: BorrowerId, letter: ToLeader) -> None:
+        """A borrower says something."""
+        known = self._borrowers.get(sender)
+        if isinstance(letter, LeaderWanted):
+            if known is None:
+                self._borrowers[sender] = _Borrower(now_us)
+                self._unbalanced = True
+            self._send(sender, LeaderConnectResponse(self.name))
+            return
+        if known is None:
+            if not isinstance(letter, Disconnect):
+                self._send(sender, Invalidate())
+            return
+        known.heard_us = now_us
+        if isinstance(letter, Ping):
+            self._on_ping(known, letter)
+            self._send(sender, PingResponse())
+        elif isinstance(letter, UpdateProgress):
+            self._on_progress(now_us, sender, known, letter)
+        elif isinstance(letter, RevokeFinished):
+            self._on_revoke_finished(sender, letter)
+        else:
+            self._take(known, letter.progress)
+            self._let_go(sender)
+            self._answers[sender] = letter.sequence
+
+    def on_streams(self, streams: Iterable[StreamOffer]) -> None:
+        """All streams of the group's filter, as they are now."""
+        offered = {offer.stream: offer for offer in streams}
+        if offered == self._streams:
+            return
+        gone = self._streams.keys() - offered.keys()
+        self._streams = offered
+        self._unbalanced = True
+        for share in [share for share in self._progress if share.stream in gone]:
+            del self._progress[share]
+            self._change(share)
+
+    def knows(self, streams: Iterable[StreamId]) -> bool:
+        """Whether it has been told of all these streams."""
+        return all(stream in self._streams for stream in streams)
+
+    def claim(self, share: Share, messages: Iterable[MessageId]) -> None:
+        """Messages are in the hands of a member's session, whatever the saved progress says."""
+        progress = self.progress(share)
+        if not progress.is_end:
+            done = dict.fromkeys((*progress.done, *messages))
+            self._progress[share] = Progress(progress.position, tuple(done))
+        self._change(share)
+
+    def tick(self, now_us: int) -> None:
+        """Send again what was not answered, give up who is silent, and share out."""
+        for sender, known in list(self._borrowers.items()):
+            if known.heard_us + self._timers.borrower_timeout_us <= now_us:
+                self._counts["lost_borrowers"] += 1
+                self._send(sender, Invalidate())
+                self._let_go(sender)
+        for assignment in list(self._assignments.values()):
+            if assignment.status != GRANTED and assignment.due_us <= now_us:
+                self._say(now_us, assignment)
+        self.balance(now_us)
+
+    def resign(self) -> None:
+        """It leads no more: all borrowers begin anew."""
+        for borrower in self._borrowers:
+            self._send(borrower, Invalidate())
+        self._borrowers.clear()
+        self._assignments.clear()
+
+    # --- what is to be saved
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there is something to save, or to answer once what there was is saved."""
+        return bool(self._changed or self._answers)
+
+    def take_changes(self) -> tuple[int, dict[Share, Progress | None]]:
+        """What has changed since the last call, None for a share that is no more, and a token for `on_saved`."""
+        changes = {share: self._progress.get(share) for share in self._changed}
+        self._token += 1
+        self._saving[self._token] = (list(changes), self._answers)
+        self._changed, self._answers = {}, {}
+        return self._token, changes
+
+    def on_saved(self, token: int, is_saved: bool) -> None:
+        """Changes are durable, or were refused and are changes still."""
+        shares, answers = self._saving.pop(token)
+        for share in shares:
+            if not is_saved:
+                self._change(share)
+            left = self._unsaved.pop(share) - 1
+            if left > 0:
+                self._unsaved[share] = left
+        for borrower, sequence in answers.items():
+            if is_saved:
+                self._send(borrower, Saved(sequence))
+            else:
+                self._answers[borrower] = max(sequence, self._answers.get(borrower, 0))
+        self._unbalanced = True
+
+    # --- what it knows
+
+    @property
+    def number(self) -> int:
+        """The number of the next grant."""
+        return self._number
+
+    def progress(self, share: Share) -> Progress:
+        """How far a share is."""
+        return self._progress.get(share) or Progress(self._beginning)
+
+    def statistics(self) -> dict[str, int]:
+        """How many shares there are and who has them."""
+        return {
+            "streams": len(self._streams),
+            "borrowers": len(self._borrowers),
+            "assigned_shares": len(self._assignments),
+            **self._counts,
+        }
+
+    # --- sharing out
+
+    def balance(self, now_us: int) -> None:
+        """Grant what nobody has and revoke what somebody has too much of, if anything has changed."""
+        if not self._unbalanced or now_us < self._settles_us:
+            return
+        self._unbalanced = False
+        open_shares = set(self._open_shares())
+        for share, assignment in list(self._assignments.items()):
+            if share not in open_shares and assignment.status in (GRANTING, GRANTED):
+                self._revoke(now_us, assignment)
+        targets = self._targets(len(open_shares))
+        for borrower, target in targets.items():
+            self._reduce(now_us, self._borrowers[borrower], target)
+        takers = {borrower: target for borrower, target in targets.items() if self._held(borrower) < target}
+        if takers:
+            free = (share for share in sorted(open_shares) if self._is_free(share))
+            self._hand_out(now_us, free, takers)
+
+    def _open_shares(self) -> Iterator[Share]:
+        """The shares that may be read now: per number, those of the first generation that is not done."""
+        by_rank: dict[int, dict[int, list[StreamId]]] = {}
+        for stream, rank in self._streams.values():
+            by_rank.setdefault(rank.x, {}).setdefault(rank.y, []).append(stream)
+        for generations in by_rank.values():
+            for number in range(SHARES_PER_STREAM):
+                for y in sorted(generations):
+                    shares = [Share(stream, number) for stream in generations[y]]
+                    undone = [share for share in shares if not self.progress(share).is_end]
+                    if undone:
+                        yield from undone
+                        break
+                    if any(share in self._unsaved for share in shares):
+                        break
+
+    def _targets(self, count: int) -> dict[BorrowerId, int]:
+        """How many shares each borrower is to have; those that have most already get what is left over."""
+        ready = [borrower for borrower, known in self._borrowers.items() if known.ready]
+        takers = sorted(ready or self._borrowers, key=self._held, reverse=True)
+        targets = dict.fromkeys(self._borrowers, 0)
+        for place, borrower in enumerate(takers):
+            targets[borrower] = count // len(takers) + (place < count % len(takers))
+        return targets
+
+    def _reduce(self, now_us: int, known: _Borrower, target: int) -> None:
+        held = [one for one in known.shares.values() if one.status in (GRANTING, GRANTED)]
+        by_stream: dict[StreamId, list[_Assignment]] = {}
+        for assignment in held:
+            by_stream.setdefault(assignment.share.stream, []).append(assignment)
+        for _ in range(len(held) - target):
+            largest = max(by_stream.values(), key=len)
+            self._revoke(now_us, largest.pop())
+
+    def _hand_out(self, now_us: int, free: Iterable[Share], takers: dict[BorrowerId, int]) -> None:
+        held = {borrower: self._held(borrower) for borrower in takers}
+        of_stream = Counter((one, share.stream) for one in takers for share in self._borrowers[one].shares)
+        for share in free:
+            if not takers:
+                return
+            taker = min((of_stream[one, share.stream], held[one], place, one) for place, one in enumerate(takers))[-1]
+            of_stream[taker, share.stream] += 1
+            held[taker] += 1
+            self._grant(now_us, share, taker)
+            if held[taker] >= takers[taker]:
+                del takers[taker]
+
+    def _held(self, borrower: BorrowerId) -> int:
+        return sum(one.status in (GRANTING, GRANTED) for one in self._borrowers[borrower].shares.values())
+
+    def _is_free(self, share: Share) -> bool:
+        return share not in self._assignments and share not in self._unsaved
+
+    def _grant(self, now_us: int, share: Share, borrower: BorrowerId) -> None:
+        assignment = _Assignment(share, borrower, self._number, now_us)
+        self._number += 1
+        self._counts["granted"] += 1
+        self._assignments[share] = assignment
+        self._borrowers[borrower].shares[share] = assignment
+        self._say(now_us, assignment)
+
+    def _revoke(self, now_us: int, assignment: _Assignment) -> None:
+        assignment.status = REVOKING
+        self._counts["revoked"] += 1
+        self._say(now_us, assignment)
+
+    def _say(self, now_us: int, assignment: _Assignment) -> None:
+        """Send the letter that belongs to the status of an assignment; once more, if it was sent before."""
+        share, number = assignment.share, assignment.number
+        assignment.due_us = now_us + self._timers.resend_us
+        if assignment.status == GRANTING:
+            self._send(assignment.borrower, Grant(share, number, self.progress(share)))
+        elif assignment.status == REVOKING:
+            self._send(assignment.borrower, Revoke(share, number))
+        elif assignment.status == REVOKED:
+            self._send(assignment.borrower, Revoked(share, number))
+
+    # --- letters
+
+    def _on_ping(self, known: _Borrower, letter: Ping) -> None:
+        if known.ready != letter.ready:
+            known.ready = letter.ready
+            self._unbalanced = True
+
+    def _on_progress(self, now_us: int, sender: BorrowerId, known: _Borrower, letter: UpdateProgress) -> None:
+        if letter.sequence <= known.sequence:
+            return
+        known.sequence = letter.sequence
+        self._take(known, letter.progress)
+        self._answers[sender] = letter.sequence
+        for share in letter.final:
+            assignment = known.shares.get(share)
+            if assignment is not None and assignment.number == letter.progress[share][0]:
+                assignment.status = REVOKED
+                self._say(now_us, assignment)
+
+    def _take(self, known: _Borrower, progress: Mapping[Share, tuple[int, Progress]]) -> None:
+        for share, (number, reached) in progress.items():
+            assignment = known.shares.get(share)
+            if assignment is None or assignment.number != number or assignment.status == REVOKED:
+                continue
+            if assignment.status == GRANTING:
+                assignment.status = GRANTED
+            if share.stream in self._streams and self.progress(share) != reached:
+                self._progress[share] = reached
+                self._change(share)
+
+    def _on_revoke_finished(self, sender: BorrowerId, letter: RevokeFinished) -> None:
+        assignment = self._borrowers[sender].shares.get(letter.share)
+        if assignment is not None and assignment.number == letter.number:
+            self._free(assignment)
+
+    def _let_go(self, borrower: BorrowerId) -> None:
+        known = self._borrowers.pop(borrower)
+        for assignment in list(known.shares.values()):
+            del self._assignments[assignment.share]
+        self._answers.pop(borrower, None)
+        self._unbalanced = True
+
+    def _free(self, assignment: _Assignment) -> None:
+        del self._assignments[assignment.share]
+        del self._borrowers[assignment.borrower].shares[assignment.share]
+        self._unbalanced = True
+
+    def _change(self, share: Share) -> None:
+        if share not in self._changed:
+            self._changed[share] = None
+            self._unsaved[share] = self._unsaved.get(share, 0) + 1
+
+    def _send(self, borrower: BorrowerId, letter: ToBorrower) -> None:
+        self.letters.append((borrower, letter))
+
+    def __repr__(self) -> str:
+        size = f"{len(self._borrowers)} borrowers, {len(self._assignments)} shares assigned"
+        return f"Leader({str(self.group)!r}, {size})"

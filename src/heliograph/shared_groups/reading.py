@@ -1,0 +1,273 @@
+"""Reading a group's streams for the borrowers of one node: each region once, whatever the number of shares in it.
+
+A `StreamReader` serves the granted shares of one stream. It reads where the one stands that is furthest behind of those
+that take messages; what it reads goes to all shares that stand in that region. So shares that keep up are read
+together, at the head, and one whose client is slow is passed over until it takes messages again.
+
+An `OpenShare` keeps, from its grant to its end, what was read and not sent, and what was sent and is not done.
+"""
+
+from collections import deque
+from typing import Final, Protocol
+
+from heliograph.shared_groups.protocol import MessageId, Progress, Share, share_of
+from heliograph.storage.damage import Report
+from heliograph.storage.errors import UnknownStreamError
+from heliograph.storage.interface import END, Batch, EndOfStream, Position, StoredMessage, StreamId, StreamIterator
+
+_READ_AT_ONCE: Final = 512
+_WAITING_MAX: Final = 256
+_WAITING_BYTES_MAX: Final = 256 << 10
+_PUBLISHERS_MAX: Final = 20_000
+
+
+class Messages(Protocol):
+    """What reading asks of a database."""
+
+    def next_readable(self, iterator: StreamIterator, n: int, report: Report) -> Batch | EndOfStream:
+        """Read what follows, without what is damaged, which is reported."""
+
+
+class Entry:
+    """A message of a share, from being read to being done."""
+
+    __slots__ = ("done", "holder", "is_claimed", "is_listed", "is_out", "position", "share", "stored")
+
+    def __init__(self, share: "OpenShare", stored: StoredMessage, position: Position) -> None:
+        self.share = share
+        self.stored = stored
+        self.position = position
+        self.done = False
+        self.is_listed = False  # it stands among what was sent
+        self.is_out = False  # a client has it
+        self.is_claimed = False  # it counts as done so that it can be sent, and was not sent yet
+        self.holder = ""  # the client whose session has saved it as its own
+
+    @property
+    def message(self) -> MessageId:
+        """Its message's id."""
+        return self.stored.id_high, self.stored.id_low
+
+
+class OpenShare:
+    """A share that a borrower has; owned by the member whose borrower it is."""
+
+    def __init__(self, share: Share, progress: Progress) -> None:
+        self.share = share
+        self.read_up_to = progress.position
+        self.waiting: deque[Entry] = deque()
+        self.is_closed = False  # nothing more is to be read
+        self.is_ended = False  # nothing more can come
+        self.is_queued = False  # it waits for its turn at its member
+        self.owner: object = None  # the member that it was granted to
+        self._sent: deque[Entry] = deque()  # in the order of the stream, done or not
+        self._done_before = dict.fromkeys(progress.done)  # ids above where it began that were done then
+        self._reached = progress.position
+        self._waiting_bytes = 0
+
+    @property
+    def wants(self) -> bool:
+        """Whether it takes more messages."""
+        return (
+            not self.is_closed
+            and not self.is_ended
+            and len(self.waiting) < _WAITING_MAX
+            and self._waiting_bytes < _WAITING_BYTES_MAX
+        )
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether all that was sent of it is done."""
+        self._advance()
+        return not any(entry.is_out and not entry.done for entry in self._sent)
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether messages count as done that are still to be sent."""
+        return any(entry.is_claimed for entry in self._sent)
+
+    def claimed(self) -> list[bytes]:
+        """Their payloads."""
+        return [entry.stored.payload for entry in self._sent if entry.is_claimed]
+
+    def unclaim(self) -> int:
+        """They do not count as done any more: how many."""
+        claimed = [entry for entry in self._sent if entry.is_claimed]
+        for entry in claimed:
+            entry.is_claimed = entry.is_out = entry.done = False
+        return len(claimed)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is nothing left of it for ever."""
+        self._advance()
+        return self.is_ended and not self.waiting and not self._sent
+
+    def add(self, stored: StoredMessage, position: Position) -> None:
+        """A message that was read."""
+        entry = Entry(self, stored, position)
+        if (stored.id_high, stored.id_low) in self._done_before:
+            del self._done_before[entry.message]
+            entry.done = True
+            if not self.waiting:
+                self._list(entry)
+                return
+        self.waiting.append(entry)
+        self._waiting_bytes += len(stored.payload)
+
+    def take(self) -> Entry | None:
+        """The next message to be sent; it counts as sent from now on."""
+        while self.waiting:
+            entry = self.waiting.popleft()
+            self._waiting_bytes -= len(entry.stored.payload)
+            if not entry.is_listed:
+                self._list(entry)
+            if not entry.done:
+                entry.is_out = True
+                return entry
+        return None
+
+    def put_back(self, entry: Entry) -> None:
+        """A message that was taken is to be sent again, before those that wait."""
+        entry.is_out = entry.done = False
+        if not self.is_closed:
+            self.waiting.appendleft(entry)
+            self._waiting_bytes += len(entry.stored.payload)
+
+    def close(self) -> None:
+        """Read nothing more, and forget what was not sent."""
+        self.is_closed = True
+        self._done_before.update((entry.message, None) for entry in self.waiting if entry.done)
+        self.waiting.clear()
+        self._waiting_bytes = 0
+
+    def progress(self) -> Progress:
+        """How far it is."""
+        self._advance()
+        if not self._sent and not self.waiting and not self.is_closed:
+            self._reached = max(self._reached, self.read_up_to)
+            if self.is_ended:
+                return Progress(END)
+        done = [*self._done_before, *(entry.message for entry in self._sent if entry.done)]
+        done += [entry.message for entry in self.waiting if entry.done and not entry.is_listed]
+        return Progress(self._reached, tuple(done))
+
+    def _list(self, entry: Entry) -> None:
+        entry.is_listed = True
+        self._sent.append(entry)
+
+    def _advance(self) -> None:
+        sent = self._sent
+        while sent and sent[0].done and not sent[0].is_claimed:
+            self._reached = sent.popleft().position
+
+    def __repr__(self) -> str:
+        return f"OpenShare({str(self.share)!r}, {len(self.waiting)} wait, {len(self._sent)} sent)"
+
+
+class Publishers:
+    """Which share each publisher belongs to, for a bounded number of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def share(self, clientid: str) -> int:
+        """The number of a publisher's share."""
+        number = self._known.get(clientid)
+        if number is None:
+            number = share_of(clientid)
+            if len(self._known) >= _PUBLISHERS_MAX:
+                self._known.clear()
+            self._known[clientid] = number
+        return number
+
+
+class StreamReader:
+    """Reads one stream for the shares of it that are granted here; owned by the group's keeper.
+
+    Args:
+        made_us: Messages that the broker received before then are not the group's.
+        report: Told of what is damaged, each time that it is come across.
+    """
+
+    def __init__(
+        self,
+        messages: Messages,
+        stream: StreamId,
+        topic_filter: str,
+        made_us: int,
+        publishers: Publishers,
+        report: Report,
+    ) -> None:
+        self.shares: dict[int, OpenShare] = {}
+        self.read_count = 0
+        self.is_cut = False  # there is more, which was not committed at the last look
+        self._messages = messages
+        self._stream = stream
+        self._filter = topic_filter
+        self._made_us = made_us
+        self._publishers = publishers
+        self._report = report
+        self._head: Position | None = None  # there is nothing behind it, as far as is known
+
+    def on_grown(self) -> None:
+        """There may be more than there was."""
+        self._head = None
+
+    def read(self, committed_us: int) -> list[OpenShare] | None:
+        """Read some messages, of those that were stored up to a time: the shares that have more; None if nothing is to
+        be read now.
+
+        Raises:
+            StorageError: The database cannot be read now.
+        """
+        takers = {number: share for number, share in self.shares.items() if share.wants}
+        if not takers:
+            return None
+        start = min(share.read_up_to for share in takers.values())
+        if self._head is not None and start >= self._head:
+            return None
+        iterator = StreamIterator(self._stream, self._filter, start)
+        try:
+            batch = self._messages.next_readable(iterator, _READ_AT_ONCE, self._report)
+        except UnknownStreamError:
+            batch = None
+        if not isinstance(batch, Batch):  # it is read to its end, or was removed with its generation
+            for share in takers.values():
+                share.is_ended = True
+            return list(takers.values())
+        self.read_count += len(batch.messages)
+        return self._share_out(batch, takers, committed_us)
+
+    def _share_out(self, batch: Batch, takers: dict[int, OpenShare], committed_us: int) -> list[OpenShare]:
+        fed: dict[OpenShare, None] = {}
+        share_number = self._publishers.share
+        self.is_cut = False
+        end: Position | None = batch.iterator.position
+        before: Position | None = None
+        for stored, position in zip(batch.messages, batch.positions, strict=True):
+            if stored.stored_at > committed_us:
+                self.is_cut = True
+                end = before
+                break
+            before = position
+            number = share_number(stored.clientid)
+            share = takers.get(number)
+            if share is None or position <= share.read_up_to:
+                continue
+            if not share.wants:
+                del takers[number]  # it stays where it is
+                continue
+            share.read_up_to = position
+            if stored.id_high >= self._made_us:
+                share.add(stored, position)
+                fed[share] = None
+        if end is not None:
+            for share in takers.values():
+                share.read_up_to = max(share.read_up_to, end)
+        if end is None or end != batch.iterator.position or len(batch.messages) < _READ_AT_ONCE:
+            self._head = max(share.read_up_to for share in self.shares.values())
+        return list(fed)
+
+    def __repr__(self) -> str:
+        return f"StreamReader({str(self._stream)!r}, {len(self.shares)} shares)"

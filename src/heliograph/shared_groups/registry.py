@@ -1,0 +1,421 @@
+"""The leaders of one node: how leadership is won, kept and given up, and how progress gets to the disk.
+
+Leadership is a record in the database `shared_groups` that names the leader and the end of its lease. It is won by a
+batch that expects the record as it was read, and every later batch of the leader expects the record as the leader wrote
+it: whoever was deposed cannot save anything any more, and learns of it by that.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from heliograph.shared_groups import record
+from heliograph.shared_groups.leader import Leader
+from heliograph.shared_groups.protocol import (
+    BorrowerId,
+    Disconnect,
+    GroupName,
+    LeaderWanted,
+    Mail,
+    MessageId,
+    Progress,
+    Share,
+    StreamOffer,
+    Timers,
+    ToLeader,
+)
+from heliograph.storage.errors import PreconditionFailedError, StorageError, UnknownStreamError
+from heliograph.storage.interface import Position, StreamId
+from heliograph.storage.state import StateBatch, StateDatabase
+
+_log = logging.getLogger(__name__)
+
+_PAGE: Final = 1024
+_RENEW_STREAMS_US: Final = 30_000_000
+
+FindStreams = Callable[[GroupName, int], Sequence[StreamOffer]]
+
+
+class _Office:
+    """A leader with its lease."""
+
+    __slots__ = ("group", "is_behind", "leader", "record", "renewing", "value")
+
+    def __init__(self, group: GroupName, held: record.GroupRecord, leader: Leader) -> None:
+        self.group = group
+        self.record = held
+        self.value = record.encode_group(held)  # what stands in the database
+        self.leader = leader
+        self.renewing = False
+        self.is_behind = True  # streams are to be looked up
+
+
+class LeaderRegistry:
+    """Finds or makes the leader of a group; owned by the node's durable groups.
+
+    Attributes:
+        node: The node's permanent name, set before the first `open`. Leases of the same name may be taken over at once:
+            only one process bears it.
+
+    Args:
+        state: The database `shared_groups`.
+        find_streams: The streams of a group's filter that have messages from a commit time on.
+        now_us: The wall clock.
+        timers: How long who waits for what.
+        node: See above.
+    """
+
+    def __init__(
+        self,
+        state: StateDatabase,
+        find_streams: FindStreams,
+        mail: Mail,
+        now_us: Callable[[], int],
+        timers: Timers,
+        node: str = "",
+    ) -> None:
+        self.node = node
+        self._state = state
+        self._find_streams = find_streams
+        self._mail = mail
+        self._now_us = now_us
+        self._timers = timers
+        self._offices: dict[GroupName, _Office] = {}
+        self._unsettled: dict[_Office, None] = {}  # those that have heard something in this turn
+        self._seeking: set[GroupName] = set()
+        self._begins: dict[GroupName, tuple[int, int]] = {}  # of all groups that are to have a leader
+        self._wanted: dict[GroupName, dict[BorrowerId, None]] = {}
+        self._claims: dict[GroupName, dict[Share, dict[MessageId, Callable[[], object]]]] = {}
+        self._commits: deque[tuple[int, Callable[[bool], None]]] = deque()
+        self._is_refused = False
+        self._known_streams: set[StreamId] = set()
+        self._streams_due_us = 0
+        self._counts = {"elections": 0, "lost_leases": 0, "saves": 0, "refused_saves": 0}
+        state.listen(self._on_committed)
+
+    # --- groups
+
+    def groups(self) -> Iterator[GroupName]:
+        """Every group that has a record.
+
+        Raises:
+            StorageError: The database cannot be read.
+        """
+        for key, _ in self._scan(record.GROUP):
+            yield record.group_of(key)
+
+    def find(self, group: GroupName) -> record.GroupRecord | None:
+        """The record of a group, if there is one that can be read.
+
+        Raises:
+            StorageError: The database cannot be read.
+        """
+        value = self._state.get(record.group_key(group))
+        if value is None:
+            return None
+        try:
+            return record.decode_group(value)
+        except (ValueError, TypeError) as error:
+            _log.error("the record of shared group %.200r cannot be read: %s", str(group), error)
+            return None
+
+    def open(self, group: GroupName, since_us: int, made_us: int) -> None:
+        """Have a leader for a group, here if it can be; where it has no record yet, it begins as the arguments say."""
+        self._begins.setdefault(group, (since_us, made_us))
+        if group in self._offices or group in self._seeking:
+            return
+        now = self._now_us()
+        try:
+            key = record.group_key(group)
+            found = self._state.get(key)
+            before = self.find(group)
+            if before is not None and before.leader != self.node and before.lease_until_us > now:
+                return  # another node leads it
+            term = 1 if before is None else before.term + 1
+            begins = self._begins[group] if before is None else before[-2:]
+            held = record.GroupRecord(self.node, now + self._timers.lease_us, term, *begins)
+            batch = StateBatch()
+            batch.expect(key, found)
+            batch.put(key, record.encode_group(held))
+            self._seeking.add(group)
+            self._submit(batch, lambda is_saved: self._on_elected(group, held, is_saved))
+        except StorageError as error:
+            self._seeking.discard(group)
+            self._refused(group, error)
+
+    def drop(self, group: GroupName) -> None:
+        """A group has no members any more, and is forgotten with all progress."""
+        office = self._offices.pop(group, None)
+        if office is not None:
+            office.leader.resign()
+            self._post(office)
+        self._begins.pop(group, None)
+        self._seeking.discard(group)
+        self._wanted.pop(group, None)
+        for messages in self._claims.pop(group, {}).values():
+            for on_saved in messages.values():
+                on_saved()
+        batch = StateBatch()
+        try:
+            batch.delete(record.group_key(group))
+            batch.delete_prefix(record.progress_prefix(group))
+            self._submit(batch, lambda _: None)
+        except StorageError as error:
+            self._refused(group, error)
+
+    def claim(self, group: GroupName, share: Share, message: MessageId, on_saved: Callable[[], object]) -> None:
+        """A session has a message of a group that the group may not know of; nobody else may get it.
+
+        Args:
+            on_saved: Called when the group knows it for good.
+        """
+        self._claims.setdefault(group, {}).setdefault(share, {})[message] = on_saved
+        office = self._offices.get(group)
+        if office is not None:
+            self._take_claims(office)
+
+    # --- what happens
+
+    def on_letter(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
+        """A letter for the leader of a group, which is answered in `settle`."""
+        office = self._offices.get(group)
+        if office is not None:
+            self._unsettled[office] = None
+            office.leader.on_letter(self._now_us(), sender, letter)
+        elif isinstance(letter, LeaderWanted):
+            self._wanted.setdefault(group, {})[sender] = None
+        elif isinstance(letter, Disconnect):
+            self._wanted.get(group, {}).pop(sender, None)
+
+    def settle(self) -> None:
+        """All letters of this turn are read: share out, answer, and save what has changed."""
+        now = self._now_us()
+        unsettled, self._unsettled = self._unsettled, {}
+        for office in unsettled:
+            if self._offices.get(office.group) is not office:
+                continue
+            if office.is_behind:
+                self._renew_streams(office)
+            office.leader.balance(now)
+            self._post(office)
+            if office.leader.has_changes:
+                self._save(office)
+
+    def on_grown(self, streams: Sequence[StreamId]) -> None:
+        """A commit added to these streams, or closed them."""
+        if self._known_streams.issuperset(streams):
+            return
+        self._known_streams.update(streams)
+        self._look_for_streams()
+
+    def tick(self) -> None:
+        """Time has passed: leaders look after their borrowers, and leases are renewed."""
+        now = self._now_us()
+        if now >= self._streams_due_us:  # streams go with their generations, which no commit tells
+            self._streams_due_us = now + _RENEW_STREAMS_US
+            self._known_streams.clear()
+            self._look_for_streams()
+        for office in list(self._offices.values()):
+            if office.record.lease_until_us <= now:
+                self._depose(office, "its lease could not be renewed in time")
+                continue
+            if office.record.lease_until_us - now < self._timers.lease_us // 2 and not office.renewing:
+                self._renew(office)
+            office.leader.tick(now)
+            self._unsettled[office] = None
+        for group, begins in self._begins.items():
+            self.open(group, *begins)
+        self.settle()
+
+    def leader(self, group: GroupName) -> Leader | None:
+        """The leader of a group, if it is here."""
+        office = self._offices.get(group)
+        return None if office is None else office.leader
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits for a commit."""
+        return not self._commits
+
+    def statistics(self) -> dict[str, int]:
+        """What leaders did, all together."""
+        numbers = {"leaders": len(self._offices), **self._counts}
+        for office in self._offices.values():
+            for name, count in office.leader.statistics().items():
+                numbers[name] = numbers.get(name, 0) + count
+        return numbers
+
+    # --- leadership
+
+    def _on_elected(self, group: GroupName, held: record.GroupRecord, is_saved: bool) -> None:
+        if group not in self._seeking:
+            return
+        self._seeking.discard(group)
+        if not is_saved:
+            return
+        try:
+            progress = dict(self._progress(group))
+        except StorageError as error:
+            self._refused(group, error)
+            return
+        self._counts["elections"] += 1
+        beginning = Position.before(held.since_us + 1)
+        leader = Leader(group, f"{self.node}/{held.term}", self._timers, held.term << 32, beginning, progress)
+        office = _Office(group, held, leader)
+        self._offices[group] = office
+        self._unsettled[office] = None
+        self._take_claims(office)
+        for borrower in self._wanted.pop(group, {}):
+            leader.on_letter(self._now_us(), borrower, LeaderWanted())
+        self.settle()
+
+    def _progress(self, group: GroupName) -> Iterator[tuple[Share, Progress]]:
+        for key, value in self._scan(record.progress_prefix(group)):
+            try:
+                yield record.share_of_key(group, key), record.decode_progress(value)
+            except (ValueError, TypeError, UnknownStreamError) as error:
+                _log.error("progress of shared group %.200r cannot be read: %r: %s", str(group), key, error)
+
+    def _renew(self, office: _Office) -> None:
+        held = office.record._replace(lease_until_us=self._now_us() + self._timers.lease_us)
+        value = record.encode_group(held)
+        key = record.group_key(office.group)
+        batch = StateBatch()
+        batch.expect(key, office.value)
+        batch.put(key, value)
+
+        def on_saved(is_saved: bool) -> None:
+            office.renewing = False
+            if is_saved:
+                office.record = held
+            else:
+                office.value = self._state.get(key) or office.value
+
+        try:
+            self._submit(batch, on_saved)
+        except PreconditionFailedError:
+            self._depose(office, "another has taken its place")
+        except StorageError as error:
+            self._refused(office.group, error)
+        else:
+            office.renewing = True
+            office.value = value
+
+    def _depose(self, office: _Office, reason: str) -> None:
+        _log.warning("%r leads no more: %s", office.leader, reason)
+        self._counts["lost_leases"] += 1
+        del self._offices[office.group]
+        office.leader.resign()
+        self._post(office)
+
+    # --- saving
+
+    def _save(self, office: _Office) -> None:
+        leader, group = office.leader, office.group
+        token, changes = leader.take_changes()
+        batch = StateBatch()
+        batch.expect(record.group_key(group), office.value)
+        for share, progress in changes.items():
+            key = record.progress_key(group, share)
+            if progress is None:
+                batch.delete(key)
+            else:
+                batch.put(key, record.encode_progress(progress))
+        self._counts["saves"] += 1
+        try:
+            self._submit(batch, lambda is_saved: self._on_saved(office, token, is_saved))
+        except PreconditionFailedError:
+            self._depose(office, "another has taken its place")
+        except StorageError as error:
+            self._refused(group, error)
+            leader.on_saved(token, False)
+
+    def _on_saved(self, office: _Office, token: int, is_saved: bool) -> None:
+        if self._offices.get(office.group) is not office:
+            return
+        office.leader.on_saved(token, is_saved)
+        self._unsettled[office] = None
+        if is_saved:  # what was refused is tried again at the next tick
+            self.settle()
+
+    def _take_claims(self, office: _Office) -> None:
+        claims = self._claims.pop(office.group, None)
+        if not claims:
+            return
+        for share, messages in claims.items():
+            office.leader.claim(share, messages)
+        token, changes = office.leader.take_changes()
+        batch = StateBatch()
+        batch.expect(record.group_key(office.group), office.value)
+        for share, progress in changes.items():
+            batch.put(record.progress_key(office.group, share), record.encode_progress(progress or Progress()))
+
+        def on_saved(is_saved: bool) -> None:
+            self._on_saved(office, token, is_saved)
+            for share, messages in claims.items():
+                for message, then in messages.items():
+                    if is_saved:
+                        then()
+                    else:
+                        self._claims.setdefault(office.group, {}).setdefault(share, {})[message] = then
+
+        try:
+            self._submit(batch, on_saved)
+        except StorageError as error:
+            self._refused(office.group, error)
+            self._claims[office.group] = claims
+            office.leader.on_saved(token, False)
+
+    def _submit(self, batch: StateBatch, then: Callable[[bool], None]) -> None:
+        ticket = self._state.submit(batch)
+        self._commits.append((ticket, then))
+
+    def _on_committed(self, ticket: int, error: StorageError | None) -> None:
+        if error is not None:
+            self._counts["refused_saves"] += 1
+            if not self._is_refused:
+                _log.error("the progress of shared groups cannot be saved [%s]: %s", error.code, error)
+        elif self._is_refused:
+            _log.warning("the progress of shared groups is saved again")
+        self._is_refused = error is not None
+        while self._commits and self._commits[0][0] <= ticket:
+            self._commits.popleft()[1](error is None)
+
+    def _refused(self, group: GroupName, error: StorageError) -> None:
+        self._counts["refused_saves"] += 1
+        _log.error("shared group %.200r cannot be kept [%s]: %s", str(group), error.code, error)
+
+    # --- inside
+
+    def _renew_streams(self, office: _Office) -> None:
+        office.is_behind = False
+        try:
+            streams = self._find_streams(office.group, office.record.since_us + 1)
+        except StorageError as error:
+            office.is_behind = True
+            self._refused(office.group, error)
+            return
+        office.leader.on_streams(streams)
+
+    def _look_for_streams(self) -> None:
+        for office in self._offices.values():
+            office.is_behind = True
+            self._unsettled[office] = None
+
+    def _post(self, office: _Office) -> None:
+        letters, office.leader.letters = office.leader.letters, []
+        for borrower, letter in letters:
+            self._mail.to_borrower(borrower, letter)
+
+    def _scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
+        after = b""
+        while True:
+            page = self._state.scan(prefix, after, _PAGE)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1][0]
+
+    def __repr__(self) -> str:
+        return f"LeaderRegistry({len(self._offices)} leaders, {len(self._commits)} commits pending)"

@@ -1,0 +1,118 @@
+"""Offload on command: all closed generations of a database of a stopped node, at once."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from heliograph.storage.block import OFFLOADED_VERSION
+from heliograph.storage.catalog import Catalog
+from heliograph.storage.engine import Rdict, WriteBatch
+from heliograph.storage.inspection import totals_of
+from heliograph.storage.local import databases_path
+from heliograph.storage.offload.commit import OffloadOptions
+from heliograph.storage.offload.process import OffloadProcess
+from heliograph.storage.offload.steps import Offload
+from heliograph.storage.read_database import reading
+from heliograph.storage.repair import node_is_stopped
+from heliograph.storage.retention import Usage
+from heliograph.storage.store import Store
+from heliograph.storage.wal import SyncRequest
+
+_AT_THE_END_OF_TIME: Final = 1 << 62  # when every closed generation is old enough
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadReport:
+    """What was offloaded, or would be: generations, and what they hold."""
+
+    generations: int
+    messages: int
+    message_bytes: int
+    dry_run: bool
+
+
+def offload_due(data_dir: Path, name: str) -> OffloadReport:
+    """What `now` would do; the node may be running.
+
+    Raises:
+        StorageError: The database cannot be read.
+    """
+    with reading(data_dir, name) as (rocks, catalog):
+        due = [one for one in catalog.generations() if one.info.until and one.info.layout_version < OFFLOADED_VERSION]
+        totals = totals_of(rocks, [stream for one in due for stream in catalog.streams_in(one)])
+    return OffloadReport(len({one.info.number for one in due}), totals.messages, totals.message_bytes, True)
+
+
+def offload_now(data_dir: Path, name: str, target: str, on_step: Callable[[], None] = lambda: None) -> OffloadReport:
+    """Offload all closed generations, and finish what a crash left unfinished.
+
+    Args:
+        data_dir: The node's data directory.
+        name: The database.
+        target: A directory, or a URI that `pyarrow.fs` knows.
+        on_step: Called after each generation of a shard.
+
+    Raises:
+        StorageInUseError: The node runs.
+        OffloadError: The target refuses; what was offloaded before is.
+        StorageError: The database cannot be read or written.
+    """
+    due = offload_due(data_dir, name)
+    with node_is_stopped(data_dir, name):
+        database = _StoppedDatabase(name, databases_path(data_dir) / name)
+        try:
+            asyncio.run(_offload(Offload(database, OffloadProcess(data_dir), OffloadOptions(target)), on_step))
+        finally:
+            database.close()
+    return replace(due, dry_run=False)
+
+
+async def _offload(offload: Offload, on_step: Callable[[], None]) -> None:
+    try:
+        while await offload.step(_AT_THE_END_OF_TIME):
+            on_step()
+    finally:
+        await offload.stop()
+
+
+class _StoppedDatabase:
+    """A database that nobody else uses, as offload needs it."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
+        self.is_open = True
+        self._catalog = Catalog(name, path)
+        self._store = Store(name, path, "zstd", self._catalog.refresh)
+        self._store.open()
+
+    def contents(self) -> tuple[Rdict, Catalog]:
+        """The open RocksDB and its catalog."""
+        return self._store.usable(), self._catalog
+
+    def rewrite(self, batch: WriteBatch) -> None:
+        """Write records."""
+        self._store.write(batch)
+
+    def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
+        """Give the space of removed records back before anything else is done."""
+        with self._store.reading() as rocks:
+            for lower, upper in ranges:
+                rocks.compact_range(lower, upper)
+
+    def usage(self) -> Usage:
+        """Its size does not matter: everything goes."""
+        return Usage(0, 0, False, False)
+
+    def sync_request(self) -> SyncRequest:
+        """What must be synced."""
+        return self._store.sync_request()
+
+    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
+        """Take the outcome of that in."""
+        self._store.finish_sync(request, error)
+
+    def close(self) -> None:
+        """Bring everything to the disk."""
+        self._store.close()

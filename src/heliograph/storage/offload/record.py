@@ -1,0 +1,95 @@
+"""What a database says of an offloaded generation: where its files are, and how far taking its blocks out has come."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from heliograph.storage import keys
+from heliograph.storage.engine import Rdict
+from heliograph.storage.topic_structure import HASH_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadedFile:
+    """A file below the target.
+
+    Attributes:
+        path: Where, below the target.
+        size: Its bytes.
+        rows: How many there are.
+        checksum: Of its footer, which says where everything else is; that has checksums of its own.
+    """
+
+    path: str
+    size: int
+    rows: int
+    checksum: int
+
+    def to_json(self) -> dict[str, object]:
+        """As the offload process and the record have it."""
+        return asdict(self)
+
+
+class OffloadState(StrEnum):
+    """How far it is."""
+
+    REPLACING = "replacing"  # the files are whole; stubs are taking the place of blocks
+    OFFLOADED = "offloaded"
+    DROPPED = "dropped"  # the generation is gone, its files are still to be removed
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadRecord:
+    """Of one generation of one shard.
+
+    Attributes:
+        target: The setting at the time.
+        files: By day.
+        state: How far it is.
+    """
+
+    target: str
+    files: Sequence[OffloadedFile]
+    state: OffloadState
+
+    def to_bytes(self) -> bytes:
+        """As it is stored."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "OffloadRecord":
+        """Read what `to_bytes` gave."""
+        fields = json.loads(data)
+        files = tuple(OffloadedFile(**file) for file in fields["files"])
+        return cls(fields["target"], files, OffloadState(fields["state"]))
+
+
+class Replacement(NamedTuple):
+    """A stub, and what the topic index of its stream says instead of before.
+
+    The index must be written anew, since a stub need not end where a block did that was merged.
+
+    Attributes:
+        key: The key of the stub.
+        stub: What takes the place of blocks.
+        entries: The hashes of its topics, side by side.
+        old_entries: Hashes and tails of the entries that lead to what it takes the place of, side by side.
+    """
+
+    key: bytes
+    stub: bytes
+    entries: bytes
+    old_entries: bytes
+
+    @property
+    def operations(self) -> int:
+        """About how many records it writes and removes."""
+        return 2 + len(self.entries) // HASH_BYTES + len(self.old_entries) // (HASH_BYTES + keys.TAIL_BYTES)
+
+
+def offload_record(database: Rdict, shard: int, number: int) -> OffloadRecord | None:
+    """What is said of one generation of one shard, or None if it was not offloaded."""
+    value = database.get(keys.offloaded(shard, number))
+    return None if value is None else OffloadRecord.from_bytes(value)

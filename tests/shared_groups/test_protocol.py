@@ -1,0 +1,309 @@
+"""Leader and borrowers by themselves: letters are late, come in another order than those of others, or are lost.
+
+Whoever works on a share here counts up from where the share was granted; what two count, or nobody, is a fault.
+"""
+
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+
+import pytest
+
+from heliograph.shared_groups.borrower import ENDED, Borrower, Forgotten, Granted, Invalidated, Overdue, Revoking
+from heliograph.shared_groups.leader import Leader
+from heliograph.shared_groups.protocol import (
+    SHARES_PER_STREAM,
+    BorrowerId,
+    Disconnect,
+    Grant,
+    GroupName,
+    Invalidate,
+    LeaderConnectResponse,
+    LeaderWanted,
+    Ping,
+    Progress,
+    Revoke,
+    Revoked,
+    RevokeFinished,
+    Saved,
+    Share,
+    StreamOffer,
+    Timers,
+    ToBorrower,
+    ToLeader,
+    UpdateProgress,
+)
+from heliograph.storage.interface import BEGINNING, END, Position, Rank, StreamId
+
+GROUP = GroupName("g", "t/#")
+LENGTH = 40  # messages of a share
+
+
+def stream(number: int, generation: int = 1) -> StreamOffer:
+    return StreamOffer(StreamId("messages", 0, generation, number), Rank(0, generation))
+
+
+def new_leader(*streams: StreamOffer) -> Leader:
+    leader = Leader(GROUP, "node/1", Timers(), 0, BEGINNING, {})
+    leader.on_streams(streams)
+    return leader
+
+
+def save(leader: Leader, is_saved: bool = True) -> None:
+    token, _ = leader.take_changes()
+    leader.on_saved(token, is_saved)
+
+
+def letters(leader: Leader, borrower: BorrowerId) -> list[ToBorrower]:
+    found = [letter for receiver, letter in leader.letters if receiver == borrower]
+    leader.letters = [one for one in leader.letters if one[0] != borrower]
+    return found
+
+
+def connected(leader: Leader, *names: str) -> list[BorrowerId]:
+    ids = [BorrowerId(name, number) for number, name in enumerate(names)]
+    for one in ids:
+        leader.on_letter(0, one, LeaderWanted())
+        assert letters(leader, one) == [LeaderConnectResponse("node/1")]
+    leader.balance(0)
+    return ids
+
+
+def take_all(leader: Leader, borrower: BorrowerId, position: Position = BEGINNING, sequence: int = 1) -> list[Grant]:
+    """Answer grants."""
+    grants = [letter for letter in letters(leader, borrower) if isinstance(letter, Grant)]
+    progress = {grant.share: (grant.number, Progress(position)) for grant in grants}
+    leader.on_letter(0, borrower, UpdateProgress(sequence, progress))
+    return grants
+
+
+def test_shares_of_a_stream_are_spread_over_all_borrowers() -> None:
+    leader = new_leader(stream(1), stream(2))
+    ids = connected(leader, "a", "b", "c")
+    held = [Counter(grant.share.stream for grant in take_all(leader, one)) for one in ids]
+    assert sum(map(Counter.total, held)) == 2 * SHARES_PER_STREAM
+    assert {count.total() for count in held} <= {10, 11}
+    assert all(4 <= count <= 7 for one in held for count in one.values())
+
+
+def test_a_share_is_granted_again_when_what_it_came_back_with_is_saved() -> None:
+    leader = new_leader(stream(1))
+    (a,) = connected(leader, "a")
+    grants = take_all(leader, a)
+    leader.on_letter(
+        0, a, Disconnect(2, {grant.share: (grant.number, Progress(Position(5, 0, 0))) for grant in grants})
+    )
+    (b,) = connected(leader, "b")
+    assert letters(leader, b) == []
+    save(leader, is_saved=False)
+    leader.balance(0)
+    assert letters(leader, b) == []
+    save(leader)
+    leader.balance(0)
+    again = take_all(leader, b, Position(5, 0, 0))
+    assert {grant.progress for grant in again} == {Progress(Position(5, 0, 0))}
+    assert len(again) == SHARES_PER_STREAM
+    assert letters(leader, a) == [Saved(2)]
+
+
+def test_a_later_generation_waits_for_the_end_of_the_one_before_share_by_share() -> None:
+    leader = new_leader(stream(1), stream(1, 2))
+    (a,) = connected(leader, "a")
+    grants = take_all(leader, a)
+    assert {grant.share.stream.generation for grant in grants} == {1}
+    first = grants[0]
+    leader.on_letter(0, a, UpdateProgress(2, {first.share: (first.number, Progress(END))}, frozenset({first.share})))
+    leader.balance(0)
+    assert letters(leader, a) == [Revoked(first.share, first.number)]
+    leader.on_letter(0, a, RevokeFinished(first.share, first.number))
+    leader.balance(0)
+    assert letters(leader, a) == []
+    save(leader)
+    leader.balance(0)
+    (grant,) = take_all(leader, a, sequence=3)
+    assert grant.share == Share(stream(1, 2).stream, first.share.number)
+
+
+def test_a_borrower_whose_client_takes_nothing_gives_way() -> None:
+    leader = new_leader(stream(1))
+    a, b = connected(leader, "a", "b")
+    held = take_all(leader, a), take_all(leader, b)
+    leader.on_letter(0, a, Ping(False))
+    leader.balance(0)
+    revoked = [letter for letter in letters(leader, a) if isinstance(letter, Revoke)]
+    assert {one.share for one in revoked} == {grant.share for grant in held[0]}
+    leader.on_letter(0, b, Ping(False))  # nobody is better than another
+    leader.balance(0)
+    assert not [letter for letter in letters(leader, b) if isinstance(letter, Revoke)]
+
+
+def test_a_borrower_that_is_silent_is_given_up_and_told_so() -> None:
+    timers = Timers()
+    leader = new_leader(stream(1))
+    (a,) = connected(leader, "a")
+    take_all(leader, a)
+    leader.tick(timers.borrower_timeout_us)
+    assert letters(leader, a) == [Invalidate()]
+    leader.on_letter(timers.borrower_timeout_us, a, Ping(True))
+    assert letters(leader, a) == [Invalidate()]
+
+
+def test_a_borrower_without_answers_begins_anew() -> None:
+    timers = Timers()
+    borrower = Borrower(GROUP, BorrowerId("a", 1), timers, 0)
+    borrower.on_letter(0, LeaderConnectResponse("node/1"))
+    borrower.tick(timers.ping_us)
+    borrower.tick(timers.ping_us + timers.ping_timeout_us)
+    assert borrower.events == [Invalidated()]
+    assert borrower.status == ENDED
+
+
+# --- histories
+
+
+class Worker:
+    """A client that counts up its shares; a session's part, without a session."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.world = world
+        self.name = name
+        self.shares: dict[Share, int] = {}
+        self.closed: set[Share] = set()
+        self.leaving = False
+        self.borrower = world.new_borrower(name)
+
+    def work(self) -> None:
+        progress = {}
+        for share in self.shares:
+            if share not in self.closed and self.shares[share] < LENGTH and not self.leaving:
+                self.shares[share] += 1
+                self.world.counts[share, self.shares[share]] += 1
+                progress[share] = Progress(Position(self.shares[share], 0, 0))
+        self.borrower.report(self.world.now_us, progress)
+        self.post()
+
+    def leave(self) -> None:
+        self.leaving = True
+        self.borrower.disconnect({share: Progress(Position(at, 0, 0)) for share, at in self.shares.items()})
+        self.post()
+
+    def handle(self) -> None:
+        events, self.borrower.events = self.borrower.events, []
+        for event in events:
+            if isinstance(event, Granted):
+                self.shares[event.share] = event.progress.position.time
+            elif isinstance(event, Revoking | Overdue) and event.share is not None:
+                self.closed.add(event.share)
+                progress = Progress(Position(self.shares[event.share], 0, 0))
+                self.borrower.finish(self.world.now_us, {event.share: progress})
+            elif isinstance(event, Forgotten):
+                del self.shares[event.share]
+                self.closed.discard(event.share)
+            elif isinstance(event, Invalidated):
+                raise AssertionError("the mail repairs itself sooner")
+        self.post()
+
+    def post(self) -> None:
+        for letter in self.borrower.letters:
+            self.world.to_leader(self.borrower.id, letter)
+        self.borrower.letters = []
+
+
+class World:
+    def __init__(self, seed: int, loss: float) -> None:
+        self.random = random.Random(seed)
+        self.loss = loss
+        self.now_us = 0
+        self.counts: Counter[tuple[Share, int]] = Counter()
+        self.timers = Timers(borrower_timeout_us=10**12, ping_timeout_us=10**12)
+        self.leader = Leader(GROUP, "node/1", self.timers, 0, BEGINNING, {})
+        self.streams = [stream(1), stream(2)]
+        self.leader.on_streams(self.streams)
+        self.mail: dict[tuple[object, object], deque[Callable[[], None]]] = {}
+        self.saves: deque[int] = deque()
+        self.workers: list[Worker] = []
+        self.parted: list[Worker] = []
+        self._numbers = 0
+
+    def new_borrower(self, name: str) -> Borrower:
+        self._numbers += 1
+        return Borrower(GROUP, BorrowerId(name, self._numbers), self.timers, self.now_us)
+
+    def to_leader(self, sender: BorrowerId, letter: ToLeader) -> None:
+        # What says goodbye is not repaired by a timer here, but by the leader's patience, which is endless.
+        if isinstance(letter, Disconnect) or self.random.random() >= self.loss:
+            self.mail.setdefault((sender, "leader"), deque()).append(
+                lambda: self.leader.on_letter(self.now_us, sender, letter)
+            )
+
+    def post(self) -> None:
+        for receiver, letter in self.leader.letters:
+            worker = next((one for one in self.workers if one.borrower.id == receiver), None)
+            if worker is not None and self.random.random() >= self.loss:
+                self.mail.setdefault(("leader", receiver), deque()).append(_bring(worker, letter))
+        self.leader.letters = []
+
+    def step(self) -> None:
+        chance = self.random
+        what = chance.random()
+        self.now_us += 1000
+        if what < 0.5 and self.mail:
+            pair = chance.choice(list(self.mail))
+            self.mail[pair].popleft()()
+            if not self.mail[pair]:
+                del self.mail[pair]
+        elif what < 0.6 and self.leader.has_changes:
+            self.saves.append(self.leader.take_changes()[0])
+        elif what < 0.7 and self.saves:
+            self.leader.on_saved(self.saves.popleft(), chance.random() < 0.8)
+        elif what < 0.8 and self.workers:
+            chance.choice(self.workers).work()
+        elif what < 0.82 and len(self.workers) < 5:
+            self.workers.append(Worker(self, "w"))
+            self.workers[-1].post()
+        elif what < 0.83 and len(self.workers) > 1:
+            worker = self.workers.pop(chance.randrange(len(self.workers)))
+            worker.leave()
+        elif what < 0.86:
+            self.tick()
+        self.leader.balance(self.now_us)
+        self.post()
+        for worker in self.workers:
+            worker.handle()
+
+    def tick(self) -> None:
+        self.now_us += 500_000
+        for worker in self.workers:
+            worker.borrower.tick(self.now_us)
+        self.leader.tick(self.now_us)
+
+
+def _bring(worker: Worker, letter: ToBorrower) -> Callable[[], None]:
+    return lambda: worker.borrower.on_letter(worker.world.now_us, letter)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+@pytest.mark.parametrize("seed", range(10))
+def test_nothing_is_counted_twice_or_never(seed: int, loss: float) -> None:
+    world = World(seed, loss)
+    for _ in range(3000):
+        world.step()
+    world.loss = 0.0
+    for _ in range(60):
+        while world.mail or world.leader.has_changes or world.saves:
+            for pair in list(world.mail):
+                for bring in world.mail.pop(pair):
+                    bring()
+            if world.leader.has_changes:
+                world.saves.append(world.leader.take_changes()[0])
+            while world.saves:
+                world.leader.on_saved(world.saves.popleft(), True)
+            world.leader.balance(world.now_us)
+            world.post()
+            for worker in world.workers:
+                worker.handle()
+        world.tick()
+        for worker in world.workers:
+            worker.work()
+    shares = [Share(offer.stream, number) for offer in world.streams for number in range(SHARES_PER_STREAM)]
+    assert world.counts == Counter({(share, at): 1 for share in shares for at in range(1, LENGTH + 1)})

@@ -1,0 +1,174 @@
+"""Virtual time, and an event loop that lives in it.
+
+`Clock` is the machine's: it outlives processes. A `VirtualLoop` is one process's event loop, and is dropped with it.
+Events that are nobody's (the network, the disk, what clients do) wait in `Agenda`.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from itertools import count
+from types import SimpleNamespace
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
+
+START_US: Final = 1_700_000_000_000_000
+
+Ts = TypeVarTuple("Ts")
+T = TypeVar("T")
+
+
+class Clock:
+    """Microseconds since the simulation began, and what the machine's two clocks make of them."""
+
+    def __init__(self) -> None:
+        self.us = 0
+        self.wall_us = START_US  # the wall clock at 0
+        self.booted_us = -1_000_000
+
+    @property
+    def uptime_us(self) -> int:
+        """The clock that nobody sets; a machine that loses its power begins again."""
+        return self.us - self.booted_us
+
+    def module(self) -> SimpleNamespace:
+        """What `import time` gives the code under test."""
+        return SimpleNamespace(
+            monotonic=lambda: self.uptime_us / 1e6,
+            monotonic_ns=lambda: self.uptime_us * 1000,
+            perf_counter=lambda: self.uptime_us / 1e6,
+            perf_counter_ns=lambda: self.uptime_us * 1000,
+            time=lambda: (self.us + self.wall_us) / 1e6,
+            time_ns=lambda: (self.us + self.wall_us) * 1000,
+        )
+
+
+class Agenda:
+    """What happens some time, in order; at the same time, what was planned first."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._events: list[tuple[int, int, Callable[[], None]]] = []
+        self._numbers = count()
+
+    def at(self, us: int, event: Callable[[], None]) -> None:
+        """Have something happen at a time."""
+        heapq.heappush(self._events, (max(us, self._clock.us), next(self._numbers), event))
+
+    def after(self, us: int, event: Callable[[], None]) -> None:
+        """Have something happen so much later."""
+        self.at(self._clock.us + us, event)
+
+    @property
+    def next_us(self) -> int | None:
+        """When something happens next."""
+        return self._events[0][0] if self._events else None
+
+    def run_due(self) -> None:
+        """Have everything happen whose time has come."""
+        now = self._clock.us
+        while self._events and self._events[0][0] <= now:
+            heapq.heappop(self._events)[2]()
+
+
+class VirtualLoop(asyncio.AbstractEventLoop):
+    """The event loop of one process; it turns when it is told to.
+
+    Args:
+        clock: The time; only `asyncio.sleep` and the like wait for it.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ready: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
+        self._numbers = count()
+        self.failures: list[dict[str, Any]] = []  # what nobody caught
+
+    def turn(self) -> None:
+        """Run what is ready; what it makes ready waits for the next turn."""
+        now = self._clock.us
+        while self._timers and self._timers[0][0] <= now:
+            self._ready.append(heapq.heappop(self._timers)[2])
+        ready = self._ready
+        for _ in range(len(ready)):
+            if not ready:  # the process was killed
+                return
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the next turn has something to do at once."""
+        return bool(self._ready)
+
+    @property
+    def next_us(self) -> int | None:
+        """When its next timer is due."""
+        return self._timers[0][0] if self._timers else None
+
+    def drop(self) -> None:
+        """The process is gone: nothing of it runs again."""
+        self._ready.clear()
+        self._timers.clear()
+
+    # --- what asyncio and the code under test ask of a loop
+
+    def time(self) -> float:
+        return self._clock.uptime_us / 1e6
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        us = self._clock.us + max(0, round(delay * 1e6))
+        timer = asyncio.TimerHandle(us / 1e6, callback, args, self, context)
+        heapq.heappush(self._timers, (us, next(self._numbers), timer))
+        return timer
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_later(when - self.time(), callback, *args, context=context)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """A cancelled timer is passed over when its time comes."""
+
+    def create_future(self) -> "asyncio.Future[Any]":
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Coroutine[Any, Any, T], **named: Any) -> "asyncio.Task[T]":  # type: ignore[override]
+        task = asyncio.Task(coro, loop=self, **named)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # killed processes leave tasks behind
+        return task
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.failures.append(context)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+
+def new_loop(clock: Clock) -> VirtualLoop:
+    """The loop of a process that begins."""
+    return VirtualLoop(clock)  # type: ignore[abstract]  # it has no sockets, signals or subprocesses
