@@ -1,5 +1,6 @@
 """A database opened beside the process that writes it, for reading: by the reader process and by the command line."""
 
+import os
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -62,9 +63,24 @@ class ReadDatabase:
         if self._rocks is None:
             self._rocks = open_secondary(self.path, Path(tempfile.mkdtemp(dir=self._scratch)))
             self._catalog = Catalog(self.name, self.path)
-        self._rocks.try_catch_up_with_primary()
+        _catch_up(self._rocks, self.path)
         self._catalog.refresh(self._rocks)
         return self._rocks
+
+
+def _catch_up(rocks: Rdict, path: Path) -> None:
+    """Read what the primary has written.
+
+    RocksDB reads its list of tables first and its logs then. A log that the primary moved into a table between the two
+    is in neither, and what it held would be missing until the next time: so it is read again until no log came or went.
+    """
+    before = None
+    while before != (before := _logs(path)):
+        rocks.try_catch_up_with_primary()
+
+
+def _logs(path: Path) -> frozenset[str]:
+    return frozenset(name for name in os.listdir(path) if name.endswith(".log"))
 
 
 @contextmanager
