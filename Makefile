@@ -67,7 +67,7 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 	@echo "installing dependencies into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools wheel "mypy[mypyc]"
 	@HELIOGRAPH_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		--no-build-isolation -e ".[pipeline,jre,demo,dev]"
+		--no-build-isolation -e ".[pipeline,sinks,jre,demo,dev]"
 	@touch $@
 
 # A compiler that fails is no reason to go without a broker: the same files run uncompiled.

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.parquet import ParquetAppend, ParquetTable, merge
+from heliograph.pipeline.sinks.parquet_tables import ParquetAppend, ParquetTable, merge
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.pipeline.definition import ConsoleSink, MqttSink, OutputMode, ParquetSink, Watermark
+from heliograph.pipeline.definition import Watermark
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.rulefile import load_pipeline
+from heliograph.pipeline.sinks import OutputMode
+from heliograph.pipeline.sinks.console import ConsoleSink
+from heliograph.pipeline.sinks.mqtt import MqttSink
+from heliograph.pipeline.sinks.parquet import ParquetSink
 
 _RULE = 'rules.r { sql = "SELECT payload.t AS t FROM \\"a/#\\"", '
 
@@ -23,7 +27,7 @@ def _mistake(tmp_path: Path, text: str) -> str:
 def test_the_rules_of_the_weather_example() -> None:
     pipeline = load_pipeline(Path(__file__).parents[2] / "examples" / "weather" / "rules")
     assert pipeline.query_names == ["weather_obs", "wind_alerts", "daily"]
-    assert pipeline.rules["weather_obs"].sink == ParquetSink("obs", ("station",))
+    assert pipeline.rules["weather_obs"].sink == ParquetSink("obs", partition_by=("station",))
     assert pipeline.rules["weather_obs"].columns["observed_at"] == "timestamp"
     assert pipeline.rules["wind_alerts"].sink == MqttSink("alerts/wind/${station}")
     daily = pipeline.stream_sql["daily"]
@@ -60,7 +64,7 @@ def test_the_files_of_a_directory_are_one_pipeline(tmp_path: Path) -> None:
         ("rulez {}", "p.hocon:1: rulez is not known: did you mean rules?"),
         ("rules {\n  r { sink { type = console } } }", "p.hocon:2: rules.r has no sql: it must be a string"),
         ("rules { r-1 { sql = x } }", "p.hocon:1: 'r-1' is not a name"),
-        (_RULE + "sink { type = kafka } }", "rules.r.sink.type is 'kafka', but must be parquet, console or mqtt"),
+        (_RULE + "sink { type = parkett } }", "rules.r.sink.type is 'parkett', but must be one of "),
         (_RULE + "sink { type = parquet } }", "rules.r.sink has no path"),
         (_RULE + 'sink { type = parquet, path = "../x" } }', "must be a path below the output directory"),
         (_RULE + "sink { type = parquet, path = x, partition_by = station } }", "must be a list of column names"),
@@ -98,7 +102,7 @@ def test_a_mistake_in_a_spark_sql_job_is_told_with_its_place(tmp_path: Path, job
 def test_two_queries_cannot_write_one_table(tmp_path: Path) -> None:
     sink = "sink { type = parquet, path = x } }\n"
     text = _RULE + sink + _RULE.replace("rules.r", "rules.s") + sink
-    assert "s and r write the same table" in _mistake(tmp_path, text)
+    assert "s and r both write the table x" in _mistake(tmp_path, text)
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:

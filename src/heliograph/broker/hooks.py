@@ -15,6 +15,7 @@ accumulator they get (ClientInfo is `broker.client`'s, Connect and the others ar
     client.connack                      ClientInfo, reason code
     client.connected                    ClientInfo, Connect
     client.disconnected                 ClientInfo, reason
+    client.check_authn_complete         ClientInfo, AuthStep or None, reason code
     client.authorize                    ClientInfo, "publish" or "subscribe", topic or topic filter
     client.check_authz_complete         ClientInfo, "publish" or "subscribe", topic or topic filter, "allow" or "deny"
     client.subscribe                    ClientInfo, Properties
@@ -27,6 +28,9 @@ accumulator they get (ClientInfo is `broker.client`'s, Connect and the others ar
     message.dropped                     Message, reason
     delivery.dropped                    client id, Message, reason
     delivery.completed                  client id, Message
+    schema.validation_failed            Message, name of the validation
+    message.transformation_failed       Message, name of the transformation
+    alarm.activated, .deactivated       Alarm of `observe.alarms`
 
 Topics and filters are those that the client named, without its mountpoint; for `client.authorize` also without what
 stands before the topic that is meant: `$share/<group>/`, `$queue/`, `$exclusive/`, `$delayed/<seconds>/`.
@@ -54,6 +58,7 @@ CLIENT_AUTHENTICATE: Final = "client.authenticate"
 CLIENT_CONNACK: Final = "client.connack"
 CLIENT_CONNECTED: Final = "client.connected"
 CLIENT_DISCONNECTED: Final = "client.disconnected"
+CLIENT_CHECK_AUTHN_COMPLETE: Final = "client.check_authn_complete"
 CLIENT_AUTHORIZE: Final = "client.authorize"
 CLIENT_CHECK_AUTHZ_COMPLETE: Final = "client.check_authz_complete"
 CLIENT_SUBSCRIBE: Final = "client.subscribe"
@@ -71,12 +76,17 @@ MESSAGE_ACKED: Final = "message.acked"
 MESSAGE_DROPPED: Final = "message.dropped"
 DELIVERY_DROPPED: Final = "delivery.dropped"
 DELIVERY_COMPLETED: Final = "delivery.completed"
+SCHEMA_VALIDATION_FAILED: Final = "schema.validation_failed"
+MESSAGE_TRANSFORMATION_FAILED: Final = "message.transformation_failed"
+ALARM_ACTIVATED: Final = "alarm.activated"
+ALARM_DEACTIVATED: Final = "alarm.deactivated"
 
 NAMES: Final = (
     CLIENT_CONNECT,
     CLIENT_AUTHENTICATE,
     CLIENT_CONNACK,
     CLIENT_CONNECTED,
+    CLIENT_CHECK_AUTHN_COMPLETE,
     CLIENT_DISCONNECTED,
     CLIENT_AUTHORIZE,
     CLIENT_CHECK_AUTHZ_COMPLETE,
@@ -95,6 +105,10 @@ NAMES: Final = (
     MESSAGE_DROPPED,
     DELIVERY_DROPPED,
     DELIVERY_COMPLETED,
+    SCHEMA_VALIDATION_FAILED,
+    MESSAGE_TRANSFORMATION_FAILED,
+    ALARM_ACTIVATED,
+    ALARM_DEACTIVATED,
 )
 
 Callback = Callable[..., object]

@@ -5,63 +5,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class OutputMode(StrEnum):
-    """Which rows of a result a micro-batch brings; the words and meanings are Spark's."""
-
-    APPEND = "append"
-    UPDATE = "update"
-    COMPLETE = "complete"
-
-
-@dataclass(frozen=True)
-class ParquetSink:
-    """Rows go to a directory of Parquet files.
-
-    Attributes:
-        path: Directory of the table below the pipeline's output directory.
-        partition_by: Columns that become directories.
-        key: Columns that identify a row of a result that changes (mode update).
-    """
-
-    path: str
-    partition_by: tuple[str, ...] = ()
-    key: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ConsoleSink:
-    """Rows are printed as JSON lines.
-
-    Attributes:
-        rows: How many of each micro-batch at most.
-    """
-
-    rows: int = 20
-
-
-@dataclass(frozen=True)
-class MqttSink:
-    """Rows are published over MQTT.
-
-    Attributes:
-        topic: Topic, in which ``${name}`` stands for the text of a column.
-        payload: Payload, likewise; None is the whole row as JSON.
-        qos: Quality of service.
-        retain: Whether the broker keeps each message for later subscribers.
-        server: host:port of the broker; None is the one that the driver was given.
-    """
-
-    topic: str
-    payload: str | None = None
-    qos: int = 1
-    retain: bool = False
-    server: str | None = None
-
-
-Sink = ParquetSink | ConsoleSink | MqttSink
+from heliograph.pipeline.sinks.interface import OutputMode, Sink
 
 
 @dataclass(frozen=True)

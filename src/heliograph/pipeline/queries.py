@@ -4,6 +4,7 @@ How long queries run and what happens when one fails is `heliograph.pipeline.dri
 """
 
 import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,15 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from heliograph.pipeline.definition import OutputMode, Pipeline, RuleJob, Sink, StreamSqlJob
+from heliograph.pipeline.definition import Pipeline, RuleJob, StreamSqlJob
 from heliograph.pipeline.errors import SinkError, sentence_of
 from heliograph.pipeline.schema import MESSAGE_SCHEMA
-from heliograph.pipeline.sinks import batch_writer
+from heliograph.pipeline.sinks import Batch, OutputMode, Sink
 from heliograph.pipeline.source import FORMAT
 from heliograph.rules import CompiledRule
 from heliograph.rules.spark import apply_rule, plan_rule
+
+logger = logging.getLogger(__name__)
 
 #: Names of the metrics in a query's progress: the rows of its output, what the rule did with the messages, and the rows
 #: that the sink did not get because a required column was null.
@@ -104,7 +107,8 @@ def start_query(session: SparkSession, pipeline: Pipeline, name: str, settings: 
 
     def write(batch_rows: DataFrame, batch: int) -> None:
         owner = checkpoint_identity(checkpoint)
-        batch_writer(name, sink, mode, output=settings.output, mqtt=settings.mqtt, owner=owner)(batch_rows, batch)
+        refuse = _refuser(name)
+        sink.write(batch_rows, Batch(name, owner, batch, settings.output, settings.mqtt, refuse))
 
     # Counted inside Spark while the batch is written; counting the rows apart would compute the batch twice.
     counted = rows.observe(OUTPUT_METRICS, F.count(F.lit(1)).alias("rows"))
@@ -117,6 +121,13 @@ def start_query(session: SparkSession, pipeline: Pipeline, name: str, settings: 
     running = RunningQuery()
     running.start(writer, write)
     return running
+
+
+def _refuser(name: str) -> Callable[[Mapping[str, Any], str], None]:
+    def refuse(row: Mapping[str, Any], reason: str) -> None:
+        logger.warning("%s: the sink refuses a row: %s", name, reason)
+
+    return refuse
 
 
 def checkpoint_identity(checkpoint: Path) -> str:

@@ -1,0 +1,105 @@
+"""What a kind of sink is: a frozen value that is read from a pipeline file and brings micro-batches to their target.
+
+One module beside this one for each kind, named in `heliograph.pipeline.sinks.KINDS`. A sink is made once from the file,
+pickles, and holds settings only; what `write` opens it closes again. Its library is imported in `write` and `check`, so
+that a file can be read where the library is not installed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+from pyspark.sql import DataFrame
+
+from heliograph.pipeline.section import Section
+
+
+class OutputMode(StrEnum):
+    """Which rows of a result a micro-batch brings; the words and meanings are Spark's."""
+
+    APPEND = "append"
+    UPDATE = "update"
+    COMPLETE = "complete"
+
+
+class Guarantee(StrEnum):
+    """How often a row arrives that a batch brings again after a failure."""
+
+    EXACTLY_ONCE = "exactly once"
+    AT_LEAST_ONCE = "at least once"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch on its way to a sink.
+
+    Attributes:
+        query: Name of the query, for messages and client ids.
+        owner: Identity of the query's checkpoint. With `number` it names the batch: a batch that runs again, in this
+            driver or the next, has the same two and the same rows.
+        number: Number of the batch; numbers rise by one from 0.
+        output: Directory of all tables.
+        mqtt: host:port of the broker.
+        refuse: Called on the driver with a row that the target will never take and the reason. The row goes to the dead
+            letters, and the batch goes on without it. What may go well when tried again is no reason to refuse.
+    """
+
+    query: str
+    owner: str
+    number: int
+    output: Path
+    mqtt: str
+    refuse: Callable[[Mapping[str, Any], str], None]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a sink says of a batch that has arrived.
+
+    Attributes:
+        rows_total: Rows that the target holds of all batches, where it knows.
+        figures: Counters of this batch for the status, such as `retries` or `bytes`, by name.
+    """
+
+    rows_total: int | None = None
+    figures: Mapping[str, int] = field(default_factory=dict)
+
+
+class Sink(Protocol):
+    """A sink as the driver knows it. Every implementation is a frozen dataclass.
+
+    Attributes:
+        guarantee: How often a row arrives.
+    """
+
+    guarantee: ClassVar[Guarantee]
+
+    @classmethod
+    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
+        """Make one of its section in a pipeline file.
+
+        Args:
+            section: The section, whose `type` names this kind.
+            mode: Which rows the batches bring.
+            more_keys: Keys of the section that are not the sink's, and valid.
+
+        Raises:
+            RuleFileError: A key is missing, unknown or not valid, or the sink cannot take this mode.
+        """
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """What no other query may write to, in words: `table obs`; empty where several may."""
+
+    @property
+    def target(self) -> str:
+        """Where rows go, for people: `PostgreSQL table obs at db:5432/weather`; no secrets."""
+
+    def write(self, rows: DataFrame, batch: Batch) -> Written:
+        """Bring a batch to the target. Called on the driver, once after another for one query; it may block.
+
+        Raises:
+            SinkError: The target did not take it; the driver runs the batch again after a pause.
+        """
