@@ -194,6 +194,7 @@ def test_hook_points_of_a_conversation_in_their_order() -> None:
     assert called == [
         "client.connect",
         "client.authenticate",
+        "client.check_authn_complete",
         "session.created",
         "client.connack",
         "client.connected",

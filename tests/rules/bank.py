@@ -5,8 +5,10 @@ from typing import Final
 import pytest
 
 from heliograph.rules import UNDEFINED
+from rules.bank_edges import EDGE_CASES
 from rules.bank_foreach import FOREACH_CASES
 from rules.bank_functions import FUNCTION_CASES
+from rules.bank_tricky import TRICKY_CASES
 from rules.cases import Case, condition_failures, conditions, expressions, failures
 
 _LITERALS = (
@@ -533,7 +535,8 @@ _FUNCTIONS = (
     *failures(
         ("nosuch(1)", "there is no function nosuch"),
         ("UPPER('a')", "there is no function UPPER"),
-        ("a.b.c(1)", "there is no function a.b.c"),
+        ("mod1.f(1)", "there is no module mod1 with a function f"),
+        ("a.b.c(1)", "there is no module a.b with a function c"),
         ("upper()", "upper: it takes 1 argument (S text), not 0"),
         ("upper(1)", "upper: argument 1 must be a string, not the integer 1"),
         ("upper(payload.nothing)", "not undefined"),
@@ -631,7 +634,9 @@ BANK: Final = (
     *_FIELDS,
     *_FUNCTIONS,
     *FUNCTION_CASES,
+    *EDGE_CASES,
     *FOREACH_CASES,
+    *TRICKY_CASES,
     *_WEATHER,
 )
 

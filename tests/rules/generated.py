@@ -47,8 +47,16 @@ def messages(draw: st.DrawFn) -> MessageColumns:
 class _Grammar:
     """Rules over the given atoms; without functions and with simple columns, Spark evaluates most of them itself."""
 
-    def __init__(self, atoms: list[str], functions: list[str], targets: list[str], conditions: list[str]) -> None:
+    def __init__(
+        self,
+        atoms: list[str],
+        functions: list[str],
+        pair_functions: list[str],
+        targets: list[str],
+        conditions: list[str],
+    ) -> None:
         self._functions = functions
+        self._pair_functions = pair_functions
         self.expressions = st.recursive(st.sampled_from(atoms), self._grown, max_leaves=4)
         self.conditions = st.recursive(self._tests(conditions), self._joined, max_leaves=3)
         self.fields = self._fields_to(targets, atoms)
@@ -62,7 +70,8 @@ class _Grammar:
         if self._functions:
             call = st.tuples(st.sampled_from(self._functions), inner)
             grown.append(call.map(lambda parts: f"{parts[0]}({parts[1]})"))
-            grown.append(st.tuples(inner, inner).map(lambda parts: f"coalesce({parts[0]}, {parts[1]})"))
+            pair = st.tuples(st.sampled_from(self._pair_functions), inner, inner)
+            grown.append(pair.map(lambda parts: f"{parts[0]}({parts[1]}, {parts[2]})"))
         return st.one_of(grown)
 
     def _comparisons(self) -> st.SearchStrategy[str]:
@@ -95,7 +104,8 @@ class _Grammar:
 
     def _fields_to(self, targets: list[str], atoms: list[str]) -> st.SearchStrategy[str]:
         values = st.one_of(self.expressions, self.expressions, self._cases(), self._comparisons())
-        unnamed = [atom for atom in atoms if atom[0].isalpha() and ".." not in atom and atom not in ("true", "false")]
+        unnamed = [atom for atom in atoms if atom[0].isalpha() and ".." not in atom and "(" not in atom]
+        unnamed = [atom for atom in unnamed if atom not in ("true", "false")]
         return st.one_of(
             st.tuples(values, st.sampled_from(targets)).map(" AS ".join), st.sampled_from([*unnamed, "topic", "qos"])
         )
@@ -108,25 +118,74 @@ def _rules_of(draw: st.DrawFn, grammar: _Grammar) -> str:
     return f'SELECT {", ".join(fields)} FROM "#"' + ("" if where is None else f" WHERE {where}")
 
 
+@st.composite
+def _foreach_rules_of(draw: st.DrawFn, grammar: _Grammar) -> str:
+    before = draw(st.lists(grammar.fields, max_size=1))
+    array = draw(st.sampled_from(_ARRAYS))
+    do = draw(st.one_of(st.none(), st.lists(grammar.fields, min_size=1, max_size=3)))
+    incase = draw(st.one_of(st.none(), grammar.conditions))
+    where = draw(st.one_of(st.none(), grammar.conditions))
+    parts = ["FOREACH", ", ".join([*before, array])]
+    parts += [] if do is None else ["DO", ", ".join(do)]
+    parts += [] if incase is None else ["INCASE", incase]
+    return " ".join([*parts, 'FROM "#"', *([] if where is None else ["WHERE", where])])
+
+
 _LITERALS = ["0", "1", "2", "1.0", "0.5", "1.5e3", "9223372036854775807", "'a'", "''", "'1'", "'t/+'", "true", "false"]
 _COLUMNS = ["topic", "clientid", "username", "qos", "flags.retain", "timestamp", "id", "event"]
+_CALLS = ["topic()", "qos()", "clientid()", "username()", "msgid()", "flag('retain')", "payload()", "topic(1)"]
 _PATHS = ["payload.a", "payload.b", "payload.a.b", "payload.c[1]", "payload.c[-1].a", "payload.a[qos]", "p.a", "p"]
-_FUNCTIONS = ["str", "is_null", "is_num", "upper", "abs", "int", "json_encode", "length", "strlen", "map_keys"]
+_ARRAYS = ["payload.a AS item", "payload.b", "payload.c AS x", "[1, 'a', payload.a] AS x", "[1..3] AS x", "p AS p"]
+_NATIVE_FUNCTIONS = [
+    *("abs", "base64_encode", "bin2hexstr", "bitsize", "bytesize", "float", "int", "is_null", "is_not_null", "is_num"),
+    *("is_int", "is_float", "is_str", "is_bool", "is_map", "md5", "sha", "sha256", "sqlserver_bin2hexstr", "str"),
+]
+_FUNCTIONS = [
+    *(
+        "str",
+        "is_null",
+        "is_num",
+        "upper",
+        "abs",
+        "int",
+        "json_encode",
+        "length",
+        "strlen",
+        "map_keys",
+        "float",
+        "bool",
+    ),
+    *("first", "last", "reverse", "trim", "md5", "is_empty", "is_null_var", "map_values", "json_decode", "bin2hexstr"),
+    *("floor", "round", "map_size", "map_to_entries", "concat", "coalesce", "base64_encode", "term_encode", "bitsize"),
+]
+_PAIRS = [
+    *("coalesce", "concat", "eq", "contains", "nth", "map_get", "mget", "split", "find", "tokens", "rm_prefix", "pad"),
+    *("bitand", "power", "sublist", "subbits", "join_to_string", "coalesce_ne", "regex_match", "div", "mod"),
+]
 
 _over_columns = _Grammar(
-    [*_LITERALS, *_COLUMNS, *_COLUMNS, "x", "payload"],
-    [],
+    [*_LITERALS, *_COLUMNS, *_COLUMNS, *_CALLS, "x", "payload"],
+    _NATIVE_FUNCTIONS,
+    ["coalesce", "concat", "div", "mod"],
     ["x", "y", "qos", "topic", "username"],
-    ["true", "false", "NOT username", "NOT flags.retain", "qos IN (0, 1)", "topic =~ 't/#'"],
+    ["true", "false", "NOT username", "NOT flags.retain", "qos IN (0, 1)", "topic =~ 't/#'", "flag('retain')"],
 )
 _over_payloads = _Grammar(
-    [*_LITERALS, *_COLUMNS, *_PATHS, *_PATHS, "payload.b[1..2]", "payload", "flags", "nothing", "[1, 'a']"],
+    [*_LITERALS, *_COLUMNS, *_PATHS, *_PATHS, *_CALLS, "payload.b[1..2]", "payload", "flags", "nothing", "[1, 'a']"],
     _FUNCTIONS,
+    _PAIRS,
     ["x", "y", "p", "qos", "payload.a", "x.a", "x[1]"],
     ["true", "payload.a", "NOT payload.a", "is_null(payload.b)", "is_num(payload.a)"],
+)
+_over_elements = _Grammar(
+    [*_LITERALS, *_PATHS, "item", "item.a", "x", "x.a", "x[1]", "topic", "qos", "p", "payload.b.a"],
+    _FUNCTIONS,
+    _PAIRS,
+    ["x", "y", "p", "item", "x.a"],
+    ["true", "is_null(item)", "is_num(x)", "NOT item.a", "x IN (1, 'a')", "payload.a"],
 )
 
 
 def rules() -> st.SearchStrategy[str]:
-    """Rules over `#`: half of them of a form that Spark mostly evaluates itself."""
-    return st.one_of(_rules_of(_over_columns), _rules_of(_over_payloads))
+    """Rules over `#`: some of a form that Spark mostly evaluates itself, some that look into payloads, some FOREACH."""
+    return st.one_of(_rules_of(_over_columns), _rules_of(_over_payloads), _foreach_rules_of(_over_elements))

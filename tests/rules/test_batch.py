@@ -45,6 +45,50 @@ CASES: Final[tuple[tuple[dict[str, Any], dict[str, Any]], ...]] = (
         {"rows": [{"n": 8}]},
     ),
     ({"sql": "SELECT topic FROM t", "context": {"topic": "t"}}, {"rows": [{"topic": "t"}]}),
+    # what the given context does not have is not there: only a single case is filled with samples
+    (
+        {"sql": "SELECT clientid, payload, metadata FROM t", "topic": "t"},
+        {"rows": [{name: {"$undefined": True} for name in ("clientid", "payload", "metadata")}]},
+    ),
+    (
+        {
+            "sql": 'SELECT a, b, is_float(a[2]) AS f, is_null(b) AS n FROM "#"',
+            "topic": "t",
+            "context": {"a": [1, 1.0, 10**30], "b": {"$undefined": True}},
+        },
+        {"rows": [{"a": [1, 1.0, 10**30], "b": {"$undefined": True}, "f": True, "n": True}]},
+    ),
+    (
+        {
+            "sql": "SELECT topic(2) AS l, clientip() AS ip, payload('a.b') AS b, flag('retain') AS r FROM \"#\"",
+            "topic": "a/b",
+            "context": {"peerhost": "10.0.0.1", "payload": '{"a": {"b": null}}', "flags": {"retain": True}},
+        },
+        {"rows": [{"l": "b", "ip": "10.0.0.1", "b": None, "r": True}]},
+    ),
+    (
+        {
+            "sql": "FOREACH jq('.[]', topics) AS t DO t, topic() AS own, metadata.rule_id AS r FROM \"$events/sys/#\"",
+            "event": "$events/sys/alarm_activated",
+            "context": {"topics": ["a"], "metadata": {"rule_id": "r"}},
+        },
+        {"rows": [{"t": "a", "own": {"$undefined": True}, "r": "r"}]},
+    ),
+    (
+        {"sql": "SELECT subbits('abc', 1, 5, 'bits') AS x FROM t", "topic": "t"},
+        {"rows": [{"x": {"$bits": "01100"}}]},
+    ),
+    (
+        {"sql": "SELECT bin2hexstr(x) AS x FROM t", "topic": "t", "context": {"x": {"$bits": "01100"}}},
+        {"rows": [{"x": "0C"}]},
+    ),
+    (
+        {"sql": "SELECT bitsl(1, 60000) AS x FROM t", "topic": "t"},
+        {
+            "error": "the output cannot be shown as JSON: an integer in it has too many digits to be written",
+            "phase": "eval",
+        },
+    ),
 )
 
 
@@ -70,11 +114,27 @@ def test_mistakes_say_in_which_phase(capsys: pytest.CaptureFixture[str], monkeyp
         {"topic": "t"},
     ]
     first, second, third, fourth, fifth = answers(capsys, monkeypatch, cases)
+    assert first["error"].startswith("line 1, column 8: unexpected FROM; expected a value")
     assert first["phase"] == "parse"
     assert second["phase"] == "eval"
     assert "there is no event 'client.nothing'; there are $events/client_connected" in third["error"]
     assert 'needs "topic" or "event"' in fourth["error"]
     assert '"sql" must be there' in fifth["error"]
+
+
+def test_lines_that_are_no_case_are_told_and_empty_ones_are_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = b'{"sql": "SELECT 1 AS x FROM t", "topic": "t"}\n'
+    contexts = (b"5", b'{"a": {"$base64": "*"}}', b'{"a": {"$repeat": ["x", -1]}}', b'{"a": {"$repeat": ["x", 1e3]}}')
+    wrong = [b'{"sql": "SELECT a FROM t", "topic": "t", "context": ' + context + b"}\n" for context in contexts]
+    lines = b"".join([good, b"\n  \n", b"nonsense\n", b"[]\n", b"\xff\n", *wrong])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines + good)))
+    assert main(["rule", "test", "--batch"]) == 1
+    first, *bad, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert first == last == {"rows": [{"x": 1}]}
+    assert [answer["phase"] for answer in bad] == ["parse"] * 7
+    assert [answer["error"].partition(":")[0] for answer in bad] == [f"line {number}" for number in range(4, 11)]
 
 
 def test_a_batch_and_options_for_one_case_do_not_go_together(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from heliograph.cli.main import main
+from heliograph.rules.events import COMMON_COLUMNS, EVENTS
+from heliograph.rules.samples import SAMPLES
 
 RULE = 'SELECT payload.temp AS t FROM "weather/+/obs" WHERE payload.temp > 20'
 TOPIC = "weather/EWR/obs"
@@ -28,12 +30,12 @@ def test_the_command_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_prints_an_empty_array_where_the_condition_is_false(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rule", "test", "--sql", RULE, "--topic", TOPIC, "--payload", '{"temp": 1}']) == 0
-    assert capsys.readouterr() == ("[]\n", "")
+    assert capsys.readouterr() == ("[]\n", "no match: WHERE is not true, or there is no element\n")
 
 
 def test_says_when_the_topic_does_not_match(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rule", "test", "--sql", RULE, "--topic", "weather", "--payload", "{}"]) == 0
-    assert capsys.readouterr() == ("[]\n", "the topic weather is matched by none of weather/+/obs\n")
+    assert capsys.readouterr() == ("[]\n", "no match: the topic weather is matched by none of weather/+/obs\n")
 
 
 def test_undefined_shows_as_its_word(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,9 +54,45 @@ def test_message_options_become_columns(capsys: pytest.CaptureFixture[str]) -> N
         "username": "u",
         "qos": 2,
         "r": True,
-        "p": {"Content-Type": "text/plain", "User-Property": {"unit": "F=C"}},
+        "p": {
+            "Content-Type": "text/plain",
+            "User-Property": {"unit": "F=C"},
+            "User-Property-Pairs": [{"key": "unit", "value": "F=C"}],
+        },
         "n": True,
     }
+
+
+def test_absent_columns_have_sample_values(capsys: pytest.CaptureFixture[str]) -> None:
+    rule = 'SELECT topic, peerhost, username, payload.msg AS m, metadata.rule_id AS r, node FROM "weather/+/obs/#"'
+    assert main(["rule", "test", "--sql", rule]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "topic": "weather/a/obs/a",
+            "peerhost": "127.0.0.1",
+            "username": "user",
+            "m": "hello",
+            "r": "rule_test",
+            "node": "heliograph@127.0.0.1",
+        }
+    ]
+
+
+def test_an_event_has_sample_values_and_what_the_context_says(capsys: pytest.CaptureFixture[str]) -> None:
+    rule = 'SELECT event, reason, clientid, payload FROM "$events/message_dropped", "$events/client_connected"'
+    assert main(["rule", "test", "--sql", rule]) == 0
+    row = {"event": "message.dropped", "reason": "no_subscribers", "clientid": "rule-test"}
+    assert json.loads(capsys.readouterr().out) == [row | {"payload": '{"msg": "hello"}'}]
+    options = ["--event", "$events/client/connected", "--context", '{"clientid": "c"}']
+    assert main(["rule", "test", "--sql", rule, *options]) == 0
+    row = {"event": "client.connected", "reason": "undefined", "clientid": "c", "payload": "undefined"}
+    assert json.loads(capsys.readouterr().out) == [row]
+    assert main(["rule", "test", "--sql", rule, "--event", "client.connack"]) == 0
+    assert "no match: the event client.connack is matched by none of" in capsys.readouterr().err
+
+
+def test_every_column_of_every_event_has_a_sample() -> None:
+    assert [name for event in EVENTS for name in (*event.columns, *COMMON_COLUMNS) if name not in SAMPLES] == []
 
 
 def test_evaluation_error_shows_its_place(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,6 +135,8 @@ def test_errors_of_a_rule_file_name_the_file(capsys: pytest.CaptureFixture[str],
     ("arguments", "problem"),
     [
         (["--sql", "SELECT a FROM t", "--topic", "a/+"], "--topic: the topic name 'a/+' holds a wildcard"),
+        (["--sql", "SELECT a FROM t", "--event", "nothing"], "there is no event 'nothing'; there are $events/client/"),
+        (["--sql", "SELECT a FROM t", "--context", "[1]"], "--context: a case must be a JSON object"),
         (["--file", "/nowhere/rule.sql", "--topic", "t"], "/nowhere/rule.sql: No such file or directory"),
         (["--sql", "SELECT payload FROM t", "--topic", "t", "--payload", "\udcff"], "cannot be shown as JSON"),
     ],

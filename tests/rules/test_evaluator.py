@@ -96,3 +96,18 @@ def test_deep_payload_fails_the_rule_and_nothing_else() -> None:
 
 def test_rule_has_a_telling_repr() -> None:
     assert repr(CompiledRule("SELECT  a\nFROM t")) == "CompiledRule('SELECT a FROM t')"
+
+
+def test_metadata_is_the_rules_own_while_the_message_is_shared() -> None:
+    columns = MessageColumns("t", b'{"l": [1]}')
+    sql = 'SELECT metadata.rule_id AS r, * FROM "#" WHERE metadata.rule_id = r'
+    for name in ("one", "two"):
+        (row,) = CompiledRule(sql, metadata={"rule_id": name}).apply(columns)
+        assert (row["r"], row["metadata"]) == (name, {"rule_id": name})
+    assert "metadata" not in CompiledRule('SELECT * FROM "#"').apply(columns)[0]
+    (row,) = CompiledRule('FOREACH payload.l AS x FROM "#"', metadata={"rule_id": "one"}).apply(columns)
+    assert row["metadata"] == {"rule_id": "one"}
+    (row,) = CompiledRule('FOREACH payload.l AS metadata DO metadata FROM "#"', {"rule_id": "one"}).apply(columns)
+    assert row == {"metadata": 1}
+    (row,) = CompiledRule('SELECT 1 AS metadata, metadata + 1 AS x FROM "#"', {"rule_id": "one"}).apply(columns)
+    assert row == {"metadata": 1, "x": 2}

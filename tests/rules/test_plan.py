@@ -162,4 +162,70 @@ def test_explanation_names_engine_columns_and_reasons() -> None:
         "t       double             udf     payload.t has the kind that each payload gives it",
         "topic   string (inferred)  udf     exact in Spark too, but another part of the rule needs the UDF",
         "WHERE                      udf     exact in Spark too, but another part of the rule needs the UDF",
+        "",
+        "SELECT",
+        "  AS t",
+        "    payload.t",
+        "  topic",
+        "FROM",
+        "  a/#",
+        "WHERE",
+        "  >",
+        "    qos",
+        "    0",
     ]
+
+
+def test_explanation_tells_functions_of_spark_from_those_of_the_udf() -> None:
+    native = explain('SELECT md5(topic) AS m, topic() AS t FROM "#" WHERE NOT is_null(username)')
+    assert "calls    md5, topic, is_null: Spark SQL\n" in native
+    mixed = explain('FOREACH payload.l AS x DO upper(x) AS u, md5(topic) AS m FROM "#"')
+    assert "calls    md5: in the UDF here, Spark SQL in a rule that needs none\n" in mixed
+    assert "calls    upper: only in the UDF\n" in mixed
+    assert "rows     an array of them from the UDF for each message, of which explode makes rows\n" in mixed
+
+
+def test_explanation_shows_every_kind_of_node() -> None:
+    rule = (
+        "FOREACH payload.l[1..2] AS a, [1..3] AS x DO *, CASE x WHEN 1 THEN 'a\nb' ELSE true END AS c.d[1], "
+        "[-1, 'a'] AS l, topic INCASE x NOT IN (1, 2.5) OR NOT (x = 1 AND y > 2) FROM \"#\" WHERE abs(qos) > 0"
+    )
+    lines = explain(rule).splitlines()
+    tree = lines[lines.index("FOREACH") :]
+    assert tree == [
+        *("FOREACH", "  AS a", "    payload.l[1..2]", "  AS x", "    [1..3]"),
+        *("DO", "  *", "  AS c.d[1]", "    CASE", "      x", "      WHEN", "        1", "      THEN"),
+        *("        'a\\nb'", "      ELSE", "        true"),
+        *("  AS l", "    [ ]", "      - (sign)", "        1", "      'a'", "  topic"),
+        *("INCASE", "  OR", "    NOT IN", "      x", "      1", "      2.5"),
+        *("    NOT", "      AND", "        =", "          x", "          1", "        >", "          y", "          2"),
+        *("FROM", "  #", "WHERE", "  >", "    abs()", "      qos", "    0"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "engine"),
+    [
+        ("topic()", "native"),
+        ("topic(1)", "udf"),
+        ("payload()", "native"),
+        ("payload('a')", "udf"),
+        ("flag('retain')", "native"),
+        ("peerhost()", "udf"),
+        ("md5(payload)", "native"),
+        ("md5(username)", "udf"),
+        ("sha256(topic + clientid)", "native"),
+        ("upper(topic)", "udf"),
+        ("bytesize(payload) div 2", "native"),
+        ("abs(-qos)", "native"),
+        ("int(timestamp / 2)", "udf"),
+        ("coalesce(username, 'none')", "native"),
+        ("coalesce(username, 1)", "udf"),
+        ("is_null(username)", "native"),
+        ("is_null(payload.a)", "udf"),
+        ("md5(topic, 1)", "udf"),
+        ("nosuch(topic)", "udf"),
+    ],
+)
+def test_functions_are_native_where_they_cannot_fail(expression: str, engine: str) -> None:
+    assert planned(f"{expression} AS x") == engine

@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -67,8 +68,8 @@ def differences(spark: SparkSession, cases: list[tuple[str, MessageColumns]]) ->
 
 
 def test_bank_gives_the_same_in_both_engines(spark: SparkSession) -> None:
-    # What time it is may differ.
-    cases = [(case.sql, case.columns()) for case in BANK if "now_" not in case.sql]
+    # What time it is may differ, and so does how much of a machine a test finds for itself.
+    cases = [(case.sql, case.columns()) for case in BANK if "now_" not in case.sql and "def f: f" not in case.sql]
     assert differences(spark, cases) == []
 
 
@@ -82,13 +83,16 @@ def test_random_rules_give_the_same_in_both_engines(spark: SparkSession) -> None
     cases: list[tuple[str, MessageColumns]] = []
 
     # Hypothesis makes the cases; one Spark job then decides about all of them.
-    @settings(max_examples=150, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=400, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
     @given(rules(), messages())
     def make(sql: str, columns: MessageColumns) -> None:
         cases.append((sql, columns))
 
     make()
-    assert len(cases) > 100
+    assert len(cases) > 300
+    engines = Counter(plan_rule(sql).engine for sql, _ in cases)
+    assert engines["native"] > 20
+    assert engines["udf"] > 100
     assert differences(spark, cases) == []
 
 
@@ -193,6 +197,16 @@ def test_any_name_may_be_an_output_column(spark: SparkSession) -> None:
         rows = apply_rule(frame(spark, b'{"v": 1}'), f'SELECT {fields} FROM "#"')
         assert rows.columns == names
         assert [str(value) for value in rows.collect()[0]] == ["1"] * len(names)
+
+
+def test_a_rule_with_an_id_has_metadata(spark: SparkSession) -> None:
+    df = frame(spark, b'{"l": [1]}')
+    rows = apply_rule(df, 'SELECT metadata.rule_id AS r, qos FROM "#"', rule_id="my_rule").collect()
+    assert [tuple(row) for row in rows] == [("my_rule", 1)]
+    each = apply_rule(df, 'FOREACH payload.l AS x DO metadata, x FROM "#"', rule_id="my_rule").collect()
+    assert [tuple(row) for row in each] == [('{"rule_id":"my_rule"}', "1")]
+    everything = 'SELECT * FROM "#"'
+    assert plan_rule(everything, rule_id="my_rule").outputs == (*plan_rule(everything).outputs, ("metadata", "string"))
 
 
 def test_udf_is_evaluated_once_per_row(spark: SparkSession) -> None:

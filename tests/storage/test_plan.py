@@ -1,7 +1,9 @@
 """Plans: reading plan by plan reads everything once, within limits, in the order that ranks demand."""
 
+import math
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,8 @@ from heliograph.storage.interface import (
 )
 from heliograph.storage.local import LocalBackend
 from heliograph.storage.plan import Limits, Plan, plan_read
-from heliograph.storage.replay import BlockSlice, Selection, block_slices, select
+from heliograph.storage.replay import BlockSlice, Progress, Selection, block_slices, select
+from heliograph.storage.split import split_range
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage, message_maker
 
@@ -158,3 +161,31 @@ def test_nothing_new_leaves_positions_as_they_were(history: History) -> None:
     assert again.remaining_rows == 0
     nothing = history.plan({}, Limits(), start=2**60)
     assert all(step.rows == 0 for step in nothing.steps.values())
+
+
+@pytest.mark.parametrize("limits", [Limits(messages=1), Limits(messages=20), Limits(None, 500), Limits(10_000, None)])
+def test_the_pieces_of_a_range_are_the_range(history: History, limits: Limits) -> None:
+    for stream, step in history.plan({}, Limits()).steps.items():
+        pieces = split_range(history.rocks, stream, Position(0, 0, 0), step.position, limits)
+        places = [Position(0, 0, 0), *(piece.position for piece in pieces)]
+        assert places == sorted(set(places))
+        assert places[-1] == step.position
+        for (before, after), piece in zip(pairwise(places), pieces, strict=True):
+            assert history.rows_between(stream, before, after) == piece.rows
+        assert sum(piece.message_bytes for piece in pieces) == step.message_bytes
+        assert len(pieces) <= max(1, math.ceil(limits.share(Progress(step.rows, step.message_bytes))))
+
+
+def test_pieces_are_about_as_large_as_was_asked_for(history: History) -> None:
+    stream, step = max(history.plan({}, Limits()).steps.items(), key=lambda item: item[1].rows)
+    pieces = split_range(history.rocks, stream, Position(0, 0, 0), step.position, Limits(step.rows // 5))
+    assert 5 <= len(pieces) <= 6
+    assert max(piece.rows for piece in pieces) <= 1.5 * step.rows / 5
+
+
+def test_a_piece_begins_inside_a_block(history: History) -> None:
+    stream, step = max(history.plan({}, Limits()).steps.items(), key=lambda item: item[1].rows)
+    block = history.slices(stream, Position(0, 0, 0), step.position)[0]
+    inside = Position(block.time, block.sequence, 0)
+    pieces = split_range(history.rocks, stream, inside, step.position, Limits(20))
+    assert sum(piece.rows for piece in pieces) == step.rows - 1

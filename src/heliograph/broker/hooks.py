@@ -44,7 +44,8 @@ What they make of the accumulator counts at these points; the others are told wh
     client.subscribe       the list of SubscribeEntry, of which a callback may make another of the same length, with
                            other filters; an entry with a `code` is refused with it
     client.unsubscribe     the list of topic filters, likewise
-    message.publish        the Message: another one is published instead, and `(STOP, None)` drops it
+    message.publish        the Message: another one is published instead, `(STOP, None)` drops it, and
+                           `(STOP, Refusal)` drops it and says what its publisher is told
 """
 
 from collections.abc import Callable
@@ -114,6 +115,24 @@ NAMES: Final = (
 Callback = Callable[..., object]
 
 
+class Refusal:
+    """What a callback of `message.publish` drops a message with, beside `STOP`.
+
+    Args:
+        reason: Why, as `message.dropped` is told; empty where it is not told, because nothing is lost.
+        code: The reason code of the acknowledgement; MQTT 3 has none that refuses, and gets an ordinary one.
+        disconnects: Whether the publisher's connection ends, with a DISCONNECT of that code.
+    """
+
+    def __init__(self, reason: str, code: int, disconnects: bool) -> None:
+        self.reason = reason
+        self.code = code
+        self.disconnects = disconnects
+
+    def __repr__(self) -> str:
+        return f"Refusal({self.reason!r}, 0x{self.code:02x}, disconnects={self.disconnects})"
+
+
 class HookPoint:
     """One chain; owned by `Hooks`. `callbacks` is empty while nobody hooked in, which is all the hot path asks."""
 
@@ -152,6 +171,11 @@ class HookPoint:
             del self._wants[at]
             if self.on_change is not None:
                 self.on_change()
+
+    def renew(self) -> None:
+        """Ask the callbacks anew which topics they are for, after the answer of one of them changed."""
+        if self.on_change is not None:
+            self.on_change()
 
     def is_wanted(self, topic: str) -> bool:
         """Whether a callback of the chain is for messages of that topic."""

@@ -49,6 +49,7 @@ class Message:
         self.username = username
         self.expiry_s = expiry_s
         self.ticket: i64 = 0  # of the storage commit that holds it; 0 while none does
+        self.made_by: tuple[str, ...] = ()  # the rules that made it, one through another
         self._wire_v3: bytes | None = None
         self._wire_v5: bytes | None = None
         self._head_for: i64 = 0  # the version and QoS that the cached head is for

@@ -6,12 +6,13 @@ from mypy_extensions import i64
 
 from heliograph.broker.counters import Counters
 from heliograph.broker.durable import DurableSink
-from heliograph.broker.hooks import STOP, Hooks
+from heliograph.broker.hooks import STOP, Hooks, Refusal
 from heliograph.broker.message import Message
 from heliograph.broker.retained import RetainedStore
 from heliograph.broker.router import Route, Router
 from heliograph.broker.shared import SharedGroups, SharedOptions
 from heliograph.broker.subscription import Subscriber, Subscription
+from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 
 NOT_STORED: Final = 0
@@ -23,6 +24,8 @@ _RETAIN_WORK: Final = 64
 _RETAIN_BYTES_PER_WORK_LOG2: Final = 6
 _SUBSCRIBE_WORK: Final = 16
 _FILTER_BYTES_PER_WORK_LOG2: Final = 2  # a filter of many levels takes long to find its place
+
+_TAKEN: Final = Refusal("", rc.SUCCESS, False)  # a callback has the message, and publishes it in its own time or never
 
 
 class Broker:
@@ -68,15 +71,21 @@ class Broker:
         self.sink = sink
         self.router.set_sink(sink)
 
-    def hooked(self, message: Message) -> Message | None:
-        """Run the `message.publish` chain: the message to publish, or None if a callback answered `(STOP, None)`.
+    def hooked(self, message: Message) -> Message | Refusal:
+        """Run the `message.publish` chain: the message to publish, or how a callback stopped it.
 
         A callback may change the message; one that gives it a topic that may not be published to has failed, and the
         message goes on as it was: neither the client nor whoever publishes is to blame.
         """
         verdict, outcome = self.hooks.message_publish.run((), message)
         if not isinstance(outcome, Message):
-            return None if verdict == STOP else message
+            if verdict != STOP:
+                return message
+            if not isinstance(outcome, Refusal):
+                return _TAKEN
+            if outcome.reason and self.hooks.message_dropped.callbacks:
+                self.hooks.message_dropped.run((message, outcome.reason))
+            return outcome
         if outcome.topic != message.topic:
             try:
                 self.router.route(outcome.topic.encode("utf-8"))
@@ -160,10 +169,10 @@ class Broker:
             ProtocolError: Its topic is no valid topic name.
         """
         route = self.route(message.topic.encode("utf-8"))
-        outcome: Message | None = message
+        outcome: Message | Refusal = message
         if route.hooked:
             outcome = self.hooked(message)
-        if outcome is None:
+        if isinstance(outcome, Refusal):
             return NOT_STORED
         if outcome.topic != route.topic:
             route = self.route(outcome.topic.encode("utf-8"))

@@ -9,6 +9,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from heliograph.broker.client import ClientInfo
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt.packets import SubscribeEntry
 from heliograph.session.outbox import Flusher
@@ -53,6 +54,10 @@ class Waiter:
     def unsubscribe(self, topic_filters: list[str]) -> list[int]:
         """Unsubscribe on the client's behalf: a reason code for each filter."""
         raise NotImplementedError
+
+    def client_info(self) -> ClientInfo | None:
+        """Who the client is, once its CONNECT was read."""
+        return None
 
 
 class Commits:
@@ -152,6 +157,11 @@ class ChannelTable:
     def find(self, clientid: str) -> Waiter | None:
         """The channel that serves a client id now."""
         return self._connected.get(clientid)
+
+    def find_client(self, clientid: str) -> ClientInfo | None:
+        """Who is connected with a client id now."""
+        channel = self._connected.get(clientid)
+        return None if channel is None else channel.client_info()
 
     def register(self, clientid: str, channel: Waiter) -> None:
         """A channel serves a client id from now on."""

@@ -122,6 +122,10 @@ class Entrance(Reader):
             self.on_protocol_error(error)
         self._resume(AUTHENTICATION)
 
+    def client_info(self) -> ClientInfo | None:
+        """Who the client is, once its CONNECT was read."""
+        return self._client
+
     def _on_step(self, step: AuthStep) -> None:
         handshake = self._handshake
         if handshake is None:
@@ -129,9 +133,10 @@ class Entrance(Reader):
         if step.code == rc.CONTINUE_AUTHENTICATION and handshake.method is not None:
             self._send_auth(handshake.method, step)  # [MQTT-4.12.0-2]
             return
-        if step.code != rc.SUCCESS:
+        code = rc.NOT_AUTHORIZED if step.code == rc.CONTINUE_AUTHENTICATION else step.code
+        handshake.tell(step, code)
+        if code != rc.SUCCESS:
             self._broker.counters.authentications_failed += 1
-            code = rc.NOT_AUTHORIZED if step.code == rc.CONTINUE_AUTHENTICATION else step.code
             raise ProtocolError(f"client {self._clientid!r} is refused: {rc.name_of(code)}", code)  # [MQTT-4.12.0-4]
         handshake.is_running = False
         if self._state == CONNECTED and handshake.method is not None:

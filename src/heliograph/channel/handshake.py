@@ -24,11 +24,14 @@ class Handshake:
         data = connect.properties.binaries.get(props.AUTHENTICATION_DATA)
         self._attempt = AuthAttempt(self.method, data, client.username, connect.password)
         self.is_running = True
+        self._is_banned = False  # refused before anybody looked who it is
+        self._is_anonymous = True  # nobody looked who it is
 
     def begin(self, connect: p.Connect, enable_authn: bool, deny_anonymous: bool) -> "AuthStep | Deferred":
         """The answer to CONNECT, which is not kept: it may hold a password."""
         _, code = self._broker.hooks.run(hooks.CLIENT_CONNECT, (self._client, connect), rc.SUCCESS)
         if isinstance(code, int) and code != rc.SUCCESS:
+            self._is_banned = True
             return AuthStep(code)
         if deny_anonymous and self.method is None and self._client.username is None:
             return AuthStep(rc.NOT_AUTHORIZED)
@@ -65,6 +68,12 @@ class Handshake:
         self.is_running = True
         return self._ask()
 
+    def tell(self, step: AuthStep, code: int) -> None:
+        """Tell those who want to know how the authentication ended."""
+        if not self._is_banned:
+            told = (self._client, None if self._is_anonymous else step, code)
+            self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHN_COMPLETE, told)
+
     def _check_method(self, auth: p.Disconnect) -> None:
         method = auth.properties.strings.get(props.AUTHENTICATION_METHOD)
         if self.method is None:  # [MQTT-4.12.0-7]
@@ -76,6 +85,7 @@ class Handshake:
     def _ask(self) -> "AuthStep | Deferred":
         point = self._broker.hooks.point(hooks.CLIENT_AUTHENTICATE)
         # Nobody refuses a client without a method; a method must be somebody's.
+        self._is_anonymous = self.method is None and not point.callbacks
         begins_with = rc.SUCCESS if self.method is None else rc.BAD_AUTHENTICATION_METHOD  # [MQTT-4.12.0-1]
         failures_count = point.failures_count
         verdict, outcome = point.run((self._client, self._attempt), begins_with)

@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
+from heliograph.broker.hooks import Refusal
 from heliograph.broker.message import NEVER, Message
 from heliograph.broker.pubsub import NOT_STORED
 from heliograph.broker.router import Route
@@ -116,10 +117,10 @@ class Publishing:
         ticket: i64 = NOT_STORED
         code = rc.SUCCESS
         if route.hooked:
+            self.stored = True  # a rule may have stored what it made of it
             hooked = broker.hooked(message)
-            if hooked is None:
-                if publish.qos != 0:
-                    self._answer(publish, NOT_STORED, rc.SUCCESS)
+            if isinstance(hooked, Refusal):
+                self._stop(publish, route, hooked)
                 return
             message = hooked
             if message.topic != route.topic:
@@ -235,6 +236,21 @@ class Publishing:
         if publish.qos != 0:
             kind: i64 = p.PUBACK if publish.qos == 1 else p.PUBREC
             self._acknowledge(encode_ack(kind, publish.packet_id, rc.NOT_AUTHORIZED, self._version), NOT_STORED)
+
+    def _stop(self, publish: p.Publish, route: Route, refusal: Refusal) -> None:
+        """Answer a PUBLISH that a callback stopped: as taken, or refused where MQTT 5 can say so."""
+        if refusal.disconnects:
+            detail = f"message to {self._known_topic(route)!r} is refused: {refusal.reason}"
+            raise ProtocolError(detail, refusal.code)
+        if publish.qos == 0:
+            return
+        if refusal.code == rc.SUCCESS or self._version != p.V5:
+            self._answer(publish, NOT_STORED, rc.SUCCESS)  # MQTT 3 repeats what is not acknowledged
+            return
+        # What is refused is not awaited: a repetition is a new message [MQTT-4.3.3-9].
+        kind: i64 = p.PUBACK if publish.qos == 1 else p.PUBREC
+        code = refusal.code if refusal.code in rc.ACK_CODES else rc.UNSPECIFIED_ERROR
+        self._acknowledge(encode_ack(kind, publish.packet_id, code, p.V5), NOT_STORED)
 
     def _is_repeated(self, publish: p.Publish, expiry_s: i64) -> bool:
         """Whether a QoS 2 PUBLISH was taken before; it is then answered, and not published again [MQTT-4.3.3-10]."""

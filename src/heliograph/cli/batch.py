@@ -21,12 +21,13 @@ class CaseError(Exception):
     """A line is no case; the message says why."""
 
 
-def run_batch(answer: Callable[[Case], Answer], source: BinaryIO | None = None) -> int:
+def run_batch(answer: Callable[[Case], Answer], source: BinaryIO | None = None, refusal: Case | None = None) -> int:
     """Answer every line; the exit code, 1 if a line was no case at all.
 
     Args:
         answer: Makes the answer of a case; raises `CaseError` where it is none.
         source: Where the lines come from; standard input by default.
+        refusal: What the answer to a line that is no case holds beside its error.
     """
     failed = False
     for number, line in enumerate(source or sys.stdin.buffer, start=1):
@@ -36,9 +37,22 @@ def run_batch(answer: Callable[[Case], Answer], source: BinaryIO | None = None) 
             result = answer(read_case(line))
         except CaseError as error:
             failed = True
-            result = {"error": f"line {number}: {error}"}
-        print(encode_exactly(result), flush=True)
+            result = {"error": f"line {number}: {error}", **(refusal or {})}
+        print(written(result), flush=True)
     return 1 if failed else 0
+
+
+def written(answer: Answer) -> str:
+    """The line of an answer; one that cannot be written becomes the error that says why."""
+    try:
+        return encode_exactly(answer)
+    except EvaluationFault as fault:
+        return encode_exactly({"error": unwritable(fault), "phase": "eval"})
+
+
+def unwritable(fault: EvaluationFault) -> str:
+    """What is said of an output that JSON cannot say."""
+    return f"the output cannot be shown as JSON: {fault}"
 
 
 def read_case(line: bytes) -> Case:

@@ -23,6 +23,9 @@ from heliograph.hocon import (
     to_json,
     to_plain,
 )
+from heliograph.rules.engine.faults import rule_faults
+from heliograph.rules.guards.faults import guard_faults
+from heliograph.rules.schemas.configured import schema_faults
 from heliograph.rules.values import Value
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_@%|-]+")
@@ -68,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "show" and args.batch:
             return run_batch(_answer)
         if args.action == "check":
-            load_config(args.file, os.environ)
+            load_config(args.file, os.environ, checks=(schema_faults, guard_faults, rule_faults))
             print(f"{args.file}: no mistakes")
         else:
             _show(args.file, os.environ, origins=args.origins)

@@ -18,6 +18,8 @@ _COMMANDS: Final = {
     "storage": "show, check and mend stored messages",
     "retainer": "show and delete retained messages",
     "rule": "test and explain rules",
+    "schema": "list schemas, and check data against them",
+    "message": "try validations and transformations on a message",
     "variform": "evaluate variform expressions",
     "topic": "match, parse and validate topics and topic filters",
     "pipeline": "run rules on stored messages with Apache Spark",

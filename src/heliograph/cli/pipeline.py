@@ -1,49 +1,155 @@
-"""`heliograph pipeline`: runs rules on Spark over what the broker has stored. The pipeline is `heliograph.pipeline`."""
+"""`heliograph pipeline`: runs rules on Spark over what the broker has stored. The pipeline is `heliograph.pipeline`.
+
+Here are the options; `heliograph.cli.pipeline_actions` carries them out.
+"""
 
 import argparse
 import importlib.util
-import json
 import logging
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from heliograph.pipeline.definition import Pipeline
-    from heliograph.pipeline.driver import PipelineDriver
-    from heliograph.pipeline.progress import QueryFigures
-    from heliograph.pipeline.queries import RunSettings
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `pipeline` and its actions to the command's parser."""
     pipeline = subparsers.add_parser("pipeline", help="run rules on Spark: stored messages into tables and messages")
     actions = pipeline.add_subparsers(dest="action", required=True, metavar="ACTION")
+    _add_validate(actions)
+    _add_plan(actions)
+    _add_run(actions, "run", "run the queries of a pipeline", "Run each rule and job as a Spark streaming query")
+    _add_run(
+        actions,
+        "once",
+        "process what is stored now, then end",
+        "Bring what is stored now through each rule and job",
+    )
+    _add_backfill(actions)
+    _add_status(actions)
+    _add_dlq(actions)
+    pipeline.set_defaults(run=run)
+
+
+def _add_validate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = actions.add_parser(
-        "run",
-        help="run the rules of a file or directory",
-        description="Run each rule as a Spark streaming query into its sink. Stop with Ctrl-C or SIGTERM; the next run "
-        "goes on where this one ended. The exit code is 1 if a query was given up, 2 if nothing could be started.",
+        "validate",
+        help="check a pipeline without reading messages",
+        description="Parse every rule, and have Spark analyze every job in Spark SQL against the columns of its views. "
+        "No message is read and nothing is written. The exit code is 2 if something is not valid.",
     )
-    parser.add_argument(
-        "--rules", type=Path, required=True, metavar="PATH", help="rule file, or directory of rule files"
+    _add_file(parser)
+    _add_source(parser)
+    _add_spark(parser)
+
+
+def _add_plan(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = actions.add_parser(
+        "plan",
+        help="show what each rule and job makes of the last messages, without writing",
+        description="A dry run: how each query runs, where its rows would go, and which rows it makes of the last "
+        "stored messages. Nothing is written.",
     )
-    parser.add_argument(
-        "--checkpoint", type=Path, required=True, metavar="DIR", help="where the pipeline keeps its place"
+    _add_file(parser)
+    parser.add_argument("--last", type=_count, default=10, metavar="N", help="messages of each view (default: 10)")
+    parser.add_argument("--rule", metavar="NAME", help="this rule or job only")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON for each rule and job")
+    _add_source(parser)
+    _add_spark(parser)
+
+
+def _add_run(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str, what: str
+) -> None:
+    parser = actions.add_parser(
+        name,
+        help=summary,
+        description=f"{what} into its sink. Stop with Ctrl-C or SIGTERM; the next run goes on where this one ended. "
+        "The exit code is 1 if a query was given up, 2 if nothing could be started.",
     )
-    parser.add_argument(
-        "--output", type=Path, default=Path("output"), metavar="DIR", help="Parquet tables (default: output)"
-    )
-    parser.add_argument("--once", action="store_true", help="process what is stored now, then end")
-    parser.add_argument(
-        "--trigger", type=_seconds, default=1.0, metavar="TIME", help="pace of micro-batches (default: 1s)"
-    )
+    _add_file(parser)
+    _add_places(parser)
+    if name == "run":
+        parser.add_argument(
+            "--trigger", type=_seconds, default=1.0, metavar="TIME", help="pace of micro-batches (default: 1s)"
+        )
+        # The node that started it holds the other end of its standard input.
+        parser.add_argument("--watch-stdin", action="store_true", help=argparse.SUPPRESS)
+        parser.add_argument("--no-reload", action="store_true", help="do not take over changes of the files")
     _add_source(parser)
     _add_spark(parser)
     parser.add_argument("--json", action="store_true", help="print the figures at the end as one line of JSON")
-    pipeline.set_defaults(run=run)
+
+
+def _add_backfill(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = actions.add_parser(
+        "backfill",
+        help="run rules over the past into their sinks",
+        description="Run rules over the messages stored from one time to another, into the sinks that they have. "
+        "Without --to it ends where the running query began, without gap or overlap. One that was interrupted goes on "
+        "when it is called again, and one that is done does nothing.",
+    )
+    _add_file(parser)
+    _add_places(parser)
+    parser.add_argument(
+        "--from", dest="since", required=True, metavar="T", help="earliest, or a time of storing such as 2026-01-31"
+    )
+    parser.add_argument("--to", dest="until", metavar="T", help="the time to stop before")
+    parser.add_argument("--rule", metavar="NAME", help="this rule only (default: every rule with a sink)")
+    _add_source(parser)
+    _add_spark(parser)
+    parser.add_argument("--json", action="store_true", help="print the figures at the end as one line of JSON")
+
+
+def _add_status(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = actions.add_parser(
+        "status",
+        help="show what a pipeline has done",
+        description="Whether a driver runs, and the figures of each query. The exit code is 1 if none runs.",
+    )
+    parser.add_argument("--checkpoint", type=Path, required=True, metavar="DIR", help="the pipeline's checkpoint")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON")
+
+
+def _add_dlq(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    dlq = actions.add_parser("dlq", help="dead letters: what rules and sinks refused")
+    letters = dlq.add_subparsers(dest="letters", required=True, metavar="ACTION")
+    ls = letters.add_parser("ls", help="count them by rule and cause")
+    show = letters.add_parser("show", help="show those of a rule")
+    replay = letters.add_parser(
+        "replay",
+        help="bring them to the sink after the rule was mended",
+        description="Run the rule as it is now over its dead letters, and bring the rows to its sink. Letters that "
+        "fail again stay. The pipeline itself may run meanwhile.",
+    )
+    for parser in (show, replay):
+        parser.add_argument("rule", metavar="RULE", help="name of the rule or job")
+    show.add_argument("--limit", type=_count, default=20, metavar="N", help="letters at most (default: 20)")
+    show.add_argument("--all", action="store_true", help="those that were replayed, too")
+    for parser in (ls, show):
+        _add_output(parser)
+        parser.add_argument(
+            "--path", default="dead_letters", metavar="DIR", help="dead_letters.path of the pipeline's file"
+        )
+        parser.add_argument("--json", action="store_true", help="print lines of JSON")
+    _add_file(replay)
+    _add_places(replay)
+    _add_source(replay)
+    _add_spark(replay)
+    replay.add_argument("--json", action="store_true", help="print one line of JSON")
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="pipeline file, or directory of pipeline files")
+
+
+def _add_places(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--checkpoint", type=Path, required=True, metavar="DIR", help="where the pipeline keeps its place"
+    )
+    _add_output(parser)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", type=Path, default=Path("output"), metavar="DIR", help="tables (default: output)")
 
 
 def _add_source(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +157,10 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--endpoint", default="127.0.0.1:8815", metavar="H:P", help="storage reader (default: 127.0.0.1:8815)"
     )
+    group.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="token for the reader (or HELIOGRAPH_PIPELINE_TOKEN)"
+    )
+    group.add_argument("--tls-ca", metavar="FILE", help="authorities of the reader's certificate; turns TLS on")
     group.add_argument(
         "--mqtt", default="127.0.0.1:1883", metavar="H:P", help="MQTT for sinks (default: 127.0.0.1:1883)"
     )
@@ -71,9 +181,7 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="Spark configuration; may be given several times",
     )
-    group.add_argument(
-        "--spark-log", type=Path, metavar="FILE", help="Spark's log (default: spark.log in the checkpoint)"
-    )
+    group.add_argument("--spark-log", type=Path, metavar="FILE", help="Spark's log (default: spark.log)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,74 +192,21 @@ def run(args: argparse.Namespace) -> int:
         )
         return 2
     # Imported here so that the other commands start without Spark.
-    from heliograph.pipeline.driver import checkpoint_lock
+    from heliograph.cli.pipeline_actions import ACTIONS
     from heliograph.pipeline.errors import PipelineError, SparkEndedError
-    from heliograph.pipeline.rulefile import load_pipeline
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     # What goes wrong in a query is told by the driver; these would tell it again, with stack traces.
     for name in ("py4j", "SQLQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        settings = _settings(args)
-        pipeline = load_pipeline(args.rules)
-        with checkpoint_lock(args.checkpoint) as lock:
-            return _drive(args, pipeline, settings, lock)
+        return ACTIONS[args.action](args)
     except PipelineError as error:
         print(f"heliograph pipeline: [{error.code}] {error}", file=sys.stderr)
         return 1 if isinstance(error, SparkEndedError) else 2
     except OSError as error:
         print(f"heliograph pipeline: {error}", file=sys.stderr)
         return 2
-
-
-def _drive(args: argparse.Namespace, pipeline: "Pipeline", settings: "RunSettings", lock: int) -> int:
-    from heliograph.pipeline.driver import PipelineDriver
-    from heliograph.pipeline.spark import start_session, stop_session
-
-    log = logging.getLogger("heliograph.pipeline")
-    spark_log = args.spark_log or args.checkpoint / "spark.log"
-    log.info("starting Spark (%s), its log is %s", args.master, spark_log)
-    session = start_session(args.master, "heliograph pipeline", dict(args.conf), log_file=spark_log, pass_fds=[lock])
-    try:
-        driver = PipelineDriver(session, pipeline, settings)
-        _stop_on_signals(driver)
-        log.info("running %s", ", ".join(pipeline.query_names))
-        succeeded = driver.run()
-    finally:
-        stop_session(session)
-    _print_figures(driver.figures, args.json)
-    return 0 if succeeded else 1
-
-
-def _settings(args: argparse.Namespace) -> "RunSettings":
-    from heliograph.pipeline.options import SourceOptions, parse_endpoint
-    from heliograph.pipeline.queries import RunSettings
-
-    source = {"endpoint": args.endpoint, "start": args.start}
-    if args.max_messages_per_trigger is not None:
-        source["maxMessagesPerTrigger"] = str(args.max_messages_per_trigger)
-    SourceOptions.of(source)
-    parse_endpoint("--mqtt", args.mqtt)
-    trigger_s = None if args.once else args.trigger
-    return RunSettings(args.checkpoint, args.output, args.mqtt, source, trigger_s)
-
-
-def _stop_on_signals(driver: "PipelineDriver") -> None:
-    def stop(number: int, frame: FrameType | None) -> None:
-        driver.stop()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-
-
-def _print_figures(figures: "list[QueryFigures]", as_json: bool) -> None:
-    from heliograph.pipeline.progress import summary_table
-
-    if as_json:
-        print(json.dumps({"queries": [query.to_json() for query in figures]}), flush=True)
-    else:
-        print(summary_table(figures), flush=True)
 
 
 def _seconds(text: str) -> float:

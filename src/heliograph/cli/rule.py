@@ -3,17 +3,16 @@
 """
 
 import argparse
-import os
 import sys
-import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from heliograph.rules import MessageColumns, Value
+    from heliograph.rules import Value
 
-_LEVELS_MAX = 65_536
+
+class UsageError(Exception):
+    """The options do not make sense; the message says what to do."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -32,22 +31,26 @@ def _add_test(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     parser = actions.add_parser(
         "test",
         help="evaluate a rule on one message",
-        description="Evaluate a rule on one message and print the output rows as a JSON array, which is empty where "
-        "the topic or WHERE does not match. The exit code is 1 if the rule is refused or fails. With --batch, each "
+        description="Evaluate a rule on one message or event and print the output rows as a JSON array, which is empty "
+        "where nothing matches. Columns that no option gives have sample values, and without --topic and --event the "
+        "rule's own FROM decides. The exit code is 1 if the rule is refused or fails. With --batch, each "
         'line of standard input is a case {"sql", "topic" or "event", "context", "env"?} with columns as context, '
         'answered with {"rows"} or {"error", "phase"}; on Spark all of them are one job.',
     )
     parser.add_argument("--batch", action="store_true", help="read cases from standard input")
     _add_rule(parser)
-    message = parser.add_argument_group("message")
-    message.add_argument("--topic", metavar="T", help="topic name it is published to")
+    message = parser.add_argument_group("message or event")
+    about = message.add_mutually_exclusive_group()
+    about.add_argument("--topic", metavar="T", help="topic name it is published to (default: one that FROM matches)")
+    about.add_argument("--event", metavar="E", help="an event, such as $events/client/connected, instead of a message")
     payload = message.add_mutually_exclusive_group()
-    payload.add_argument("--payload", default="", metavar="P", help="payload (default: empty)")
+    payload.add_argument("--payload", metavar="P", help="payload")
     payload.add_argument("--payload-file", metavar="FILE", help="file with the payload, - for standard input")
-    message.add_argument("--qos", type=int, choices=(0, 1, 2), default=0, help="QoS (default: 0)")
+    message.add_argument("--qos", type=int, choices=(0, 1, 2), help="QoS")
     message.add_argument("--retain", action="store_true", help="set the retain flag")
-    message.add_argument("--clientid", default="rule-test", metavar="ID", help="publisher (default: rule-test)")
-    message.add_argument("--username", metavar="NAME", help="the publisher's user name (default: none)")
+    message.add_argument("--clientid", metavar="ID", help="publisher")
+    message.add_argument("--username", metavar="NAME", help="the publisher's user name")
+    message.add_argument("--context", metavar="JSON", help="further columns as a JSON object; they count before others")
     message.add_argument(
         "--property",
         type=_property,
@@ -88,6 +91,7 @@ def _property(text: str) -> tuple[str, str]:
 def run(args: argparse.Namespace) -> int:
     """Carry out what the options ask for; the exit code."""
     # Imported here so that the other commands start without the rule language.
+    from heliograph.cli.batch import CaseError
     from heliograph.rules import RuleError
     from heliograph.rules.errors import EvaluationFault
 
@@ -98,15 +102,15 @@ def run(args: argparse.Namespace) -> int:
             return _explain(_rule_text(args.rule, args.file))
         if args.batch:
             return _batch(args)
-        if args.topic is None:
-            raise UsageError("give --topic, or --batch and cases on standard input")
-        rows = _test(_rule_text(args.sql, args.file), args)
+        from heliograph.cli.rule_sample import try_rule
+
+        rows = try_rule(_rule_text(args.sql, args.file), args)
         print(_json_array(rows), flush=True)
     except RuleError as error:
         return _fail(f"[{error.code}] {args.file}: {error}" if args.file else f"[{error.code}] {error}")
     except EvaluationFault as fault:
         return _fail(f"the output cannot be shown as JSON: {fault}")
-    except UsageError as error:
+    except (UsageError, CaseError) as error:
         return _fail(str(error))
     except OSError as error:
         return _fail(f"{error.filename}: {error.strerror}" if error.filename is not None else str(error))
@@ -116,13 +120,9 @@ def run(args: argparse.Namespace) -> int:
 def _batch(args: argparse.Namespace) -> int:
     from heliograph.cli.rule_batch import run_cases
 
-    if args.sql is not None or args.file is not None or args.topic is not None:
+    if any(option is not None for option in (args.sql, args.file, args.topic, args.event, args.context)):
         raise UsageError("--batch takes rules and topics from standard input, not from --sql, --file and --topic")
     return run_cases(args.engine)
-
-
-class UsageError(Exception):
-    """The options do not make sense; the message says what to do."""
 
 
 def _fail(problem: str) -> int:
@@ -156,67 +156,6 @@ def _explain(text: str) -> int:
 
     print(explain(text), flush=True)
     return 0
-
-
-def _test(text: str, args: argparse.Namespace) -> "list[dict[str, Value]]":
-    from heliograph.rules import CompiledRule
-
-    rule = CompiledRule(text)
-    message = _message(args)
-    if not rule.matches(args.topic):
-        print(f"the topic {args.topic} is matched by none of {', '.join(rule.topics)}", file=sys.stderr)
-    if args.engine == "spark":
-        return _test_on_spark(text, message)
-    return rule.apply(message) if rule.matches(args.topic) else []
-
-
-def _message(args: argparse.Namespace) -> "MessageColumns":
-    from heliograph.mqtt.topic import topic_name_fault
-    from heliograph.rules import MessageColumns
-
-    fault = topic_name_fault(args.topic, _LEVELS_MAX)
-    if fault is not None:
-        raise UsageError(f"--topic: {fault}")
-    now = time.time_ns() // 1000
-    return MessageColumns(
-        args.topic,
-        _payload(args),
-        args.qos,
-        args.retain,
-        args.clientid,
-        args.username,
-        dict(args.property),
-        now.to_bytes(8) + bytes(8),
-        now,
-    )
-
-
-def _payload(args: argparse.Namespace) -> bytes:
-    if args.payload_file is None:
-        # Bytes of the command line that are not UTF-8 reach the rule as they are.
-        return os.fsencode(args.payload)
-    return sys.stdin.buffer.read() if args.payload_file == "-" else Path(args.payload_file).read_bytes()
-
-
-def _test_on_spark(text: str, message: "MessageColumns") -> "list[dict[str, Value]]":
-    try:
-        from heliograph.pipeline.errors import PipelineError
-        from heliograph.pipeline.spark import spark_session
-    except ImportError as error:
-        raise UsageError(f"--engine spark needs the extra 'pipeline' of heliograph ({error})") from None
-    from heliograph.rules.errors import RuleEvaluationError
-    from heliograph.rules.spark import evaluate_on_spark
-
-    with tempfile.TemporaryDirectory(prefix="heliograph-rule-") as directory:
-        log_file = Path(directory) / "spark.log"
-        try:
-            with spark_session("local[1]", "heliograph rule test", log_file=log_file) as spark:
-                (outcome,) = evaluate_on_spark(spark, [(text, message)])
-        except PipelineError as error:
-            raise UsageError(f"[{error.code}] {error}") from None
-    if outcome.rows is None:
-        raise UsageError(f"[{RuleEvaluationError.code}] {outcome.error}")  # the text was parsed before
-    return outcome.rows
 
 
 def _json_array(rows: "list[dict[str, Value]]") -> str:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heliograph.cli.batch import Answer, Case, CaseError, read_case, run_batch, text_of_case, texts_of_case
+from heliograph.cli.batch import Answer, Case, CaseError, read_case, run_batch, text_of_case, texts_of_case, written
 from heliograph.rules import CompiledRule, RuleError, RuleSyntaxError, Value
 from heliograph.rules.columns import Columns
 from heliograph.rules.events import EVENTS, find_event
 from heliograph.rules.functions.others import environment
-from heliograph.rules.json_text import encode_exactly
 
 if TYPE_CHECKING:
     from heliograph.rules.spark import ContextCase
@@ -30,7 +29,7 @@ class RuleCase:
 
 def run_cases(engine: str) -> int:
     """Answer the cases on standard input; the exit code."""
-    return run_batch(answer_in_broker) if engine == "broker" else _run_on_spark()
+    return run_batch(answer_in_broker, refusal={"phase": "parse"}) if engine == "broker" else _run_on_spark()
 
 
 def answer_in_broker(case: Case) -> Answer:
@@ -92,14 +91,14 @@ def _run_on_spark() -> int:
             answers.append(_refused(error))
         except CaseError as error:
             failed = True
-            answers.append({"error": f"line {number}: {error}"})
+            answers.append({"error": f"line {number}: {error}", "phase": "parse"})
         else:
             if read.is_wanted:
                 cases.append((read.rule.tree.text, read.columns, read.variables))
             answers.append(None if read.is_wanted else {"rows": []})
     evaluated = iter(_evaluate(cases) if cases else ())
     for answer in answers:
-        print(encode_exactly(next(evaluated) if answer is None else answer))
+        print(written(next(evaluated) if answer is None else answer))
     return 1 if failed else 0
 
 

@@ -14,6 +14,13 @@ import uvloop
 from heliograph.access.bootstrap import BootstrapFileError
 from heliograph.config import Config, ConfigError, load_config
 from heliograph.node import Node, NodeError
+from heliograph.rules.engine import RuleEngineError
+from heliograph.rules.engine.faults import rule_faults
+from heliograph.rules.errors import RuleError
+from heliograph.rules.guards import GuardError
+from heliograph.rules.guards.faults import guard_faults
+from heliograph.rules.schemas.configured import schema_faults
+from heliograph.rules.schemas.settings import SchemaSourceError
 from heliograph.storage.errors import StorageError
 from heliograph.transport.errors import ListenerError
 
@@ -38,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
     try:
-        config = load_config(args.config, os.environ, overrides)
+        config = load_config(args.config, os.environ, overrides, (schema_faults, guard_faults, rule_faults))
     except ConfigError as error:
         print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1
@@ -46,7 +53,16 @@ def run(args: argparse.Namespace) -> int:
     _allow_open_files()
     try:
         return uvloop.run(_serve(config))
-    except (BootstrapFileError, ListenerError, NodeError, StorageError) as error:
+    except (
+        BootstrapFileError,
+        GuardError,
+        ListenerError,
+        NodeError,
+        RuleEngineError,
+        RuleError,
+        SchemaSourceError,
+        StorageError,
+    ) as error:
         print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1
 

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if args.batch == (args.expression is not None):
         return _fail("give an expression, or --batch and cases on standard input")
     if args.batch:
-        return run_batch(_answer)
+        return run_batch(_answer, refusal={"phase": "parse"})
     try:
         text = Variform(args.expression).render(read_case(args.bindings.encode()))
     except VariformError as error:

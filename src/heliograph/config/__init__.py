@@ -6,10 +6,21 @@
 from heliograph.config.access import Authorization, AuthorizationCache
 from heliograph.config.description import describe
 from heliograph.config.errors import ConfigError, Problem
+from heliograph.config.guards import Guard, LogFailure
 from heliograph.config.listeners import Listeners, TcpListener
 from heliograph.config.loading import environment_name, known_overrides, load_config
+from heliograph.config.message_transformation import (
+    MessageTransformationConfig,
+    Operation,
+    PayloadCoding,
+    Transformation,
+)
 from heliograph.config.mqtt import BrokerConfig, ForceShutdown, MqttConfig
+from heliograph.config.pipeline import PipelineConfig
 from heliograph.config.retainer import RetainerConfig
+from heliograph.config.rules import ConsoleAction, PipelineAction, RepublishAction, RuleConfig, RuleEngineConfig
+from heliograph.config.schema_validation import SchemaValidationConfig, Validation, ValidationCheck
+from heliograph.config.schemas import SchemaConfig, SchemaRegistryConfig, SparkplugConfig
 from heliograph.config.services import (
     AutoSubscribe,
     AutoSubscribeTopic,
@@ -35,25 +46,43 @@ __all__ = [
     "BrokerConfig",
     "Config",
     "ConfigError",
+    "ConsoleAction",
     "Delayed",
     "DurableStorageConfig",
     "EventMessage",
     "FlappingDetect",
     "FlightConfig",
     "ForceShutdown",
+    "Guard",
     "LayoutConfig",
     "Listeners",
     "LogConfig",
+    "LogFailure",
+    "MessageTransformationConfig",
     "MessagesConfig",
     "MqttConfig",
     "NodeConfig",
+    "Operation",
+    "PayloadCoding",
+    "PipelineAction",
+    "PipelineConfig",
     "Problem",
+    "RepublishAction",
     "RetainerConfig",
     "RewriteRule",
+    "RuleConfig",
+    "RuleEngineConfig",
+    "SchemaConfig",
+    "SchemaRegistryConfig",
+    "SchemaValidationConfig",
+    "SparkplugConfig",
     "StateConfig",
     "SysEventMessages",
     "SysTopics",
     "TcpListener",
+    "Transformation",
+    "Validation",
+    "ValidationCheck",
     "Zone",
     "describe",
     "environment_name",

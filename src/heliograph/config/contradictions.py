@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from heliograph.config.listeners import Listener, enabled
+from heliograph.config.rules import RuleConfig
 from heliograph.config.settings import Config
-from heliograph.config.storage import RESERVED_NAMES, MessagesConfig
-from heliograph.config.units import Address, UnixAddress
+from heliograph.config.storage import RESERVED_NAMES, TOKEN_LENGTH_MIN, FlightConfig, FlightTokenConfig, MessagesConfig
+from heliograph.config.units import Address, UnixAddress, is_loopback
 
 DEFAULT_ZONE: Final = "default"
 
@@ -25,6 +26,21 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
             if other != path:
                 yield (*path, "bind"), _same_address(listener.bind, other)
     yield from _offload(config)
+    yield from _flight(config.durable_storage.flight)
+    yield from ((("schema_registry", *path), fault) for path, fault in config.schema_registry.faults())
+    types = {name: schema.type for name, schema in config.schema_registry.schemas.items()}
+    yield from ((("schema_validation", *path), fault) for path, fault in config.schema_validation.faults(types))
+    yield from (
+        (("message_transformation", *path), fault) for path, fault in config.message_transformation.faults(types)
+    )
+    for name, rule in config.rule_engine.rules.items():
+        if not rule.sql and rule != RuleConfig():
+            yield ("rule_engine", "rules", name), "a rule needs sql"
+    if config.pipeline.enable and not config.pipeline.file:
+        yield ("pipeline", "file"), 'found "", where the pipeline is enabled: give the file that says what it does'
+    if config.pipeline.enable and not config.durable_storage.flight.enable:
+        told = "a pipeline reads from the storage reader: set durable_storage.flight.enable, or disable the pipeline"
+        yield ("pipeline", "enable"), told
     for name in config.durable_storage.databases:
         if name in RESERVED_NAMES:
             own = ", ".join(RESERVED_NAMES)
@@ -44,6 +60,42 @@ def _offload(config: Config) -> Iterator[tuple[Path, str]]:
                 (*path, "offload", "target"),
                 'found "", where offload is enabled: give a directory or a URI such as "s3://bucket/path"',
             )
+
+
+def _flight(flight: FlightConfig) -> Iterator[tuple[Path, str]]:
+    path = ("durable_storage", "flight")
+    names: set[str] = set()
+    for number, token in enumerate(flight.tokens, 1):
+        place = (*path, "tokens", str(number))
+        fault = _token_fault(token)
+        if fault is not None:
+            yield place, fault
+        if token.name in names:
+            yield (*place, "name"), f'found "{token.name}" a second time: give each token a name of its own'
+        names.add(token.name)
+    if not flight.enable:
+        return
+    if flight.require_token == "true" and not flight.tokens:
+        yield (
+            (*path, "require_token"),
+            "found true without any token, so that nobody could read: describe flight.tokens",
+        )
+    if flight.require_token == "auto" and not flight.tokens and not is_loopback(flight.bind.host):
+        yield (
+            (*path, "bind"),
+            f'found "{flight.bind}", where everybody who reaches it could read every message: describe who may in '
+            "durable_storage.flight.tokens, bind to 127.0.0.1, or say durable_storage.flight.require_token = false",
+        )
+
+
+def _token_fault(token: FlightTokenConfig) -> str | None:
+    """What is wrong with a token, which is never shown."""
+    given = [key for key in ("token", "token_file", "sha256") if getattr(token, key)]
+    if len(given) != 1:
+        return f"expected one of token, token_file and sha256, found {' and '.join(given) or 'none of them'}"
+    if token.token and not (len(token.token) >= TOKEN_LENGTH_MIN and token.token.isascii()):
+        return f"expected a token of {TOKEN_LENGTH_MIN} ASCII characters at least, found {len(token.token)} characters"
+    return None
 
 
 def _no_zone(config: Config, zone: str) -> str:

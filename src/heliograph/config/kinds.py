@@ -26,7 +26,7 @@ from heliograph.config.units import (
     parse_rate,
     parse_size,
 )
-from heliograph.hocon.values import Content
+from heliograph.hocon.values import Content, Node
 
 Value = TypeVar("Value")
 
@@ -59,6 +59,14 @@ class Kind(Generic[Value]):
             RefusedError: The value is not of this kind.
         """
         raise NotImplementedError
+
+    def read(self, node: Node) -> Value:
+        """The value for the program, of a kind to which it matters where it stands.
+
+        Raises:
+            RefusedError: The value is not of this kind.
+        """
+        return self.convert(node.value)
 
     def show(self, value: Value) -> str:
         """The value as one would write it in a file."""

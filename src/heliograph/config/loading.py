@@ -2,10 +2,10 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from heliograph.config.errors import ConfigError, ConfigSyntaxError
-from heliograph.config.reading import Reader, knows_path
+from heliograph.config.reading import Check, Reader, knows_path
 from heliograph.config.settings import Config
 from heliograph.hocon import HoconError, Node, Override, Position, apply_overrides, environment_overrides, parse_file
 from heliograph.hocon.environment import DEFAULT_PREFIX, set_value
@@ -19,6 +19,7 @@ def load_config(
     file: str | os.PathLike[str] | None = None,
     environ: Mapping[str, str] | None = None,
     overrides: Mapping[str, str] | None = None,
+    checks: Iterable[Check] = (),
 ) -> Config:
     """Read the configuration of a node.
 
@@ -27,6 +28,8 @@ def load_config(
         environ: Environment; variables `HELIOGRAPH_A__B` set `a.b`. Unknown roots are ignored (other programs may use
             the prefix), unknown names below a known root are ignored with one warning.
         overrides: Values by dotted path that win over everything, taken as they are: a text is not read as HOCON.
+        checks: What other rooms know to be wrong with settings that are valid by themselves, such as a text that is no
+            rule.
 
     Raises:
         ConfigSyntaxError: The file or a variable is not HOCON, or the file cannot be read.
@@ -40,7 +43,7 @@ def load_config(
             node = set_value(node, tuple(path.split(".")), Node(text, Position(COMMAND_LINE)))
     except HoconError as error:
         raise ConfigSyntaxError.of(error) from None
-    reader = Reader(frozenset(variable.name for variable in known))
+    reader = Reader(frozenset(variable.name for variable in known), checks)
     config = reader.read(node)
     if reader.problems:
         raise ConfigError(reader.problems)

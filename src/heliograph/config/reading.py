@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from heliograph.config.contradictions import contradictions
 from heliograph.config.errors import Problem
@@ -15,6 +15,9 @@ from heliograph.hocon import Node, to_json
 from heliograph.hocon.merging import list_index
 
 Path = tuple[str, ...]
+Group = TypeVar("Group")
+Check = Callable[[Config], Iterable[tuple[Path, str]]]
+"""Finds what is wrong with a configuration of valid settings: the path of each fault, and the fault."""
 
 
 class Reader:
@@ -23,15 +26,18 @@ class Reader:
     Args:
         variables: Names of the environment variables: an unknown key that comes from one is ignored, not refused.
 
+        checks: What else looks at the configuration, if its settings are valid.
+
     Attributes:
         problems: What is wrong, in the order in which it was met.
         ignored: The variables that set something unknown, with the path.
     """
 
-    def __init__(self, variables: frozenset[str] = frozenset()) -> None:
+    def __init__(self, variables: frozenset[str] = frozenset(), checks: Iterable[Check] = ()) -> None:
         self.problems: list[Problem] = []
         self.ignored: list[str] = []
         self._variables = variables
+        self._checks = (contradictions, *checks)
         self._bases: dict[type[Any], Any] = {}  # what a group that is left out, or a part of it, has instead
 
     def read(self, node: Node) -> Config:
@@ -39,10 +45,16 @@ class Reader:
         config = self._section(Config, node, ())
         assert isinstance(config, Config)
         config = self._with_overlays(config, node)
-        if not self.problems:  # of what was refused, the default stands here, and that contradicts nobody
-            for path, fault in contradictions(config):
-                self._refuse(_nearest(node, path), path, fault)
+        for check in self._checks:
+            if not self.problems:  # of what was refused, the default stands here, and that contradicts nobody
+                for path, fault in check(config):
+                    self._refuse(_nearest(node, path), path, fault)
         return config
+
+    def group(self, model: type[Group], node: Node, path: Path) -> Group:
+        """One group of settings, with the default wherever the document says nothing usable."""
+        group: Group = self._section(model, node, path)
+        return group
 
     def _with_overlays(self, config: Config, node: Node) -> Config:
         # Read last: what they leave out is what the root groups say, wherever these stand in the document.
@@ -139,7 +151,7 @@ class Reader:
 
     def _scalar(self, kind: Kind[Any], node: Node, path: Path) -> object:
         try:
-            return kind.convert(node.value)
+            return kind.read(node)
         except RefusedError as refusal:
             detail = f": {refusal}" if str(refusal) else ""
             self._refuse(node, path, f"found {_found(node)}, expected {kind.expected}{detail}")
@@ -155,6 +167,22 @@ class Reader:
         if node.source is not None:
             message += f" (the value comes from {node.source})"
         self.problems.append(Problem(node.position.source, node.position.line, ".".join(path), message))
+
+
+def read_group(model: type[Group], node: Node, path: Path) -> tuple[Group, tuple[Problem, ...]]:
+    """Read one group of settings by itself, as another file than a node's configuration may hold it.
+
+    Args:
+        model: The dataclass of the group.
+        node: What the file says.
+        path: What problems call the group.
+
+    Returns:
+        The group, and what is wrong with it.
+    """
+    reader = Reader()
+    group = reader.group(model, node, path)
+    return group, tuple(reader.problems)
 
 
 class _Unusable:
@@ -182,7 +210,10 @@ def knows_path(path: Sequence[str]) -> bool:
 def _nearest(node: Node, path: Path) -> Node:
     """The value at a path, or what is nearest to it in the document."""
     for name in path:
+        items, index = _list_items(node), list_index(name)
         child = node.value.get(name) if isinstance(node.value, dict) else None
+        if items is not None and index is not None and 0 < index <= len(items):
+            child = items[index - 1]
         if child is None:
             return node
         node = child

@@ -10,8 +10,13 @@ from dataclasses import dataclass
 from heliograph.config.access import Authorization
 from heliograph.config.kinds import Choice, Text, overlays, section, section_list, setting
 from heliograph.config.listeners import Listeners
+from heliograph.config.message_transformation import MessageTransformationConfig
 from heliograph.config.mqtt import BrokerConfig, ForceShutdown, MqttConfig
+from heliograph.config.pipeline import PipelineConfig
 from heliograph.config.retainer import RetainerConfig
+from heliograph.config.rules import RuleEngineConfig
+from heliograph.config.schema_validation import SchemaValidationConfig
+from heliograph.config.schemas import SchemaRegistryConfig
 from heliograph.config.services import (
     AutoSubscribe,
     Banned,
@@ -86,6 +91,15 @@ class Config:
     rewrite: tuple[RewriteRule, ...] = section_list(
         RewriteRule, "Rules that give messages and subscriptions another topic."
     )
+    pipeline: PipelineConfig = section(PipelineConfig, "The pipeline that the node runs beside itself.")
+    schema_registry: SchemaRegistryConfig = section(SchemaRegistryConfig, "Schemas by name.")
+    schema_validation: SchemaValidationConfig = section(
+        SchemaValidationConfig, "What messages must look like to be published."
+    )
+    message_transformation: MessageTransformationConfig = section(
+        MessageTransformationConfig, "What is made of messages before they are published."
+    )
     auto_subscribe: AutoSubscribe = section(AutoSubscribe, "What every client is subscribed to.")
     banned: Banned = section(Banned, "Who may not connect.")
+    rule_engine: RuleEngineConfig = section(RuleEngineConfig, "Rules that run in the broker.")
     flapping_detect: FlappingDetect = section(FlappingDetect, "Clients that connect and disconnect all the time.")

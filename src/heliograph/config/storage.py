@@ -1,22 +1,27 @@
 """Settings of `durable_storage`: what is stored on disk, and how it is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from heliograph.config.kinds import (
+    DESCRIPTION,
+    KIND,
     Bind,
     Boolean,
     Choice,
     Duration,
     Integer,
     ListOf,
+    RefusedError,
     Size,
+    Switch,
     Text,
     TopicFilter,
     Unless,
     list_setting,
     named_sections,
     section,
+    section_list,
     setting,
 )
 from heliograph.config.units import Address
@@ -24,6 +29,10 @@ from heliograph.config.units import Address
 _KB = 1024
 _MB = 1024 * 1024
 _DAY = 86400.0
+_FILE = Text("a file", r"(?s).*")
+
+# Shorter ones can be guessed.
+TOKEN_LENGTH_MIN = 16
 
 # Databases that the broker has of its own; no other can have their names.
 RESERVED_NAMES = ("messages", "retained", "sessions", "shared_groups")
@@ -114,11 +123,64 @@ class StateConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class FlightTlsConfig:
+    """TLS of the reader."""
+
+    enable: bool = setting(Boolean(), False, "Whether the reader speaks TLS, and nothing else.")
+    certfile: str = setting(_FILE, "", "PEM file with its certificate and what leads to the root; required with TLS.")
+    keyfile: str = setting(_FILE, "", "PEM file with the private key, without a password; empty if in `certfile`.")
+    cacertfile: str = setting(
+        _FILE, "", "PEM file with the authorities that clients' certificates are checked against."
+    )
+    verify: str = setting(
+        Choice("verify_none", "verify_peer"), "verify_none", "Whether a client needs a certificate of `cacertfile`."
+    )
+
+    def __post_init__(self) -> None:
+        if self.enable and not self.certfile:
+            raise RefusedError("enable = true needs certfile: which certificate is to be shown?")
+        if self.verify == "verify_peer" and not self.cacertfile:
+            raise RefusedError("verify = verify_peer needs cacertfile: which authorities are to be trusted?")
+
+
+@dataclass(frozen=True, slots=True)
+class FlightTokenConfig:
+    """A token with which stored messages are read, given as one of `token`, `token_file` and `sha256`."""
+
+    name: str = setting(Text("a name", r"[A-Za-z0-9][A-Za-z0-9_.-]*"), "token", "What people and logs call it.")
+    token: str = field(
+        default="",
+        repr=False,
+        metadata={KIND: Text(pattern=r"(?s).*"), DESCRIPTION: "Its text, 16 ASCII characters at least."},
+    )
+    token_file: str = setting(_FILE, "", "A file with its text; read when the reader starts.")
+    sha256: str = setting(
+        Text("64 hexadecimal digits", r"([0-9A-Fa-f]{64})?"), "", "The SHA-256 digest of its text, in hexadecimal."
+    )
+    topics: tuple[str, ...] = list_setting(
+        ListOf(TopicFilter(), at_least=1),
+        ("#",),
+        "Topic filters that it allows, and filters within these; `#` does not cover topics that start with `$`.",
+    )
+    databases: tuple[str, ...] = list_setting(
+        ListOf(Text("the name of a database")), ("messages",), "Databases that it allows."
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class FlightConfig:
     """The reader process that serves stored messages over Arrow Flight."""
 
     enable: bool = setting(Boolean(), True, "Whether the reader process is started.")
     bind: Address = setting(Bind(), Address("127.0.0.1", 8815), "Address and port of the reader.")
+    require_token: str = setting(
+        Switch("auto"),
+        "auto",
+        "Whether a request without a token is refused. `auto`: where there are tokens; without any, `bind` must be an "
+        "address that only this machine reaches.",
+    )
+    tokens: tuple[FlightTokenConfig, ...] = section_list(FlightTokenConfig, "Who may read, and what.")
+    tls: FlightTlsConfig = section(FlightTlsConfig, "TLS of the reader.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,3 +233,13 @@ def check_topic_filter(text: str) -> str:
     if fault is not None:
         raise ValueError(fault)
     return text
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from heliograph.config import Config, MessagesConfig
+from heliograph.config import Config, MessagesConfig, PipelineAction
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.options import compaction_options, database_options, offload_options, retention_options
 from heliograph.node.retained import is_on_disc
@@ -217,4 +217,10 @@ class Databases:
 def is_needed(config: Config) -> bool:
     """Whether a node keeps any message, or anything that waits for messages to be kept."""
     storage = config.durable_storage
-    return bool(storage.messages.topics or storage.databases or is_on_disc(config))
+    return bool(storage.messages.topics or storage.databases or is_on_disc(config) or _has_rows(config))
+
+
+def _has_rows(config: Config) -> bool:
+    """Whether a rule hands its rows to the pipeline, which reads what is stored."""
+    rules = config.rule_engine.rules.values()
+    return any(isinstance(action, PipelineAction) for rule in rules for action in rule.actions)

@@ -9,6 +9,7 @@ import secrets
 import sys
 import time
 import zlib
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, TextIO
 
@@ -22,15 +23,19 @@ from heliograph.node.authorization import deny_by_default
 from heliograph.node.databases import Databases, is_needed
 from heliograph.node.listeners import make_listeners
 from heliograph.node.options import make_broker
+from heliograph.node.pipeline import PipelineProcess, make_pipeline
 from heliograph.node.reports import HookFailureLog, ProtocolErrorLog
 from heliograph.node.retained import RetainedMessages, open_retained
+from heliograph.node.schemas import install_schemas
 from heliograph.node.services import Services
 from heliograph.node.sessions import DurableSessions, open_sessions
 from heliograph.node.shared_groups import NodeGroups, open_shared_groups
+from heliograph.rules.engine import RuleEngine
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 from heliograph.storage.errors import StorageError, StorageFullError
 from heliograph.storage.reader_process import ReaderProcess
+from heliograph.storage.reader_security import ReaderSecurity
 from heliograph.transport.listener import Listener
 
 _log = logging.getLogger(__name__)
@@ -66,6 +71,7 @@ class Node:
         self._listeners: list[Listener] = []
         self._databases: Databases | None = None
         self._reader: ReaderProcess | None = None
+        self._pipeline: PipelineProcess | None = None
         self._sessions: DurableSessions | None = None
         self._groups: NodeGroups | None = None
         self._retained: RetainedMessages | None = None
@@ -104,9 +110,18 @@ class Node:
                 self._groups.start(table)
         flight = self._config.durable_storage.flight
         if flight.enable:
-            self._reader = ReaderProcess(self._data_dir, str(flight.bind))
+            security = partial(ReaderSecurity.of, flight)
+            self._reader = ReaderProcess(self._data_dir, str(flight.bind), security=security)
         deny_by_default(self._config.authorization, self.broker)
-        self._services = Services(self._config, self._context, self.statistics, lambda: int(time.time()))
+        install_schemas(self._config)
+        self._services = Services(
+            self._config,
+            self._context,
+            self.statistics,
+            lambda: int(time.time()),
+            None if self._databases is None else self._databases.sink.append_row,
+            asyncio.get_running_loop().call_soon_threadsafe,
+        )
         self._services.start()
         if self._databases is not None:
             self._databases.report_to(self._services.alarms)
@@ -119,10 +134,17 @@ class Node:
         self._listeners = make_listeners(self._config, self._context)
         for listener in self._listeners:
             await listener.start()
+        if self._config.pipeline.enable and self._reader is not None:
+            self._pipeline = make_pipeline(
+                self._config, self._data_dir, self._reader.bind, self._listeners, self._services.alarms
+            )
+            self._pipeline.start()
         self._ticker = asyncio.create_task(self._tick(), name="ticker")
 
     async def stop(self) -> None:
         """Stop accepting, say goodbye, commit what was taken, stop the reader."""
+        if self._pipeline is not None:
+            await self._pipeline.stop()
         for listener in self._listeners:
             await listener.stop_accepting()
         if self._ticker is not None:
@@ -174,12 +196,20 @@ class Node:
             numbers.update(self._groups.statistics())
         if self._databases is not None:
             numbers.update(self._databases.statistics())
+        if self._pipeline is not None:
+            numbers.update(self._pipeline.statistics())
         if self._reader is not None:
             numbers.update({f"reader.{name}": value for name, value in self._reader.statistics().items()})
         for listener in self._listeners:
             for name, value in listener.statistics().items():
                 numbers[f"listeners.{listener.kind}.{listener.name}.{name}"] = value
         return numbers
+
+    @property
+    def rules(self) -> RuleEngine:
+        """The rule engine of a node that has started."""
+        assert self._services is not None
+        return self._services.rules
 
     def log_statistics(self) -> None:
         """Write every counter that is not zero into the log, and whom most messages were dropped for, as JSON."""

@@ -40,7 +40,7 @@ class SystemPublisher(Kernel):
             low = self._ids.next_low()
             message = make_message(broker.now_us, low, topic, payload, 0, retain, b"", SYSTEM_CLIENTID, None)
             outcome = broker.hooked(message) if route.hooked else message
-            if outcome is not None:
+            if isinstance(outcome, Message):
                 self._send(route if outcome.topic == topic else self._route(outcome.topic), outcome)
         except ProtocolError:
             self._invalid += 1

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 from heliograph import __version__
 from heliograph.access.banned import BanList
@@ -16,11 +16,15 @@ from heliograph.access.flapping import FlappingDetector
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
+from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config, FlappingDetect
+from heliograph.node.guards import Guards
 from heliograph.node.options import levels_max
 from heliograph.node.publisher import SystemPublisher
-from heliograph.observe.alarms import Alarms
+from heliograph.node.rules import make_rule_engine
+from heliograph.node.schemas import SPARKPLUG, make_sparkplug
+from heliograph.observe.alarms import Alarm, Alarms
 from heliograph.observe.event_messages import EventMessages
 from heliograph.observe.metrics import Lifecycle
 from heliograph.observe.outgoing import Outgoing
@@ -38,6 +42,13 @@ SYS_TOPICS: Final = 950
 AUTO_SUBSCRIBE: Final = 920
 EVENTS: Final = 900
 DELAYED: Final = 860
+
+
+class _Counting(Protocol):
+    """Whatever counts."""
+
+    def statistics(self) -> dict[str, int]:
+        """Counters and sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +89,12 @@ class Services:
         context: The node's kernel.
         numbers: Every counter and size of the node, these services' own included.
         now_s: The time, in seconds since the epoch.
+        store_row: Stores a row that a rule has made for the pipeline; None where nothing is stored.
+        from_thread: Calls what it is given in a turn of the event loop, callable in any thread.
 
     Raises:
         BootstrapFileError: The file of bans cannot be used.
+        GuardError: A validation or transformation cannot be used.
     """
 
     def __init__(
@@ -89,6 +103,8 @@ class Services:
         context: ChannelContext,
         numbers: Callable[[], Mapping[str, float]],
         now_s: Callable[[], int],
+        store_row: Callable[[Message], object] | None = None,
+        from_thread: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         broker = context.broker
         levels = levels_max(config)
@@ -97,7 +113,7 @@ class Services:
         self._config = config
         self._publisher = SystemPublisher(context)
         self._outgoing = Outgoing(self._publisher)
-        self.alarms = Alarms(config.node.name, self._outgoing, lambda: broker.now_us)
+        self.alarms = Alarms(config.node.name, self._outgoing, lambda: broker.now_us, self._tell_alarm)
         self._lifecycle = Lifecycle()
         self._clients = ConnectedClients()
         self.bans = BanList(now_s, config.banned.max_entries)
@@ -126,6 +142,9 @@ class Services:
             config.sys_topics.sys_msg_interval,
             config.sys_topics.sys_heartbeat_interval,
         )
+        self._sparkplug = make_sparkplug(config, self._publisher)
+        self.guards = Guards(config, context)
+        self.rules = make_rule_engine(config, context, store_row, from_thread or context.defer)
         self._events = EventMessages(self._outgoing, lambda: broker.now_us, self._clients.find)
         if config.banned.bootstrap_file:
             added = load_bans(self.bans, config.banned.bootstrap_file, now_s())
@@ -133,6 +152,8 @@ class Services:
 
     def start(self) -> None:
         """Hook in what is wanted."""
+        self.guards.start()
+        self.rules.start()
         self._hooked = self._wanted()
         for hook in self._hooked:
             self._hooks.point(hook.point).add(hook.callback, hook.priority, hook.wants)
@@ -142,6 +163,8 @@ class Services:
         for hook in self._hooked:
             self._hooks.point(hook.point).remove(hook.callback)
         self._hooked = []
+        self.guards.stop()
+        self.rules.stop()
         lost = self.delayed.clear()
         if lost:
             _log.warning("%d delayed messages were held and are lost: they are not stored", lost)
@@ -160,7 +183,8 @@ class Services:
     def statistics(self) -> dict[str, int]:
         """Counters and sizes of all services."""
         numbers: dict[str, int] = {}
-        for part in (
+        parts: list[_Counting] = [
+            *([] if self._sparkplug is None else [self._sparkplug]),
             self._lifecycle,
             self._outgoing,
             self._publisher,
@@ -171,9 +195,16 @@ class Services:
             self.delayed,
             self._rewrite,
             self._auto_subscribe,
-        ):
+            self.guards,
+            self.rules,
+        ]
+        for part in parts:
             numbers.update(part.statistics())
         return numbers
+
+    def _tell_alarm(self, alarm: Alarm) -> None:
+        is_active = alarm.deactivate_at is None
+        self._hooks.run(hooks.ALARM_ACTIVATED if is_active else hooks.ALARM_DEACTIVATED, (alarm,))
 
     def _wanted(self) -> list[_Hook]:
         rewrite, delayed = self._rewrite, self.delayed
@@ -184,6 +215,9 @@ class Services:
             wanted.append(_Hook(hooks.MESSAGE_PUBLISH, delayed.on_message_publish, DELAYED, delayed.wants))
         if rewrite.rewrites_messages:
             wanted.append(_Hook(hooks.MESSAGE_PUBLISH, rewrite.on_message_publish, REWRITE, rewrite.wants))
+        sparkplug = self._sparkplug
+        if sparkplug is not None:
+            wanted.append(_Hook(hooks.MESSAGE_PUBLISH, sparkplug.on_message_publish, SPARKPLUG, sparkplug.wants))
         if rewrite.rewrites_filters:
             wanted.append(_Hook(hooks.CLIENT_SUBSCRIBE, rewrite.on_client_subscribe, REWRITE))
             wanted.append(_Hook(hooks.CLIENT_UNSUBSCRIBE, rewrite.on_client_unsubscribe, REWRITE))

@@ -31,6 +31,10 @@ class StorageSink(DurableSink):
         message.ticket = ticket
         return ticket
 
+    def append_row(self, message: Message) -> int:
+        """Hand a row for the pipeline to the next commit of `messages`, whatever topics are stored there."""
+        return self._group.append(message)
+
     def settle(self) -> int:
         """The ticket after which what became of the message handled now is durable."""
         return self._join.settle()

@@ -57,12 +57,20 @@ class Alarms:
         node_name: The name of the node.
         outgoing: Where messages go.
         now_us: The time, in microseconds since the epoch.
+        tell: Told each alarm when it begins, and again when it ends.
     """
 
-    def __init__(self, node_name: str, outgoing: Outgoing, now_us: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        node_name: str,
+        outgoing: Outgoing,
+        now_us: Callable[[], int],
+        tell: Callable[[Alarm], object] = lambda alarm: None,
+    ) -> None:
         self._prefix = f"$SYS/brokers/{node_name}/alarms/"
         self._outgoing = outgoing
         self._now_us = now_us
+        self._tell = tell
         self._active: dict[str, Alarm] = {}
         self._history: deque[Alarm] = deque(maxlen=HISTORY_MAX)
         self._dropped = 0
@@ -76,6 +84,7 @@ class Alarms:
             return False
         alarm = self._active[name] = Alarm(name, message, details, self._now_us() // 1000)
         self._outgoing.put(self._prefix + "activate", alarm.to_json())
+        self._tell(alarm)
         return True
 
     def deactivate(self, name: str) -> bool:
@@ -86,6 +95,7 @@ class Alarms:
         ended = replace(alarm, deactivate_at=self._now_us() // 1000)
         self._history.append(ended)
         self._outgoing.put(self._prefix + "deactivate", ended.to_json())
+        self._tell(ended)
         return True
 
     def active(self) -> list[Alarm]:

@@ -1,7 +1,7 @@
 """Log lines that clients can cause: a few a minute are written, the others are counted and told of in one line."""
 
 from collections.abc import Callable
-from logging import Logger
+from logging import WARNING, Logger
 from typing import Final
 
 _WINDOW_US: Final = 60_000_000
@@ -10,7 +10,7 @@ _LINE_LENGTH_MAX: Final = 600  # a topic or client id may have 64 KiB
 
 
 class BoundedLog:
-    """Writes warnings to a logger, so many a minute; owned by the service that writes them.
+    """Writes lines to a logger, so many a minute; owned by the service that writes them.
 
     Args:
         logger: Where lines go.
@@ -26,13 +26,24 @@ class BoundedLog:
         self._count = 0
 
     def warn(self, text: str, *values: object) -> None:
-        """Write a line, or count it if there were too many; `%` in `text` stands for the values, as in `logging`."""
+        """Write a warning, or count it if there were too many; see `write`."""
+        self.write(WARNING, text, *values)
+
+    def write(self, level: int, text: str, *values: object) -> None:
+        """Write a line, or count it if there were too many.
+
+        Args:
+            level: Its severity, as `logging` has it.
+            text: The line; `%` in it stands for the values, as in `logging`.
+        """
         window = self._clock() // _WINDOW_US
         if window != self._window:
             if self._count > self._lines_max:
-                self._logger.warning("%d more lines like the last ones were not written", self._count - self._lines_max)
+                self._logger.log(
+                    level, "%d more lines like the last ones were not written", self._count - self._lines_max
+                )
             self._window, self._count = window, 0
         self._count += 1
         if self._count <= self._lines_max:
             line = text % values
-            self._logger.warning("%s", line if len(line) <= _LINE_LENGTH_MAX else f"{line[:_LINE_LENGTH_MAX]}...")
+            self._logger.log(level, "%s", line if len(line) <= _LINE_LENGTH_MAX else f"{line[:_LINE_LENGTH_MAX]}...")

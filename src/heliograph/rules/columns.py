@@ -2,6 +2,7 @@
 
 Both engines and `heliograph rule test` make the columns of a message here, so that all three see the same. Columns
 that only a live connection knows (`peerhost`, `node`, `client_attrs`, ...) are undefined: no stored message has them.
+`metadata` is each rule's own, and `heliograph.rules.evaluator` knows it.
 """
 
 from base64 import b64decode
@@ -199,7 +200,10 @@ STORED_BY_COLUMN: Final[Mapping[str, str | None]] = {
 
 
 def publish_properties(properties: Mapping[str, str]) -> Value:
-    """The column `pub_props`: MQTT 5 properties by their standard names, user properties in a map of their own."""
+    """The column `pub_props`: MQTT 5 properties by their standard names, user properties in a map and as pairs.
+
+    Stored messages keep one user property of each name, so their pairs are in order but without duplicates.
+    """
     known: dict[str, Value] = {}
     user: dict[str, Value] = {}
     for name, text in properties.items():
@@ -209,6 +213,7 @@ def publish_properties(properties: Mapping[str, str]) -> Value:
             known[name] = _property_value(name, text)
     if user:
         known[_USER_PROPERTY] = user
+        known[f"{_USER_PROPERTY}-Pairs"] = [{"key": name, "value": text} for name, text in user.items()]
     return known
 
 

@@ -6,7 +6,7 @@ nothing. `heliograph.rules.expressions` compiles the expressions; this module kn
 fields, aliases, the elements of FOREACH, WHERE.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from heliograph.mqtt.topic import topic_matches
@@ -28,14 +28,23 @@ class CompiledRule:
 
     Args:
         rule: The rule's text, or its tree.
+        metadata: What the rule sees as the column `metadata`, such as `{"rule_id": "r1"}`. It is the rule's own, while
+            other columns are shared by all rules that look at a message. None leaves it to the columns.
+
+    Attributes:
+        tree: The rule's tree.
+        may_block: Whether an evaluation may wait for another process or machine (jq, external schemas), so that no
+            event loop should wait for it.
 
     Raises:
         RuleSyntaxError: The text is not a rule.
     """
 
-    def __init__(self, rule: str | Statement) -> None:
+    def __init__(self, rule: str | Statement, metadata: Mapping[str, Value] | None = None) -> None:
         self.tree = parse_rule(rule) if isinstance(rule, str) else rule
+        self.may_block = False
         self._text = self.tree.text
+        self._metadata = None if metadata is None else dict(metadata)
         try:
             self._rows = self._foreach(self.tree) if isinstance(self.tree, Foreach) else self._select(self.tree)
         except RecursionError:
@@ -76,9 +85,10 @@ class CompiledRule:
         return f"CompiledRule({' '.join(self._text.split())!r})"
 
     def _select(self, tree: Select) -> Rows:
-        compiler = ExpressionCompiler(self._text)
+        compiler = ExpressionCompiler(self._text, self._metadata)
         fields = [self._field(field, position, compiler) for position, field in enumerate(tree.fields)]
         where = None if tree.where is None else compiler.condition(tree.where)
+        self.may_block = compiler.may_block
 
         def rows(columns: Columns) -> list[Output]:
             output: Output = {}
@@ -89,7 +99,7 @@ class CompiledRule:
         return rows
 
     def _foreach(self, tree: Foreach) -> Rows:
-        compiler = ExpressionCompiler(self._text)
+        compiler = ExpressionCompiler(self._text, self._metadata)
         *before, last = tree.fields
         fields = [self._field(field, position, compiler) for position, field in enumerate(before)]
         assert isinstance(last, Field)  # the parser refuses `*` there
@@ -97,10 +107,12 @@ class CompiledRule:
         compiler.stored(tree.element, unchanged=False)
         where = None if tree.where is None else compiler.condition(tree.where)
         # They see results and elements as columns.
-        inner = ExpressionCompiler(self._text)
+        given = {target.root for target in (*self._targets(before), tree.element)}
+        inner = ExpressionCompiler(self._text, None if "metadata" in given else self._metadata)
         incase = None if tree.incase is None else inner.condition(tree.incase)
         do = tree.do or (Star(last.place),)
         output_fields = [self._field(field, position, inner) for position, field in enumerate(do)]
+        self.may_block = compiler.may_block or inner.may_block
 
         def rows(columns: Columns) -> list[Output]:
             results: Output = {}
@@ -121,10 +133,18 @@ class CompiledRule:
 
         return rows
 
+    def _targets(self, fields: Sequence[Field | Star]) -> Iterator[Path]:
+        for position, field in enumerate(fields):
+            if isinstance(field, Field):
+                yield field.alias or implied_target(field.expression, position)
+
     def _field(self, field: Field | Star, position: int, compiler: ExpressionCompiler) -> StoreField:
         if isinstance(field, Star):
             # There is nothing to note for the compiler: what `*` stores reads the same from the columns.
-            return lambda columns, output: output.update(columns.all())
+            if compiler.metadata is None:
+                return lambda columns, output: output.update(columns.all())
+            own: Output = {"metadata": compiler.metadata}
+            return lambda columns, output: output.update(columns.all() | own)
         evaluate = compiler.value(field.expression)
         target = field.alias or implied_target(field.expression, position)
         lookup = compiler.lookup

@@ -4,7 +4,7 @@ Every closure takes `(columns, output)` and returns a value; those of conditions
 turns the `EvaluationFault` of what it calls into a `RuleEvaluationError` with its own place.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NoReturn, TypeAlias
 
 from heliograph.rules.columns import Columns
@@ -54,11 +54,18 @@ class ExpressionCompiler:
 
     Args:
         text: The rule, for errors.
+        metadata: The column `metadata` as this rule sees it; None where it is a column like the others.
+
+    Attributes:
+        metadata: The same.
+        may_block: Whether anything compiled so far may wait for another process or machine.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, metadata: Mapping[str, Value] | None = None) -> None:
         self._text = text
+        self.metadata: Output | None = None if metadata is None else dict(metadata)
         self._stored: set[str] = set()
+        self.may_block = False
 
     def stored(self, target: Path, unchanged: bool) -> None:
         """Note that a field stores at `target`; `unchanged` says that it is the column of this very name."""
@@ -69,7 +76,11 @@ class ExpressionCompiler:
     def lookup(self, columns: Columns, output: Output, name: str) -> Value:
         """A variable: of the output, and where that has none, of the columns."""
         value = output.get(name, UNDEFINED)
-        return columns.get(name) if value is UNDEFINED else value
+        return self.column(columns, name) if value is UNDEFINED else value
+
+    def column(self, columns: Columns, name: str) -> Value:
+        """A column, of which `metadata` is the rule's own."""
+        return self.metadata if name == "metadata" and self.metadata is not None else columns.get(name)
 
     def value(self, node: Expression) -> Evaluate:
         """Compile an expression for its value."""
@@ -127,6 +138,9 @@ class ExpressionCompiler:
 
     def _column_path(self, node: Path) -> Evaluate:
         name, steps, lookup = node.root, node.steps, self.lookup
+        if name == "metadata" and self.metadata is not None:
+            metadata = self.metadata
+            return lambda columns, output: read_steps(metadata, steps, lambda root: lookup(columns, output, root))
         if not steps:
             return lambda columns, output: columns.get(name)
         if name == "payload":
@@ -293,16 +307,31 @@ class ExpressionCompiler:
     def _call(self, node: Call) -> Evaluate:
         arguments = [self.value(argument) for argument in node.arguments]
         function, place, fail = FUNCTIONS.get(node.name), node.place, self._fail
-        name = node.name
+        if function is None:
+            return self._unknown_call(node, arguments)
+        self.may_block |= function.may_block
+        if function.blocks_on is not None and node.arguments:
+            first = node.arguments[0]
+            self.may_block |= function.blocks_on(first.value if isinstance(first, Literal) else UNDEFINED)
 
         def evaluate(columns: Columns, output: Output) -> Value:
             values = [argument(columns, output) for argument in arguments]
-            if function is None:
-                fail(f"there is no function {name}", place)
             try:
-                return function.call(values)
+                return function.call(values, columns)
             except EvaluationFault as fault:
                 fail(fault, place)
+
+        return evaluate
+
+    def _unknown_call(self, node: Call, arguments: list[Evaluate]) -> Evaluate:
+        module, dot, name = node.name.rpartition(".")
+        problem = f"there is no module {module} with a function {name}" if dot else f"there is no function {name}"
+        place, fail = node.place, self._fail
+
+        def evaluate(columns: Columns, output: Output) -> Value:
+            for argument in arguments:
+                argument(columns, output)
+            fail(problem, place)
 
         return evaluate
 

@@ -59,23 +59,37 @@ COLUMN_KINDS: Final[Mapping[str, Kind]] = {
     "event": Kind.STRING,
 }
 
+_COLUMN_FUNCTIONS: Final = {
+    name: function.column for name, function in FUNCTIONS.items() if function.column is not None
+}
+
 _RESULT_KINDS: Final = {"S": Kind.STRING, "I": Kind.INTEGER, "F": Kind.NUMBER, "N": Kind.NUMBER, "B": Kind.BOOLEAN}
 
 
-def output_kinds(rule: Statement) -> dict[str, Kind]:
-    """The columns of the rule's output in order, each with the kind of its values."""
+def output_kinds(rule: Statement, has_metadata: bool = False) -> dict[str, Kind]:
+    """The columns of the rule's output in order, each with the kind of its values.
+
+    Args:
+        rule: The rule.
+        has_metadata: Whether the column `metadata` is there, which is a matter of the rule's id.
+    """
     if isinstance(rule, Select):
-        return _kinds_of_fields(rule.fields, COLUMN_KINDS)
+        return _kinds_of_fields(rule.fields, COLUMN_KINDS, has_metadata)
     # What DO sees: the results of the fields, and the element, of which nobody knows more than that it is there.
-    below = {**COLUMN_KINDS, **_kinds_of_fields(rule.fields[:-1], COLUMN_KINDS), rule.element.root: Kind.UNKNOWN}
-    return below if rule.do is None else _kinds_of_fields(rule.do, below)
+    below = {**COLUMN_KINDS, **({"metadata": Kind.UNKNOWN} if has_metadata else {})}
+    below |= {**_kinds_of_fields(rule.fields[:-1], COLUMN_KINDS, has_metadata), rule.element.root: Kind.UNKNOWN}
+    return below if rule.do is None else _kinds_of_fields(rule.do, below, has_metadata)
 
 
-def _kinds_of_fields(fields: Sequence[Field | Star], columns: Mapping[str, Kind]) -> dict[str, Kind]:
+def _kinds_of_fields(
+    fields: Sequence[Field | Star], columns: Mapping[str, Kind], has_metadata: bool
+) -> dict[str, Kind]:
     kinds: dict[str, Kind] = {}
     for position, field in enumerate(fields):
         if isinstance(field, Star):
             kinds.update(columns)
+            if has_metadata:
+                kinds.setdefault("metadata", Kind.UNKNOWN)
             continue
         target = field.alias or implied_target(field.expression, position)
         known = {**columns, **kinds} if columns is not COLUMN_KINDS else kinds
@@ -103,8 +117,7 @@ def kind_of_expression(node: Expression, stored: Mapping[str, Kind]) -> Kind:
     if isinstance(node, Comparison | Membership | Logical | Not):
         return Kind.BOOLEAN
     if isinstance(node, Call):
-        function = FUNCTIONS.get(node.name)
-        return Kind.UNKNOWN if function is None else _RESULT_KINDS.get(function.result, Kind.UNKNOWN)
+        return _kind_of_call(node, stored)
     if isinstance(node, Case):
         results = [branch.then for branch in node.branches] + ([] if node.default is None else [node.default])
         kinds = {kind_of_expression(result, stored) for result in results}
@@ -112,6 +125,23 @@ def kind_of_expression(node: Expression, stored: Mapping[str, Kind]) -> Kind:
             return Kind.NUMBER
         return kinds.pop() if len(kinds) == 1 else Kind.UNKNOWN
     return Kind.UNKNOWN
+
+
+def _kind_of_call(node: Call, stored: Mapping[str, Kind]) -> Kind:
+    function = FUNCTIONS.get(node.name)
+    if function is None:
+        return Kind.UNKNOWN
+    if function.column is not None and not node.arguments:
+        return COLUMN_KINDS.get(function.column, Kind.UNKNOWN)
+    kinds = {kind_of_expression(argument, stored) for argument in node.arguments}
+    if node.name == "coalesce" and len(kinds) == 1 and len(node.arguments) == 2:
+        return kinds.pop()
+    if node.name == "abs" and kinds == {Kind.INTEGER}:
+        return Kind.INTEGER
+    if node.name == "flag":
+        names = [argument.value for argument in node.arguments if isinstance(argument, Literal)]
+        return Kind.BOOLEAN if names in (["retain"], ["dup"]) else Kind.UNKNOWN
+    return _RESULT_KINDS.get(function.result, Kind.UNKNOWN)
 
 
 def _kind_of_literal(node: Literal) -> Kind:
@@ -132,23 +162,47 @@ def _kind_of_arithmetic(node: Arithmetic, stored: Mapping[str, Kind]) -> Kind:
 
 
 def columns_read(rule: Statement) -> frozenset[str]:
-    """The columns of a message that an evaluation of the rule may read."""
+    """The columns of a stored message that an evaluation of the rule may read."""
+    names = variables_read(rule)
+    return frozenset(MESSAGE_COLUMN_NAMES if names is None else names & set(MESSAGE_COLUMN_NAMES))
+
+
+def functions_called(rule: Statement) -> tuple[str, ...]:
+    """The functions that the rule calls, each once, in the order of their first call."""
+    fields: tuple[Field | Star, ...] = rule.fields
+    conditions = [rule.where]
+    if isinstance(rule, Foreach):
+        fields, conditions = (*fields, *(rule.do or ())), [rule.incase, rule.where]
+    expressions = [field.expression for field in fields if isinstance(field, Field)]
+    expressions += [condition for condition in conditions if condition is not None]
+    return tuple(dict.fromkeys(name for node in expressions for name in _calls(node)))
+
+
+def _calls(node: Expression) -> Iterator[str]:
+    if isinstance(node, Call):
+        yield node.name
+    for part in parts_of(node):
+        yield from _calls(part)
+
+
+def variables_read(rule: Statement) -> frozenset[str] | None:
+    """The variables that an evaluation of the rule may read, columns and others; None where `*` reads all there are."""
     fields, conditions = rule.fields, [rule.where]
     if isinstance(rule, Foreach):
         if rule.do is None:
-            return frozenset(MESSAGE_COLUMN_NAMES)
+            return None
         fields, conditions = (*fields, *rule.do), [rule.where, rule.incase]
     names: set[str] = set()
     for field in fields:
         if isinstance(field, Star):
-            return frozenset(MESSAGE_COLUMN_NAMES)
+            return None
         names.update(_variables(field.expression))
         if field.alias is not None:
             names.update(_variables_of_steps(field.alias))
     for condition in conditions:
         if condition is not None:
             names.update(_variables(condition))
-    return frozenset(names & set(MESSAGE_COLUMN_NAMES))
+    return frozenset(names)
 
 
 def _variables(node: Expression) -> Iterator[str]:
@@ -157,6 +211,10 @@ def _variables(node: Expression) -> Iterator[str]:
         yield from _variables_of_steps(node)
     elif isinstance(node, Slice):
         yield from _variables(node.path)
+    elif isinstance(node, Call) and node.name in _COLUMN_FUNCTIONS:
+        yield _COLUMN_FUNCTIONS[node.name]
+        for part in node.arguments:
+            yield from _variables(part)
     else:
         for part in parts_of(node):
             yield from _variables(part)

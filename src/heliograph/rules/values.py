@@ -1,8 +1,8 @@
 """The values of the rule language: their kinds, their text, their order and their equality.
 
 A value is a plain Python object. Undefined is a singleton of its own; null is None; a byte string is a `str` where it
-is valid UTF-8 and `bytes` where it is not, so that one content has one form. JSON text is the business of
-`heliograph.rules.json_text`.
+is valid UTF-8 and `bytes` where it is not, so that one content has one form; bits that are no whole number of bytes are
+`Bits`. JSON text is the business of `heliograph.rules.json_text`.
 """
 
 import math
@@ -33,7 +33,43 @@ class Undefined:
 
 UNDEFINED: Final = Undefined()
 
-Value: TypeAlias = Undefined | bool | int | float | str | bytes | list["Value"] | dict[str, "Value"] | None
+
+@final
+class Bits:
+    """A string of bits that is no whole number of bytes.
+
+    Args:
+        number: The bits as an unsigned integer, the first of them highest.
+        length: How many there are.
+    """
+
+    # No dataclass: the JSON encoder would take one for a map.
+    __slots__ = ("length", "number")
+
+    def __init__(self, number: int, length: int) -> None:
+        self.number = number
+        self.length = length
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bits) and (self.number, self.length) == (other.number, other.length)
+
+    def __hash__(self) -> int:
+        return hash((self.number, self.length))
+
+    def __repr__(self) -> str:
+        return f"0b{self.digits()}"
+
+    def digits(self) -> str:
+        """The bits as the characters 0 and 1."""
+        return f"{self.number:0{self.length}b}"
+
+    def filled(self) -> bytes:
+        """The bits with zeros behind them up to a whole byte."""
+        behind = -self.length % 8
+        return (self.number << behind).to_bytes((self.length + behind) // 8, "big")
+
+
+Value: TypeAlias = Undefined | bool | int | float | str | bytes | Bits | list["Value"] | dict[str, "Value"] | None
 Number: TypeAlias = int | float
 
 _INTEGER_TEXT: Final = re.compile(r"[+-]?[0-9]+")
@@ -68,7 +104,7 @@ def kind_of(value: Value) -> str:
         return "string"
     if value is None or isinstance(value, Undefined):
         return "null" if value is None else "undefined"
-    names = {bool: "boolean", int: "integer", float: "float", list: "array", dict: "map"}
+    names = {bool: "boolean", int: "integer", float: "float", list: "array", dict: "map", Bits: "bitstring"}
     return names[type(value)]
 
 
@@ -141,16 +177,22 @@ def order_of(left: Value, right: Value) -> int:
         return _order_of_arrays(left, right)
     if isinstance(left, dict) and isinstance(right, dict):
         return _order_of_maps(left, right)
-    if isinstance(left, str | bytes) and isinstance(right, str | bytes):
-        left, right = bytes_of(left), bytes_of(right)
-        return (left > right) - (left < right)
+    if isinstance(left, str | bytes | Bits) and isinstance(right, str | bytes | Bits):
+        one, other = _bits_in_order(left), _bits_in_order(right)
+        return (one > other) - (one < other)
     if left_rank == 0:
         return (left > right) - (left < right)  # type: ignore[operator]  # both are numbers
     return (kind_word(left) > kind_word(right)) - (kind_word(left) < kind_word(right))
 
 
+def _bits_in_order(value: str | bytes | Bits) -> tuple[bytes, int]:
+    """A string as it compares: bit by bit, and what ends first is less."""
+    data = value.filled() if isinstance(value, Bits) else bytes_of(value)
+    return data, value.length if isinstance(value, Bits) else 8 * len(data)
+
+
 def _rank(value: Value) -> int:
-    if isinstance(value, str | bytes):
+    if isinstance(value, str | bytes | Bits):
         return 4
     if isinstance(value, list):
         return 3

@@ -8,6 +8,7 @@ MQTT 5 properties are decoded here.
 import base64
 import struct
 import sys
+import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -81,6 +82,33 @@ def _block_schema(columns: int) -> pa.Schema:
 _BLOCK_SCHEMAS: Final = [_block_schema(columns) for columns in range(2 * PROPERTIES)]
 
 
+class ReadCounts:
+    """What was read since a process began: rows and bytes of the blocks that were looked into, and rows given out.
+
+    Owned by whoever serves reads; its threads share it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows_read = self._bytes_read = self._rows_given = 0
+
+    def add(self, rows_read: int, bytes_read: int, rows_given: int) -> None:
+        """Count a batch."""
+        with self._lock:
+            self._rows_read += rows_read
+            self._bytes_read += bytes_read
+            self._rows_given += rows_given
+
+    def counts(self) -> dict[str, int]:
+        """The counts by name."""
+        with self._lock:
+            return {
+                "rows_read": self._rows_read,
+                "bytes_read": self._bytes_read,
+                "rows_given": self._rows_given,
+            }
+
+
 class _Segment:
     """Neighbouring blocks with the same varying columns and the same constants."""
 
@@ -127,8 +155,13 @@ class RowCollector:
         filters: Sequence[TopicFilter] | None,
         columns: Sequence[str] | None,
         schema: pa.Schema = PUBLIC_SCHEMA,
+        *,
+        clientids: Sequence[str] | None = None,
+        counts: ReadCounts | None = None,
     ) -> None:
         self._stream = stream
+        self._clientids = None if clientids is None else frozenset(clientids)
+        self._counts = counts or ReadCounts()
         self._filters = filters
         self._pattern = None if filters is None else pattern_of_any(filters)
         names = set(schema.names if columns is None else columns)
@@ -165,7 +198,7 @@ class RowCollector:
             return
         if not self._segments or self._segments[-1].constants_key != constants_key:
             constants = read_constants(header, value)
-            if not self._wants(constants.topic):
+            if not self._wants(constants):
                 self._skipped = constants_key
                 return
             self._segments.append(_Segment(header.columns, header.flags, constants, constants_key))
@@ -178,13 +211,17 @@ class RowCollector:
         self._rows += rows
         self._bytes += len(value)
 
-    def _wants(self, topic: str | None) -> bool:
+    def _wants(self, constants: Constants) -> bool:
+        topic, clientid = constants.topic, constants.clientid
+        if clientid is not None and self._clientids is not None and clientid not in self._clientids:
+            return False
         return topic is None or self._filters is None or any(one.matches(topic) for one in self._filters)
 
     def _flush(self) -> Iterator[pa.RecordBatch]:
         if not self._rows:
             return
         batch = self._public_batch()
+        self._counts.add(self._rows, self._bytes, batch.num_rows)
         self._segments = []
         self._parts = []
         self._rows = self._bytes = 0
@@ -198,9 +235,18 @@ class RowCollector:
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.nulls(self._rows, pa.struct([])))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-        if self._pattern is None or all(segment.constants.topic is not None for segment in self._segments):
-            return batch
-        return batch.filter(pc.match_substring_regex(topics, self._pattern))
+        if self._pattern is not None and any(segment.constants.topic is None for segment in self._segments):
+            chosen = pc.match_substring_regex(topics, self._pattern)
+            if self._clients_vary():
+                chosen = pc.and_(chosen, self._of_clients(varying))
+            return batch.filter(chosen)
+        return batch.filter(self._of_clients(varying)) if self._clients_vary() else batch
+
+    def _clients_vary(self) -> bool:
+        return self._clientids is not None and any(segment.constants.clientid is None for segment in self._segments)
+
+    def _of_clients(self, varying: Sequence[pa.RecordBatch]) -> pa.Array:
+        return pc.is_in(self._column(CLIENTID, varying), value_set=pa.array(self._clientids or (), pa.string()))
 
     def _public_column(self, name: str, varying: Sequence[pa.RecordBatch], topics: pa.Array | None) -> pa.Array:
         if name == "topic":

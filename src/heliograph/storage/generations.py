@@ -205,6 +205,11 @@ class Generations:
         return f"Generations({self.catalog.name!r}, {self.infos()})"
 
 
+def shard_of(clientid: str, n_shards: int) -> int:
+    """The shard that keeps the messages of a client."""
+    return zlib.crc32(clientid.encode()) % n_shards
+
+
 def _by_shard(messages: Sequence[StorableMessage], n_shards: int) -> dict[int, list[StorableMessage]]:
     """Share messages out by their clients; a part of the on-disk format, since a client's order is within its shard."""
     parts: dict[int, list[StorableMessage]] = {}
@@ -213,6 +218,6 @@ def _by_shard(messages: Sequence[StorableMessage], n_shards: int) -> dict[int, l
         clientid = message.clientid
         shard = shards.get(clientid)
         if shard is None:
-            shard = shards[clientid] = zlib.crc32(clientid.encode()) % n_shards
+            shard = shards[clientid] = shard_of(clientid, n_shards)
         parts.setdefault(shard, []).append(message)
     return parts

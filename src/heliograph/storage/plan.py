@@ -5,7 +5,7 @@ together was stored at about the same time, which keeps event-time watermarks of
 found by bisection: how much of a stream lies before a time is one seek (see `replay.progress`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -102,6 +102,7 @@ def plan_read(
     end: int | None,
     positions: Mapping[StreamId, Position],
     limits: Limits,
+    shards: Collection[int] | None = None,
 ) -> Plan:
     """How far the streams of some filters may be read.
 
@@ -117,10 +118,12 @@ def plan_read(
         end: Commit time in µs to stop before, or None.
         positions: Where the reader is; streams that are absent begin at `start`.
         limits: The most to take.
+        shards: The shards that count; None is all.
     """
     cursors = [
         _Cursor(database, stream, positions.get(stream.id, Position(0, 0, 0)), start, end)
         for stream in catalog.streams(filters, start, end)
+        if shards is None or stream.id.shard in shards
     ]
     waiting = sum(cursor.rows for cursor in cursors)
     unlimited = limits == Limits()

@@ -25,7 +25,8 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 from pyarrow import flight
 
-from heliograph.storage.arrow_rows import RowCollector
+from heliograph.config.units import is_loopback
+from heliograph.storage.arrow_rows import ReadCounts, RowCollector
 from heliograph.storage.damage import SKIP, readable_slices
 from heliograph.storage.engine import translating
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
@@ -33,11 +34,13 @@ from heliograph.storage.inspection import totals_of
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StreamId
 from heliograph.storage.local import databases_path, existing_databases
 from heliograph.storage.offload.blocks import OffloadedBlocks
-from heliograph.storage.plan import Limits, plan_read
+from heliograph.storage.plan import Limits, Step, plan_read
 from heliograph.storage.read_database import READERS, ReadDatabase
 from heliograph.storage.reader_request import INVALID_REQUEST, Request
+from heliograph.storage.reader_security import ReaderSecurity, ReaderSettingsError, Token, UnauthenticatedError
 from heliograph.storage.replay import BlockSlice, block_slices, select, whole_slices
 from heliograph.storage.salvage import Damage
+from heliograph.storage.split import split_range
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +49,9 @@ _LET_GO_LOOKS: Final = 30
 _LOOK_S: Final = 1.0  # a signal that comes just before a wait begins does not end it, so no wait is for ever
 _END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 _DAMAGES_TOLD_MAX: Final = 100
+_CALLER: Final = "caller"  # the name of the middleware
+_INFO: Final = "info"
+_SETTINGS_BYTES_MAX: Final = 1 << 24
 
 # What a read gives: batches, the last of them with a note for the client where something was left out.
 Answer: TypeAlias = pa.RecordBatch | tuple[pa.RecordBatch, bytes]
@@ -65,6 +71,7 @@ class Reader:
         self._lock = threading.Lock()
         self._databases: dict[str, ReadDatabase] = {}
         self._offloaded = OffloadedBlocks(data_dir)
+        self._given = ReadCounts()
 
     def databases(self) -> list[str]:
         """The names of the databases that exist."""
@@ -98,7 +105,9 @@ class Reader:
         """The action `get_streams`."""
         start, end = request.times()
         with self.database(request.database).current() as (_, catalog):
-            streams = list(catalog.streams(request.filters(), start, end))
+            shards = request.shards(catalog.n_shards)
+            found = catalog.streams(request.filters(), start, end)
+            streams = [stream for stream in found if shards is None or stream.id.shard in shards]
         return {
             "streams": [
                 {
@@ -119,7 +128,8 @@ class Reader:
         limits = Limits(request.count("max_messages"), request.count("max_bytes"))
         filters, positions = request.filters(), request.positions()
         with self.database(request.database).current() as (rocks, catalog):
-            plan = plan_read(rocks, catalog, filters, start, end, positions, limits)
+            shards = request.shards(catalog.n_shards)
+            plan = plan_read(rocks, catalog, filters, start, end, positions, limits, shards)
             dropped = {stream: one for stream in positions if (one := catalog.dropped(stream)) is not None}
         answer: dict[str, object] = {
             "streams": {
@@ -135,10 +145,29 @@ class Reader:
             }
         return answer
 
+    def split(self, request: Request) -> dict[str, object]:
+        """The action `split`."""
+        start, _ = request.times()
+        limits = Limits(request.count("max_messages"), request.count("max_bytes"))
+        pieces: dict[str, object] = {}
+        with self.database(request.database).current() as (rocks, catalog):
+            for stream, (after, to) in request.ranges().items():
+                gone = catalog.dropped(stream)
+                if gone is None:
+                    catalog.generation_of(stream)
+                    steps = split_range(rocks, stream, max(after, Position.before(start or 0)), to, limits)
+                else:  # reading it says why there is nothing
+                    steps = [Step(to, gone.lost_rows(stream.number, after) or 0, 0)]
+                pieces[str(stream)] = [
+                    {"position": str(step.position), "messages": step.rows, "bytes": step.message_bytes}
+                    for step in steps
+                ]
+        return {"streams": pieces}
+
     def info(self, request: Request) -> dict[str, object]:
         """The action `info`."""
         if not request.has_database():
-            return {"databases": self.databases()}
+            return {"databases": self.databases(), "read": self._given.counts()}
         with self.database(request.database).current() as (rocks, catalog):
             totals = totals_of(rocks, list(catalog.all_streams()))
             generations = {generation.info.number for generation in catalog.generations()}
@@ -149,6 +178,7 @@ class Reader:
             "streams": totals.streams,
             "generations": len(generations),
             "shards": catalog.n_shards,
+            "site": catalog.site,
             "stored_at": totals.last,
         }
 
@@ -166,7 +196,9 @@ class Reader:
         with database.current() as (rocks, catalog):
             selection = select(catalog, stream, filters)
         fetch = self._offloaded.fetching(columns)
-        rows = RowCollector(stream, None if selection is None or selection.covered else filters, columns)
+        clientids = request.clientids()
+        filters_left = None if selection is None or selection.covered else filters
+        rows = RowCollector(stream, filters_left, columns, clientids=clientids, counts=self._given)
         if selection is None or to <= after:
             return rows.schema, iter(())
         if on_damage == SKIP:
@@ -195,20 +227,55 @@ def _with_storage_errors(batches: Iterator[Answer], database: ReadDatabase) -> I
         yield from batches
 
 
+class _Caller(flight.ServerMiddleware):  # type: ignore[misc]
+    """Who one request is of."""
+
+    def __init__(self, token: Token | None) -> None:
+        self.token = token
+
+
+class _Callers(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Asks each request, whatever it is, who it is of."""
+
+    def __init__(self, security: ReaderSecurity) -> None:
+        self._security = security
+
+    def start_call(self, info: flight.CallInfo, headers: dict[str, list[str]]) -> _Caller:
+        given = next((values[0] for name, values in headers.items() if name.lower() == "authorization"), None)
+        try:
+            return _Caller(self._security.authenticate(given))
+        except UnauthenticatedError as error:
+            raise flight.FlightUnauthenticatedError(str(error), error.code.encode()) from None
+
+
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
     """Serves a `Reader`. Listens from its construction on.
 
     Args:
         reader: What to serve.
         bind: Host and port; port 0 takes a free one, which `port` then tells.
+        security: Who may read what, and the certificate.
+
+    Raises:
+        ReaderSettingsError: The settings for security cannot be used.
     """
 
-    def __init__(self, reader: Reader, bind: tuple[str, int]) -> None:
+    def __init__(self, reader: Reader, bind: tuple[str, int], security: ReaderSecurity | None = None) -> None:
         host, port = bind
-        super().__init__(f"grpc://{f'[{host}]' if ':' in host else host}:{port}")
+        security = security or ReaderSecurity()
+        security.check_address(host)
+        certificate, authorities = security.certificate(), security.authorities()
+        super().__init__(
+            f"grpc{'+tls' if certificate else ''}://{f'[{host}]' if ':' in host else host}:{port}",
+            tls_certificates=[certificate] if certificate else None,
+            verify_client=authorities is not None,
+            root_certificates=authorities,
+            middleware={_CALLER: _Callers(security)},
+        )
         self._actions: dict[str, tuple[Callable[[Request], dict[str, object]], str]] = {
             "get_streams": (reader.get_streams, "The streams of topic filters, with their ranks."),
             "plan": (reader.plan, "How far each stream may be read next within limits."),
+            "split": (reader.split, "Pieces of about the same size of ranges of streams."),
             "info": (reader.info, "The databases, or the totals of one."),
         }
         self._reader = reader
@@ -223,17 +290,45 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         if known is None:
             raise flight.FlightServerError(f"there is no action {action.type!r}; there are: {', '.join(self._actions)}")
         try:
-            return [json.dumps(known[0](Request(action.body.to_pybytes()))).encode()]
+            request, token = Request(action.body.to_pybytes()), _token_of(context)
+            if token is not None:
+                self._check(token, request, has_topics=action.type != _INFO)
+            answer = known[0](request)
+            if token is not None and action.type == _INFO:
+                answer = _without_what_it_may_not_know(answer, token)
+            return [json.dumps(answer).encode()]
         except Exception as error:
             raise _flight_error(error) from error
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
         """Answer a read with record batches."""
         try:
-            schema, batches = self._reader.read(Request(ticket.ticket))
+            request, token = Request(ticket.ticket), _token_of(context)
+            if token is not None:
+                self._check(token, request, has_topics=True)
+            schema, batches = self._reader.read(request)
         except Exception as error:
             raise _flight_error(error) from error
         return flight.GeneratorStream(schema, _with_flight_errors(batches))
+
+    def _check(self, token: Token, request: Request, *, has_topics: bool) -> None:
+        if has_topics:
+            token.check_topics(wanted.text for wanted in request.filters())
+        if request.has_database():
+            token.check_database(request.database, self._reader.databases())
+
+
+def _token_of(context: flight.ServerCallContext) -> Token | None:
+    caller: _Caller = context.get_middleware(_CALLER)
+    return caller.token
+
+
+def _without_what_it_may_not_know(info: dict[str, object], token: Token) -> dict[str, object]:
+    """An answer of the action `info` without other databases, and without sums over topics that a token may not see."""
+    databases = info.get("databases")
+    if isinstance(databases, list):
+        return {"databases": token.visible(databases)}
+    return info if token.sees_all_topics else {**info, "messages": None, "bytes": None, "streams": None}
 
 
 def _with_flight_errors(batches: Iterator[Answer]) -> Iterator[Answer]:
@@ -274,7 +369,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data-dir", type=Path, required=True, help="the data directory of the node")
     parser.add_argument("--bind", required=True, help="HOST:PORT to listen on; port 0 takes a free one")
     parser.add_argument("--watch-stdin", action="store_true", help="end when standard input closes")
+    parser.add_argument("--settings-stdin", action="store_true", help="read tokens and TLS from standard input first")
     options = parser.parse_args(arguments)
+    security = ReaderSecurity.from_json(_first_line_of_input()) if options.settings_stdin else ReaderSecurity()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     # Ctrl-C in a terminal reaches the parent too, which then stops its reader in its own time.
@@ -285,7 +382,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         scratch.mkdir(parents=True, exist_ok=True)
         _remove_left_behind(scratch.parent)
-        return _serve(options.data_dir, options.bind, scratch, stop)
+        return _serve(options.data_dir, options.bind, security, scratch, stop)
     except OSError as error:
         _say(f"failed cannot use {scratch}: {error.strerror}")
         return 1
@@ -293,19 +390,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _serve(data_dir: Path, bind: str, scratch: Path, stop: threading.Event) -> int:
+def _serve(data_dir: Path, bind: str, security: ReaderSecurity, scratch: Path, stop: threading.Event) -> int:
     reader = Reader(data_dir, scratch)
     try:
         host, port = parse_bind(bind)
         _check_bind(host, port)
-        server = FlightServer(reader, (host, port))
+        server = FlightServer(reader, (host, port), security)
     except OSError as error:
         why = "another program listens there" if error.errno == errno.EADDRINUSE else error.strerror
         _say(f"failed cannot listen on {bind}: {why}")
         return 1
+    except ReaderSettingsError as error:
+        _say(f"failed {error.problem}")
+        return 1
     except (ValueError, pa.ArrowException) as error:
         _say(f"failed cannot listen on {bind}: {error}")
         return 1
+    if security.tokens and not security.certfile and not is_loopback(host):
+        _log.warning("tokens for the storage reader cross the network in the clear: enable durable_storage.flight.tls")
     _say(f"ready {f'[{host}]' if ':' in host else host}:{server.port}")
     looks = 0
     while not stop.wait(_LOOK_S):
@@ -339,6 +441,13 @@ def _remove_left_behind(path: Path) -> None:
 def _say(line: str) -> None:
     sys.stdout.write(" ".join(line.split("\n")) + "\n")
     sys.stdout.flush()
+
+
+def _first_line_of_input() -> str:
+    line = b""
+    while not line.endswith(b"\n") and len(line) < _SETTINGS_BYTES_MAX and (read := os.read(0, 65_536)):
+        line += read
+    return line.decode()
 
 
 def _stop_at_end_of_input(stop: threading.Event) -> None:

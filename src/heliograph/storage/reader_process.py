@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.storage.errors import StorageError
+from heliograph.storage.reader_security import ReaderSecurity
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +25,10 @@ class ReaderStartError(StorageError):
     """The reader process did not begin to serve."""
 
     code = "storage_reader_failed"
-    advice = "Set durable_storage.flight.bind to a free address, or durable_storage.flight.enable to false."
+    advice = (
+        "Mend what is named, or set durable_storage.flight.bind to a free address, or durable_storage.flight.enable to "
+        "false."
+    )
 
 
 class ReaderProcess:
@@ -34,12 +38,20 @@ class ReaderProcess:
         data_dir: The node's data directory.
         bind: HOST:PORT; with port 0 the first start takes a free port and later ones keep it.
         on_restart: Called after the process died and runs again.
+        security: Gives what it is told about its callers; asked at each start, so that changed files are read again.
     """
 
-    def __init__(self, data_dir: Path, bind: str, on_restart: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        bind: str,
+        on_restart: Callable[[], None] | None = None,
+        security: Callable[[], ReaderSecurity] = ReaderSecurity,
+    ) -> None:
         self._data_dir = data_dir
         self._bind = bind
         self._on_restart = on_restart
+        self._security = security
         self._process: asyncio.subprocess.Process | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._restarts = 0
@@ -58,6 +70,7 @@ class ReaderProcess:
         """Start it and wait until it serves.
 
         Raises:
+            ReaderSettingsError: A file that the settings name cannot be used.
             ReaderStartError: It does not serve.
         """
         await self._spawn()
@@ -79,15 +92,17 @@ class ReaderProcess:
         return {"running": int(self.pid is not None), "restarts": self._restarts}
 
     async def _spawn(self) -> None:
+        settings = self._security().to_json()
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "heliograph.storage.reader", "--watch-stdin"),
+            *("-m", "heliograph.storage.reader", "--watch-stdin", "--settings-stdin"),
             *("--data-dir", str(self._data_dir), "--bind", self._bind),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         try:
+            _tell(process, settings)
             line = await asyncio.wait_for(_first_line(process), _START_S)
         except TimeoutError:
             line = f"failed it said nothing within {_START_S:.0f} s"
@@ -115,7 +130,7 @@ class ReaderProcess:
             backoff_s = min(2 * backoff_s, _BACKOFF_MAX_S)
             try:
                 await self._spawn()
-            except (ReaderStartError, OSError) as error:
+            except (StorageError, OSError) as error:
                 _log.error("%s", error)
                 continue
             self._restarts += 1
@@ -124,6 +139,12 @@ class ReaderProcess:
 
     def __repr__(self) -> str:
         return f"ReaderProcess({self._bind}, pid {self.pid}, {self._restarts} restarts)"
+
+
+def _tell(process: asyncio.subprocess.Process, line: str) -> None:
+    """Write a line, which is much shorter than what a pipe holds, to its standard input."""
+    if process.stdin is not None:
+        process.stdin.write(line.encode() + b"\n")
 
 
 async def _first_line(process: asyncio.subprocess.Process) -> str:

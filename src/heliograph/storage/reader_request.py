@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from heliograph.storage.arrow_rows import PUBLIC_SCHEMA
 from heliograph.storage.damage import FAIL, ON_DAMAGE
+from heliograph.storage.generations import shard_of
 from heliograph.storage.interface import Position, StreamId
 from heliograph.storage.topic_filter import TopicFilter, topic_filter
 
@@ -71,6 +72,40 @@ class Request:
         if not isinstance(topics, list) or not topics or not all(isinstance(topic, str) for topic in topics):
             raise ValueError(f"the field 'topics' is {topics!r}; a list of topic filters is expected")
         return [topic_filter(topic, self.database) for topic in topics]
+
+    def shards(self, n_shards: int) -> frozenset[int] | None:
+        """The shards that the fields `shards` and `clientids` leave; None is all."""
+        given = self._fields.get("shards")
+        if given is not None and not (isinstance(given, list) and all(type(shard) is int for shard in given)):
+            raise ValueError(f"the field 'shards' is {given!r}; a list of numbers, or null, is expected")
+        shards = None if given is None else frozenset(given)
+        clientids = self.clientids()
+        if clientids is None:
+            return shards
+        of_clients = frozenset(shard_of(clientid, n_shards) for clientid in clientids)
+        return of_clients if shards is None else shards & of_clients
+
+    def clientids(self) -> list[str] | None:
+        """The field `clientids`: the clients whose messages are wanted; None is all."""
+        clientids = self._fields.get("clientids")
+        if clientids is not None and not (
+            isinstance(clientids, list) and all(isinstance(clientid, str) for clientid in clientids)
+        ):
+            raise ValueError(f"the field 'clientids' is {clientids!r}; a list of texts, or null, is expected")
+        return clientids
+
+    def ranges(self) -> dict[StreamId, tuple[Position, Position]]:
+        """The field `ranges`: of each stream, the position before the first row and that of the last."""
+        ranges = self._fields.get("ranges")
+        if not isinstance(ranges, dict):
+            raise ValueError(f"the field 'ranges' is {ranges!r}; an object of streams is expected")
+        parsed = {}
+        for text, ends in ranges.items():
+            if not (isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, str) for end in ends)):
+                raise ValueError(f"the range of {text!r} is {ends!r}; two positions are expected")
+            stream = StreamId.parse(text)
+            parsed[stream] = Position.parse(ends[0], stream), Position.parse(ends[1], stream)
+        return parsed
 
     def on_damage(self) -> str:
         """The field `on_damage`."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
-from heliograph.rules.values import UNDEFINED, Value, bytes_of, describe, string_of
+from heliograph.rules.values import UNDEFINED, Bits, Value, bytes_of, describe, string_of
 
 FAMILY: Final = Family("Bits")
 
@@ -56,15 +56,15 @@ def _shifted(number: int, by: int) -> int:
     return number << by if by >= 0 else number >> -by
 
 
-@FAMILY.function("S string", "I")
-def bitsize(string: str | bytes) -> Value:
+@FAMILY.function("X string", "I")
+def bitsize(string: str | bytes | Bits) -> Value:
     """How many bits the string has."""
-    return 8 * len(bytes_of(string))
+    return string.length if isinstance(string, Bits) else 8 * len(bytes_of(string))
 
 
-@FAMILY.function("S string, I start_or_length[, I length[, S kind[, S sign[, S endian]]]]", "V")
+@FAMILY.function("X string, I start_or_length[, I length[, S kind[, S sign[, S endian]]]]", "V")
 def subbits(
-    string: str | bytes,
+    string: str | bytes | Bits,
     start: int,
     length: int | None = None,
     kind: str | bytes = "integer",
@@ -77,8 +77,9 @@ def subbits(
     _check_options(kind, sign, endian)
     if start < 1 or length < 0:
         raise EvaluationFault("the position must be 1 or more and the length 0 or more")
-    data = bytes_of(string)
-    length = min(length, 8 * len(data) - start + 1)
+    data = string.filled() if isinstance(string, Bits) else bytes_of(string)
+    size = string.length if isinstance(string, Bits) else 8 * len(data)
+    length = min(length, size - start + 1)
     if length <= 0:
         return UNDEFINED
     bits = _bits(data, start - 1, length)
@@ -115,9 +116,7 @@ def _swapped(bits: int, length: int) -> int:
 
 
 def _string_of_bits(bits: int, length: int) -> Value:
-    if length % 8:
-        raise EvaluationFault(f"{length} bits are no whole number of bytes, which a string is made of")
-    return string_of(bits.to_bytes(length // 8, "big"))
+    return Bits(bits, length) if length % 8 else string_of(bits.to_bytes(length // 8, "big"))
 
 
 def _float_of_bits(bits: int, length: int, endian: str) -> Value:

@@ -10,8 +10,11 @@ A family collects the functions of one module:
 
 `V values...` at the end takes any number of further arguments.
 
-Kinds: N number, I integer, F float, S string, B boolean, A array, M map, V any value. The evaluator checks the number
-and the kinds of the arguments before the Python function sees them.
+Kinds: N number, I integer, F float, S string, X string or bits, B boolean, A array, M map, V any value. The evaluator
+checks the number and the kinds of the arguments before the Python function sees them.
+
+A function of a column (`column="topic"`) is given the columns of the message before its arguments. One that may block
+waits for something outside of this process, so that an event loop should not call it.
 """
 
 import re
@@ -19,8 +22,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from heliograph.rules.columns import Columns
 from heliograph.rules.errors import EvaluationFault
-from heliograph.rules.values import Value, describe
+from heliograph.rules.values import Bits, Value, describe
 
 Implementation: TypeAlias = Callable[..., Value]
 
@@ -29,6 +33,7 @@ _KIND_TYPES: Final[dict[str, tuple[type, ...] | None]] = {
     "I": (int,),
     "F": (float,),
     "S": (str, bytes),
+    "X": (str, bytes, Bits),
     "B": (bool,),
     "A": (list,),
     "M": (dict,),
@@ -39,6 +44,7 @@ _KIND_WORDS: Final = {
     "I": "an integer",
     "F": "a float",
     "S": "a string",
+    "X": "a string or bits",
     "B": "a boolean",
     "A": "an array",
     "M": "a map",
@@ -68,6 +74,9 @@ class Function:
         result: Kind of its result; V where it depends on the arguments.
         summary: One sentence for the reference.
         implementation: The Python function.
+        column: The column of the message that it reads, if it is a function of one.
+        may_block: Whether a call may wait for another process or machine.
+        blocks_on: Where that depends on the first argument: tells it of that, undefined if it is no literal.
     """
 
     name: str
@@ -79,9 +88,16 @@ class Function:
     result: str
     summary: str
     implementation: Implementation
+    column: str | None = None
+    may_block: bool = False
+    blocks_on: Callable[[Value], bool] | None = None
 
-    def call(self, arguments: Sequence[Value]) -> Value:
+    def call(self, arguments: Sequence[Value], columns: Columns | None = None) -> Value:
         """Check the arguments and call.
+
+        Args:
+            arguments: What the rule gives it.
+            columns: The columns of the message; a function of a column needs them.
 
         Raises:
             EvaluationFault: The arguments do not fit, or the function refuses them.
@@ -95,7 +111,11 @@ class Function:
                 wanted = _KIND_WORDS[parameter.kind]
                 raise EvaluationFault(f"{self.name}: argument {position} must be {wanted}, not {describe(argument)}")
         try:
-            return self.implementation(*arguments)
+            if self.column is None:
+                return self.implementation(*arguments)
+            if columns is None:
+                raise EvaluationFault(f"there is no message here whose column {self.column} it could read")
+            return self.implementation(columns, *arguments)
         except EvaluationFault as fault:
             raise EvaluationFault(f"{self.name}: {fault}") from None
 
@@ -110,7 +130,7 @@ class Function:
 
 
 _MORE: Final = ", V values..."
-_PARAMETER: Final = re.compile(r"(?P<optional>\[)?(?:, )?(?P<kind>[NIFSBAMV]) (?P<name>\w+)\]*(?:, )?")
+_PARAMETER: Final = re.compile(r"(?P<optional>\[)?(?:, )?(?P<kind>[NIFSXBAMV]) (?P<name>\w+)\]*(?:, )?")
 
 
 @dataclass(slots=True)
@@ -120,26 +140,44 @@ class Family:
     title: str
     functions: list[Function] = field(default_factory=list)
 
-    def function(self, signature: str, result: str, name: str | None = None) -> Callable[[Implementation], Any]:
+    def function(
+        self,
+        signature: str,
+        result: str,
+        name: str | None = None,
+        *,
+        column: str | None = None,
+        may_block: bool = False,
+        blocks_on: Callable[[Value], bool] | None = None,
+    ) -> Callable[[Implementation], Any]:
         """Return a decorator that adds a Python function to the family.
 
         Args:
             signature: Its parameters, such as `S text[, I length]`.
             result: Kind of its result.
             name: What rules call it, where Python's name cannot be the same.
+            column: The column that it reads; the Python function is then given the columns first.
+            may_block: Whether a call may wait for another process or machine.
+            blocks_on: Where that depends on the first argument: asked when a rule is compiled.
         """
 
         def add(implementation: Implementation) -> Implementation:
             fixed = signature.removesuffix(_MORE)
             matches = list(_PARAMETER.finditer(fixed))
-            required = next((at for at, match in enumerate(matches) if match["optional"]), len(matches))
-            parameters = tuple(Parameter(match["name"], match["kind"]) for match in matches)
-            summary = (implementation.__doc__ or "").strip().partition("\n")[0]
-            called = name or implementation.__name__
-            is_variadic = fixed != signature
             self.functions.append(
                 Function(
-                    called, self.title, signature, parameters, required, is_variadic, result, summary, implementation
+                    name=name or implementation.__name__,
+                    family=self.title,
+                    signature=signature,
+                    parameters=tuple(Parameter(match["name"], match["kind"]) for match in matches),
+                    required=next((at for at, match in enumerate(matches) if match["optional"]), len(matches)),
+                    is_variadic=fixed != signature,
+                    result=result,
+                    summary=(implementation.__doc__ or "").strip().partition("\n")[0],
+                    implementation=implementation,
+                    column=column,
+                    may_block=may_block,
+                    blocks_on=blocks_on,
                 )
             )
             return implementation

@@ -10,7 +10,7 @@ from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
 from heliograph.rules.functions.terms import decode_term, encode_term
 from heliograph.rules.json_text import decode_json, encode_json
-from heliograph.rules.values import Value, bytes_of, describe, string_of
+from heliograph.rules.values import Bits, Value, bytes_of, describe, string_of
 
 FAMILY: Final = Family("Encoding and hashes")
 
@@ -69,10 +69,15 @@ def base64_decode(text: str | bytes, *options: Value) -> Value:
         raise EvaluationFault(f"{error}") from None
 
 
-@FAMILY.function("S string[, S prefix]", "S")
-def bin2hexstr(string: str | bytes, prefix: str | bytes = "") -> Value:
+@FAMILY.function("X string[, S prefix]", "S")
+def bin2hexstr(string: str | bytes | Bits, prefix: str | bytes = "") -> Value:
     """The bytes of the string in upper-case hexadecimal digits, behind a prefix if there is one."""
-    return string_of(bytes_of(prefix) + bytes_of(string).hex().upper().encode())
+    return string_of(bytes_of(prefix) + _hex_digits(string).encode())
+
+
+def _hex_digits(string: str | bytes | Bits) -> str:
+    # Bits get zeros in front, up to a whole digit of four.
+    return f"{string.number:0{-(-string.length // 4)}X}" if isinstance(string, Bits) else bytes_of(string).hex().upper()
 
 
 @FAMILY.function("S text[, S prefix]", "S")
@@ -87,10 +92,10 @@ def hexstr2bin(text: str | bytes, prefix: str | bytes = "") -> Value:
     return string_of(bytes.fromhex(("0" * (len(digits) % 2)) + digits.decode()))
 
 
-@FAMILY.function("S string", "S")
-def sqlserver_bin2hexstr(string: str | bytes) -> Value:
+@FAMILY.function("X string", "S")
+def sqlserver_bin2hexstr(string: str | bytes | Bits) -> Value:
     """As bin2hexstr with the prefix 0x."""
-    return string_of(b"0x" + bytes_of(string).hex().upper().encode())
+    return f"0x{_hex_digits(string)}"
 
 
 @FAMILY.function("S string", "S")

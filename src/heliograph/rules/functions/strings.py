@@ -7,7 +7,7 @@ import regex
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
 from heliograph.rules.json_text import text_of
-from heliograph.rules.values import Value, bytes_of, describe, is_number, string_of
+from heliograph.rules.values import Bits, Value, bytes_of, describe, is_number, string_of
 
 FAMILY: Final = Family("Strings")
 
@@ -150,10 +150,10 @@ def split(text: str | bytes, separator: str | bytes, option: str | bytes | None 
     return [piece for piece in pieces if piece or not drop_empty]
 
 
-@FAMILY.function("S string", "I")
-def bytesize(string: str | bytes) -> Value:
+@FAMILY.function("X string", "I")
+def bytesize(string: str | bytes | Bits) -> Value:
     """How many bytes the string has."""
-    return len(bytes_of(string))
+    return len(string.filled() if isinstance(string, Bits) else bytes_of(string))
 
 
 @FAMILY.function("S text", "S")

@@ -8,6 +8,9 @@ from typing import Final, Protocol
 
 from heliograph.rules.values import Value
 
+#: Name of the built-in schema, and its kind.
+SPARKPLUG_B: Final[str] = "sparkplug_b"
+
 
 class SchemaError(Exception):
     """Data does not fit a schema, or there is no such schema; the message is a sentence without the schema's name."""
@@ -59,12 +62,17 @@ class SchemaRegistry:
         self._schemas: dict[str, Schema] = {schema.name: schema for schema in schemas}
 
     def get(self, name: str) -> Schema:
-        """The schema of that name.
+        """The schema of that name; `sparkplug_b` is built in.
 
         Raises:
             SchemaError: There is none.
         """
         schema = self._schemas.get(name)
+        if schema is None and name == SPARKPLUG_B:
+            # Imported, and compiled, when somebody asks for it: few do.
+            from heliograph.rules.schemas.sparkplug import sparkplug_schema
+
+            return sparkplug_schema()
         if schema is None:
             known = ", ".join(self._schemas) or "none"
             raise SchemaError(f"there is no schema {name!r}; there are: {known}")

@@ -4,16 +4,17 @@ Such columns have no fixed types, so rule and columns travel as text, and the br
 UDF of the workers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from heliograph.rules.columns import Columns
-from heliograph.rules.errors import RuleError
+from heliograph.rules.errors import EvaluationFault, RuleError
 from heliograph.rules.functions.others import environment
 from heliograph.rules.json_text import decode_exactly, encode_exactly
+from heliograph.rules.schemas.settings import SchemaSettings, ensure_installed
 from heliograph.rules.spark.frames import Outcome, arrow_function
 from heliograph.rules.spark.rows import compiled_rule
 from heliograph.rules.values import Value
@@ -24,8 +25,15 @@ ContextCase: TypeAlias = tuple[str, Mapping[str, Value], Mapping[str, str]]
 _ROWS_DDL = "struct<error: string, rows: array<string>>"
 
 
-def evaluate_contexts_on_spark(spark: SparkSession, cases: Sequence[ContextCase]) -> list[Outcome]:
+def evaluate_contexts_on_spark(
+    spark: SparkSession, cases: Sequence[ContextCase], schemas: tuple[SchemaSettings, ...] = ()
+) -> list[Outcome]:
     """Evaluate rules on columns in one Spark job and tell the results exactly, in the order of the cases.
+
+    Args:
+        spark: The session.
+        cases: Rules with what they see.
+        schemas: What the schema registry holds.
 
     Raises:
         RuleSyntaxError: The text of a case is not a rule.
@@ -35,18 +43,22 @@ def evaluate_contexts_on_spark(spark: SparkSession, cases: Sequence[ContextCase]
         for at, (sql, columns, variables) in enumerate(cases)
     ]
     frame = spark.createDataFrame(rows, "at int, sql string, columns string, variables string")
-    evaluate = arrow_function(_evaluated, _ROWS_DDL)
+    evaluate = arrow_function(_evaluating(schemas), _ROWS_DDL)
     result = frame.select("at", evaluate("sql", "columns", "variables").alias("outcome"))
     outcomes = {row["at"]: row["outcome"] for row in result.collect()}
     return [_outcome(outcomes[at]["error"], outcomes[at]["rows"]) for at in range(len(cases))]
 
 
-def _evaluated(*arrays: pa.Array) -> pa.Array:
-    texts = zip(*(array.to_pylist() for array in arrays), strict=True)
-    return pa.array(
-        [_evaluated_case(*case) for case in texts],
-        pa.struct([("error", pa.string()), ("rows", pa.list_(pa.string()))]),
-    )
+def _evaluating(schemas: tuple[SchemaSettings, ...]) -> Callable[..., pa.Array]:
+    def evaluate(*arrays: pa.Array) -> pa.Array:
+        ensure_installed(schemas)
+        texts = zip(*(array.to_pylist() for array in arrays), strict=True)
+        return pa.array(
+            [_evaluated_case(*case) for case in texts],
+            pa.struct([("error", pa.string()), ("rows", pa.list_(pa.string()))]),
+        )
+
+    return evaluate
 
 
 def _evaluated_case(sql: str, columns: str, variables: str) -> dict[str, object]:
@@ -56,9 +68,11 @@ def _evaluated_case(sql: str, columns: str, variables: str) -> dict[str, object]
     try:
         with environment({name: str(text) for name, text in known.items()}):
             rows = compiled_rule(sql).apply(Columns(context))
+        return {"error": None, "rows": [encode_exactly(row) for row in rows]}
     except RuleError as error:
         return {"error": str(error), "rows": None}
-    return {"error": None, "rows": [encode_exactly(row) for row in rows]}
+    except EvaluationFault as fault:
+        return {"error": f"the output cannot be shown as JSON: {fault}", "rows": None}
 
 
 def _outcome(error: str | None, rows: Sequence[str] | None) -> Outcome:

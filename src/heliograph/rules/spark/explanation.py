@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from heliograph.rules.output import functions_called
+from heliograph.rules.spark.native import is_native_function
 from heliograph.rules.spark.plan import RulePlan, plan_rule
+from heliograph.rules.spark.tree_text import tree_lines
 from heliograph.rules.tree import Statement
 
 _ENGINES = {
@@ -12,7 +15,7 @@ _ENGINES = {
 
 
 def explain(rule: Statement | str, output_types: Mapping[str, str] | None = None) -> str:
-    """Tell which messages a rule reads, what it outputs, and which engine evaluates what on Spark, and why.
+    """Tell which messages a rule reads, what it outputs, and which engine evaluates what on Spark, and why; its tree.
 
     Raises:
         RuleSyntaxError: The text is not a rule.
@@ -21,10 +24,27 @@ def explain(rule: Statement | str, output_types: Mapping[str, str] | None = None
     plan = plan_rule(rule, output_types)
     lines = [f"topics   {', '.join(plan.rule.topics)}", f"         {plan.topics_sql}"]
     lines.append(f"engine   {_ENGINES[plan.engine]}")
+    if plan.generates:
+        lines.append("rows     an array of them from the UDF for each message, of which explode makes rows")
     if not plan.native:
         lines.append(f"reads    {', '.join(plan.reads)}")
-    lines += ["", *_table(_rows(plan))]
+    lines += _functions(plan)
+    lines += ["", *_table(_rows(plan)), "", *tree_lines(plan.rule)]
     return "\n".join(lines)
+
+
+def _functions(plan: RulePlan) -> list[str]:
+    """Which functions Spark evaluates itself, and which the UDF."""
+    lines = []
+    called = functions_called(plan.rule)
+    by_spark = [name for name in called if is_native_function(name)]
+    by_udf = [name for name in called if name not in by_spark]
+    if by_spark:
+        where = "Spark SQL" if plan.native else "in the UDF here, Spark SQL in a rule that needs none"
+        lines.append(f"calls    {', '.join(by_spark)}: {where}")
+    if by_udf:
+        lines.append(f"calls    {', '.join(by_udf)}: only in the UDF")
+    return lines
 
 
 def _rows(plan: RulePlan) -> list[tuple[str, ...]]:

@@ -4,7 +4,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from heliograph.rules.columns import STORED_NAMES, MessageColumns
 from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.json_text import decode_exactly
+from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark.plan import PlannedColumn, RulePlan, plan_rule
 from heliograph.rules.spark.rows import (
     cases_function,
@@ -40,6 +41,8 @@ def apply_rule(
     output_types: Mapping[str, str] | None = None,
     *,
     observe_as: str | None = None,
+    rule_id: str | None = None,
+    schemas: tuple[SchemaSettings, ...] = (),
 ) -> DataFrame:
     """Return the rule's output rows for the messages in `df`.
 
@@ -50,14 +53,16 @@ def apply_rule(
             that the rule implies, or string with the text of the value where the payload decides (`plan_rule` tells).
         observe_as: When given, messages are counted under this name with `DataFrame.observe`: `matched` is those of the
             rule's topics, of which `passed` are output and `failed` failed the rule or did not fit their column types.
+        rule_id: The rule's id, which its column `metadata` holds as `rule_id`; without one that column is undefined.
+        schemas: What the schema registry holds for the rule's functions, as `heliograph.pipeline.schemas` reads it.
 
     Raises:
         RuleSyntaxError: The text is not a rule.
         ValueError: A declared column is not in the output, or its type does not exist.
     """
-    plan = plan_rule(rule, output_types)
+    plan = plan_rule(rule, output_types, rule_id)
     matched = df.filter(F.expr(plan.topics_sql))
-    evaluated = _natively(matched, plan) if plan.native else _with_udf(matched, plan)
+    evaluated = _natively(matched, plan) if plan.native else _with_udf(matched, plan, schemas)
     passed = F.col(_passed_name(plan))
     if observe_as is not None:
         evaluated = evaluated.observe(observe_as, *_counts(passed))
@@ -89,17 +94,18 @@ def _natively(matched: DataFrame, plan: RulePlan) -> DataFrame:
     return matched.select(*columns, F.expr(plan.where_sql or "true").alias(_passed_name(plan)))
 
 
-def _with_udf(matched: DataFrame, plan: RulePlan) -> DataFrame:
+def _with_udf(matched: DataFrame, plan: RulePlan, schemas: tuple[SchemaSettings, ...]) -> DataFrame:
     if plan.generates:
-        return _generating(matched, plan)
-    evaluate = arrow_function(rule_function(plan.rule.text, plan.outputs, plan.reads), struct_ddl(plan.outputs))
+        return _generating(matched, plan, schemas)
+    function = rule_function(plan.rule.text, plan.outputs, plan.reads, plan.rule_id, schemas)
+    evaluate = arrow_function(function, struct_ddl(plan.outputs))
     evaluated = matched.select(evaluate(*map(_udf_argument, plan.reads)).alias("row"))
     return evaluated.select(*_columns_of_row(plan), F.col("row.passed").alias(_passed_name(plan)))
 
 
-def _generating(matched: DataFrame, plan: RulePlan) -> DataFrame:
+def _generating(matched: DataFrame, plan: RulePlan, schemas: tuple[SchemaSettings, ...]) -> DataFrame:
     """The messages with the rows of each in one array: messages are counted before they become rows."""
-    function = generating_function(plan.rule.text, plan.outputs, plan.reads)
+    function = generating_function(plan.rule.text, plan.outputs, plan.reads, plan.rule_id, schemas)
     evaluate = arrow_function(function, struct_of_all_ddl(plan.outputs))
     evaluated = matched.select(evaluate(*map(_udf_argument, plan.reads)).alias("message"))
     return evaluated.select(F.col("message.rows").alias(_ROWS), F.col("message.passed").alias(_passed_name(plan)))
@@ -129,7 +135,11 @@ class Outcome:
     error: str | None = None
 
 
-def evaluate_on_spark(spark: SparkSession, cases: Sequence[tuple[str, MessageColumns]]) -> list[Outcome]:
+def evaluate_on_spark(
+    spark: SparkSession,
+    cases: Sequence[tuple[str, MessageColumns]],
+    schemas: tuple[SchemaSettings, ...] = (),
+) -> list[Outcome]:
     """Evaluate rules on messages in one Spark job and tell the results exactly.
 
     The plans are those of `apply_rule`, except that rules which run in the UDF share one, and that the columns of a
@@ -138,6 +148,7 @@ def evaluate_on_spark(spark: SparkSession, cases: Sequence[tuple[str, MessageCol
     Args:
         spark: The session.
         cases: Text of a rule and a message, any number of them.
+        schemas: What the schema registry holds.
 
     Returns:
         The outcomes in the order of the cases.
@@ -151,7 +162,7 @@ def evaluate_on_spark(spark: SparkSession, cases: Sequence[tuple[str, MessageCol
     frame = spark.createDataFrame(rows, _cases_schema())
     plans = [plan_rule(text) for text in texts]
     parts = []
-    for native, evaluated in ((True, _natively_evaluated), (False, _evaluated_with_udf)):
+    for native, evaluated in ((True, _natively_evaluated), (False, partial(_evaluated_with_udf, schemas))):
         chosen = {number: plan for number, plan in enumerate(plans) if plan.native is native}
         if chosen:
             wanted = (f"(`number` = {number} AND ({plan.topics_sql}))" for number, plan in chosen.items())
@@ -188,9 +199,11 @@ def _as_text(column: PlannedColumn) -> str:
     return f"base64({column.sql})" if column.type == "binary" else f"CAST({column.sql} AS STRING)"
 
 
-def _evaluated_with_udf(matched: DataFrame, plans: Mapping[int, RulePlan]) -> DataFrame:
+def _evaluated_with_udf(
+    schemas: tuple[SchemaSettings, ...], matched: DataFrame, plans: Mapping[int, RulePlan]
+) -> DataFrame:
     """The cases of the other rules; a row travels as text that tells every value exactly."""
-    function = cases_function({number: plan.rule.text for number, plan in plans.items()})
+    function = cases_function({number: plan.rule.text for number, plan in plans.items()}, schemas)
     evaluate = arrow_function(function, struct_of_all_ddl(None))
     row = evaluate(F.col("number"), *map(_udf_argument, STORED_NAMES))
     evaluated = matched.select("at", "number", row.alias("row"))

@@ -12,12 +12,15 @@ This module makes text and needs no Spark.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from heliograph.mqtt.topic import has_wildcard, topic_filter_fault
+from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.output import Kind
 from heliograph.rules.paths import written_path
+from heliograph.rules.spark.native_functions import NATIVE_FUNCTIONS, call_natively
+from heliograph.rules.spark.sql import Native, NotNativeError, string_literal, text_in_sql
 from heliograph.rules.tree import (
     Arithmetic,
     Branch,
@@ -34,35 +37,12 @@ from heliograph.rules.tree import (
     Unary,
 )
 
-# Neither quotes nor backslashes, whose meaning depends on the session, nor what substitution could take for its own.
-_PLAIN: Final = re.compile(r"[A-Za-z0-9 /_.:,;+*?!#$@~()\[\]^=|<>-]*")
 _INTEGER_MAX: Final = 2**63 - 1
 _EXACT_IN_DOUBLE: Final = 2**53
 _FLOAT_MAX: Final = 1e300
 _LEVELS_MAX: Final = 65_536
 # More than a timestamp in microseconds of 64 bits can be in milliseconds.
 _MILLISECONDS_MAX: Final = 2**63 // 1000 + 1
-
-
-class NotNativeError(Exception):
-    """An expression has no exact equal in Spark SQL; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Native:
-    """An expression in Spark SQL.
-
-    Attributes:
-        sql: The expression over the columns of stored messages.
-        kind: The kind of all its values; never unknown.
-        optional: Whether it may be undefined, which is NULL in SQL. There is no other NULL.
-        size: The largest magnitude that a number may have.
-    """
-
-    sql: str
-    kind: Kind
-    optional: bool = False
-    size: float = 0
 
 
 _COLUMNS: Final[Mapping[str, Native]] = {
@@ -80,6 +60,14 @@ _FLAGS: Final[Mapping[str, Native]] = {
     "retain": Native("`retain`", Kind.BOOLEAN),
     "dup": Native("false", Kind.BOOLEAN),
 }
+
+
+def is_native_function(name: str) -> bool:
+    """Whether Spark can evaluate a function itself, given arguments of kinds that suit it."""
+    function = FUNCTIONS.get(name)
+    if function is not None and function.column is not None:
+        return function.column in _COLUMNS or name == "flag"
+    return name in NATIVE_FUNCTIONS or name in ("div", "mod")
 
 
 def topic_condition(topics: tuple[str, ...]) -> str:
@@ -118,13 +106,6 @@ def _escaped(level: str) -> str:
     return re.sub(r"[\\^]", r"\\\g<0>", bracketed) if "[" not in level and "]" not in level else re.escape(level)
 
 
-def string_literal(text: str) -> str:
-    """A string in Spark SQL, whatever it holds and however the session reads backslashes."""
-    if _PLAIN.fullmatch(text):
-        return f"'{text}'"
-    return f"CAST(X'{text.encode().hex().upper()}' AS STRING)"
-
-
 class NativeCompiler:
     """Turns the expressions of one statement into Spark SQL, in the order of its fields."""
 
@@ -161,7 +142,7 @@ class NativeCompiler:
         if isinstance(node, Case):
             return self._case(node)
         if isinstance(node, Call):
-            raise NotNativeError(f"the function {node.name} has no exact equal in Spark")
+            return self._call(node)
         raise NotNativeError("arrays are evaluated by the broker's engine")
 
     def condition(self, node: Expression) -> Native:
@@ -183,7 +164,9 @@ class NativeCompiler:
         if isinstance(node, Literal) and isinstance(node.value, bool):
             return _literal(node.value)
         if isinstance(node, Call):
-            raise NotNativeError(f"the function {node.name} has no exact equal in Spark")
+            native = self._call(node)
+            if native.kind is Kind.BOOLEAN and not native.optional:
+                return native
         raise NotNativeError("it is no condition, which fails the rule")
 
     def _path(self, node: Path) -> Native:
@@ -200,6 +183,17 @@ class NativeCompiler:
             raise NotNativeError(f"{written_path(node)} has the kind that each payload gives it")
         raise NotNativeError(f"{written_path(node)} is put together by the broker's engine")
 
+    def _call(self, node: Call) -> Native:
+        name, arguments = node.name, node.arguments
+        function = FUNCTIONS.get(name)
+        if function is not None and function.column is not None:
+            return _column_call(function.column, node)
+        if name in ("div", "mod"):
+            if len(arguments) != 2:
+                raise NotNativeError("the number of arguments is left to the broker's engine")
+            return self._arithmetic(Arithmetic("div" if name == "div" else "mod", *arguments, node.place))
+        return call_natively(name, [self.compile(argument) for argument in arguments])
+
     def _number(self, node: Expression) -> Native:
         native = self.compile(node)
         if native.kind not in (Kind.INTEGER, Kind.NUMBER) or native.optional:
@@ -210,7 +204,7 @@ class NativeCompiler:
         if node.operator == "+":
             left, right = self.compile(node.left), self.compile(node.right)
             if any(side.kind is Kind.STRING and not side.optional for side in (left, right)):
-                return Native(f"concat({_text(left)}, {_text(right)})", Kind.STRING)
+                return Native(f"concat({text_in_sql(left)}, {text_in_sql(right)})", Kind.STRING)
         left, right = self._number(node.left), self._number(node.right)
         if node.operator in ("div", "mod"):
             return _whole_division(node, left, right)
@@ -274,6 +268,17 @@ class NativeCompiler:
         return _case_of(tests, results, default, node.branches)
 
 
+def _column_call(column: str, node: Call) -> Native:
+    """A function that reads a column: of the message itself, whatever a field has stored under its name."""
+    arguments = node.arguments
+    native = _COLUMNS.get(column) if not arguments else None
+    if node.name == "flag" and len(arguments) == 1 and isinstance(arguments[0], Literal):
+        native = _FLAGS.get(str(arguments[0].value)) if isinstance(arguments[0].value, str) else None
+    if native is None:
+        raise NotNativeError(f"what {node.name} reads is put together by the broker's engine")
+    return native
+
+
 def _literal(value: str | int | float | bool) -> Native:
     if isinstance(value, bool):
         return Native("true" if value else "false", Kind.BOOLEAN)
@@ -290,14 +295,6 @@ def _float(sql: str, size: float) -> Native:
     if size > _FLOAT_MAX:
         raise NotNativeError("the result may be larger than a 64-bit float can be")
     return Native(sql, Kind.NUMBER, size=size)
-
-
-def _text(native: Native) -> str:
-    """The text form in SQL."""
-    if native.kind in (Kind.BYTES, Kind.NUMBER):
-        raise NotNativeError("the text of floats and payloads is made by the broker's engine")
-    sql = native.sql if native.kind is Kind.STRING else f"CAST({native.sql} AS STRING)"
-    return f"coalesce({sql}, 'undefined')" if native.optional else sql
 
 
 def _divisor(node: Arithmetic) -> int | float:

@@ -13,8 +13,9 @@ from heliograph.rules.columns import STORED_BY_COLUMN, STORED_NAMES
 from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule, implied_target
 from heliograph.rules.output import Kind, columns_read, output_kinds
-from heliograph.rules.spark.native import Native, NativeCompiler, NotNativeError, as_type, topic_condition
+from heliograph.rules.spark.native import NativeCompiler, as_type, topic_condition
 from heliograph.rules.spark.output_types import inferred_type, output_type
+from heliograph.rules.spark.sql import Native, NotNativeError
 from heliograph.rules.tree import Field, Foreach, Place, Star, Statement
 
 _TOGETHER = "exact in Spark too, but another part of the rule needs the UDF"
@@ -53,6 +54,7 @@ class RulePlan:
         where_reason: Why WHERE runs where it runs; None without WHERE.
         where_sql: The Spark SQL of a native WHERE.
         reads: The columns of stored messages that the UDF is given.
+        rule_id: The rule's id, if it has one.
     """
 
     rule: Statement
@@ -62,6 +64,7 @@ class RulePlan:
     where_reason: str | None
     where_sql: str | None
     reads: tuple[str, ...]
+    rule_id: str | None = None
 
     @property
     def generates(self) -> bool:
@@ -79,29 +82,34 @@ class RulePlan:
         return tuple((column.name, column.type) for column in self.columns)
 
 
-def plan_rule(rule: Statement | CompiledRule | str, output_types: Mapping[str, str] | None = None) -> RulePlan:
+def plan_rule(
+    rule: Statement | CompiledRule | str, output_types: Mapping[str, str] | None = None, rule_id: str | None = None
+) -> RulePlan:
     """Decide how a rule runs on Spark.
 
     Args:
         rule: The rule.
         output_types: Spark type by output column, where a sink declares it.
+        rule_id: The rule's id; with one, `*` outputs `metadata` too.
 
     Raises:
         RuleSyntaxError: The text is not a rule, or two of its output columns differ in letter case only.
         ValueError: A declared column is not in the output, or its type does not exist.
     """
     tree = rule.tree if isinstance(rule, CompiledRule) else CompiledRule(rule).tree
-    kinds = output_kinds(tree)
+    kinds = output_kinds(tree, has_metadata=rule_id is not None)
     _check_names(tree, list(kinds))
     types = _column_types(kinds, output_types or {})
-    natives, where = _try_natively(tree, kinds, types)
+    natives, where = _try_natively(tree, kinds, types, frozenset(output_types or {}))
     all_native = all(isinstance(native, str) for native in (*natives.values(), where or ""))
     columns = tuple(
         _planned(name, kind, name in (output_types or {}), natives[name], all_native) for name, kind in types.items()
     )
     where_reason = None if where is None else _reason(where, all_native)
     where_sql = where if all_native and isinstance(where, str) else None
-    return RulePlan(tree, all_native, topic_condition(tree.topics), columns, where_reason, where_sql, _reads(tree))
+    return RulePlan(
+        tree, all_native, topic_condition(tree.topics), columns, where_reason, where_sql, _reads(tree), rule_id
+    )
 
 
 def _check_names(tree: Statement, names: list[str]) -> None:
@@ -126,7 +134,7 @@ def _column_types(kinds: Mapping[str, Kind], declared: Mapping[str, str]) -> dic
 
 
 def _try_natively(
-    tree: Statement, kinds: Mapping[str, Kind], types: Mapping[str, str]
+    tree: Statement, kinds: Mapping[str, Kind], types: Mapping[str, str], declared: frozenset[str]
 ) -> tuple[dict[str, str | NotNativeError], str | NotNativeError | None]:
     """Each output column, and WHERE, as Spark SQL or as the reason why it has none."""
     if isinstance(tree, Foreach):
@@ -143,7 +151,9 @@ def _try_natively(
         if isinstance(columns.get(name), NotNativeError):
             continue
         try:
-            columns[name] = native if isinstance(native, NotNativeError) else as_type(native, types[name])
+            columns[name] = (
+                native if isinstance(native, NotNativeError) else _typed(native, types[name], name in declared)
+            )
         except NotNativeError as error:
             columns[name] = error
     if tree.where is None:
@@ -152,6 +162,12 @@ def _try_natively(
         return columns, compiler.condition(tree.where).sql
     except NotNativeError as error:
         return columns, error
+
+
+def _typed(native: Native, name: str, declared: bool) -> str:
+    if not declared and inferred_type(native.kind).name != name:
+        raise NotNativeError(f"its column is {name} wherever it runs, and Spark would make {native.kind} of it")
+    return as_type(native, name)
 
 
 def _field_natively(field: Field, position: int, compiler: NativeCompiler) -> tuple[str, Native | NotNativeError]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from heliograph.rules.columns import STORED_NAMES, MessageColumns
 from heliograph.rules.errors import EvaluationFault, RuleError
 from heliograph.rules.evaluator import CompiledRule
+from heliograph.rules.schemas.settings import SchemaSettings, ensure_installed
 from heliograph.rules.spark.output_types import EXACT, Convert, output_type
 from heliograph.rules.values import UNDEFINED, Value
 
@@ -36,10 +37,11 @@ class RowEvaluator:
     Args:
         text: The rule.
         outputs: Its output columns; None for an exact evaluation.
+        rule_id: What its column `metadata` says, if it has an id.
     """
 
-    def __init__(self, text: str, outputs: OutputColumns | None) -> None:
-        self._rule = CompiledRule(text)
+    def __init__(self, text: str, outputs: OutputColumns | None, rule_id: str | None = None) -> None:
+        self._rule = CompiledRule(text, None if rule_id is None else {"rule_id": rule_id})
         self._columns = None if outputs is None else [(name, output_type(kind).convert) for name, kind in outputs]
         self._nothing = (None,) * (1 if outputs is None else len(outputs))
 
@@ -68,7 +70,12 @@ class RowEvaluator:
         return bool(typed), None, typed
 
     def _row(self, row: dict[str, Value]) -> Row:
-        return (True, None, EXACT.convert(row)) if self._columns is None else self._typed(row, self._columns)
+        if self._columns is not None:
+            return self._typed(row, self._columns)
+        try:
+            return True, None, EXACT.convert(row)
+        except EvaluationFault as fault:
+            return None, f"the output cannot be shown as JSON: {fault}", *self._nothing
 
     def _typed(self, row: dict[str, Value], columns: list[tuple[str, Convert]]) -> Row:
         name = ""
@@ -89,9 +96,9 @@ def compiled_rule(text: str) -> CompiledRule:
 
 
 @lru_cache(maxsize=256)
-def row_evaluator(text: str, outputs: OutputColumns | None) -> RowEvaluator:
+def row_evaluator(text: str, outputs: OutputColumns | None, rule_id: str | None = None) -> RowEvaluator:
     """The evaluator of a rule in this process."""
-    return RowEvaluator(text, outputs)
+    return RowEvaluator(text, outputs, rule_id)
 
 
 def messages(names: Sequence[str], columns: Sequence[pa.Array]) -> Iterable[MessageColumns]:
@@ -155,39 +162,56 @@ def struct_ddl(outputs: OutputColumns | None) -> str:
     return f"struct<{', '.join(fields)}>"
 
 
-def rule_function(text: str, outputs: OutputColumns, names: tuple[str, ...]) -> Callable[..., pa.Array]:
+def rule_function(
+    text: str,
+    outputs: OutputColumns,
+    names: tuple[str, ...],
+    rule_id: str | None = None,
+    schemas: tuple[SchemaSettings, ...] = (),
+) -> Callable[..., pa.Array]:
     """Return the function of an Arrow UDF that evaluates one rule.
 
     Args:
         text: The rule.
         outputs: Its output columns.
         names: Which columns of stored messages the function is given, in this order.
+        rule_id: What its column `metadata` says, if it has an id.
+        schemas: What the registry of the worker must hold.
     """
 
     def evaluate(*columns: pa.Array) -> pa.Array:
-        row_of = row_evaluator(text, outputs).evaluate
+        ensure_installed(schemas)
+        row_of = row_evaluator(text, outputs, rule_id).evaluate
         return struct_of([row_of(message) for message in messages(names, columns)], outputs)
 
     return evaluate
 
 
-def generating_function(text: str, outputs: OutputColumns, names: tuple[str, ...]) -> Callable[..., pa.Array]:
+def generating_function(
+    text: str,
+    outputs: OutputColumns,
+    names: tuple[str, ...],
+    rule_id: str | None = None,
+    schemas: tuple[SchemaSettings, ...] = (),
+) -> Callable[..., pa.Array]:
     """As `rule_function`, for a rule that may give any number of rows."""
 
     def evaluate(*columns: pa.Array) -> pa.Array:
-        rows_of = row_evaluator(text, outputs).evaluate_all
+        ensure_installed(schemas)
+        rows_of = row_evaluator(text, outputs, rule_id).evaluate_all
         return struct_of_all([rows_of(message) for message in messages(names, columns)], outputs)
 
     return evaluate
 
 
-def cases_function(texts: Mapping[int, str]) -> Callable[..., pa.Array]:
+def cases_function(texts: Mapping[int, str], schemas: tuple[SchemaSettings, ...] = ()) -> Callable[..., pa.Array]:
     """Return the function of an Arrow UDF that evaluates, exactly, for each message the rule that a number names.
 
     Its first column is that number, the others are all columns of stored messages.
     """
 
     def evaluate(*columns: pa.Array) -> pa.Array:
+        ensure_installed(schemas)
         numbers, *stored = columns
         rows: list[Rows] = []
         for number, message in zip(numbers.to_pylist(), messages(STORED_NAMES, stored), strict=True):

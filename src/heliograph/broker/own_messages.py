@@ -1,0 +1,157 @@
+"""Messages that the broker makes in the middle of other work, published in a later turn: those of rules.
+
+Whoever makes one may stand in the middle of a delivery or of a packet, where nothing can be published: a session that
+is being delivered to would get the new message between two of its steps.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from mypy_extensions import i64
+
+from heliograph.broker.guid import IdSource
+from heliograph.broker.message import Message, make_message
+from heliograph.broker.pubsub import Broker
+from heliograph.mqtt.errors import ProtocolError
+
+# What one turn publishes, in deliveries: about a millisecond.
+_WORK_PER_TURN: Final = 8192
+
+
+class Tally:
+    """What became of the messages of one maker.
+
+    Attributes:
+        published: Those that were published.
+        dropped: Those that found no place to wait.
+        failed: Those to whose topic nothing can be published.
+    """
+
+    def __init__(self) -> None:
+        self.published: i64 = 0
+        self.dropped: i64 = 0
+        self.failed: i64 = 0
+
+
+class OwnMessages:
+    """The messages of one node that wait; bounded, owned by who fills it.
+
+    Args:
+        ids: Where messages get their ids.
+        defer: Calls what it is given in a later turn of the event loop.
+        clock: Microseconds on a clock that nobody sets.
+        waiting_max: Messages that may wait; beyond it new ones are dropped.
+        on_failure: Told the message and the error where nothing can be published to its topic.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        ids: IdSource,
+        defer: Callable[[Callable[[], None]], object],
+        clock: Callable[[], int],
+        waiting_max: int,
+        on_failure: Callable[[Message, Exception], object],
+    ) -> None:
+        self.broker = broker
+        self.ids = ids
+        self._defer = defer
+        self._clock = clock
+        self._waiting_max: i64 = waiting_max
+        self._on_failure = on_failure
+        self._waiting: list[tuple[Message, bool, Tally]] = []
+        self._is_deferred = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, message: Message, directly: bool, tally: Tally) -> None:
+        """Publish a message in a later turn, or drop and count it.
+
+        Args:
+            directly: Only store it and hand it to subscribers: no hooks, no retainer.
+        """
+        if len(self._waiting) >= self._waiting_max:
+            tally.dropped += 1
+            return
+        self._waiting.append((message, directly, tally))
+        if not self._is_deferred:
+            self._is_deferred = True
+            self._defer(self._go_on)
+
+    def flush(self) -> None:
+        """Publish all that waits now, and what that causes, up to as many messages as may wait."""
+        left: i64 = self._waiting_max
+        while self._waiting and left > 0:
+            waiting = self._waiting
+            self._waiting = []
+            left -= len(waiting)
+            for message, directly, tally in waiting:
+                self._publish(message, directly, tally)
+
+    def _go_on(self) -> None:
+        self._is_deferred = False
+        broker = self.broker
+        broker.begin_turn(self._clock())
+        end: i64 = broker.work + _WORK_PER_TURN
+        waiting = self._waiting
+        self._waiting = []
+        at: i64 = 0
+        try:
+            while at < len(waiting) and broker.work <= end:
+                message, directly, tally = waiting[at]
+                at += 1
+                self._publish(message, directly, tally)
+        finally:
+            if at < len(waiting):
+                self._waiting = waiting[at:] + self._waiting
+            if self._waiting and not self._is_deferred:
+                self._is_deferred = True
+                self._defer(self._go_on)
+
+    def _publish(self, message: Message, directly: bool, tally: Tally) -> None:
+        broker = self.broker
+        try:
+            if directly:
+                route = broker.route(message.topic.encode("utf-8"))
+                broker.store(route, message)
+                broker.dispatch(route, message)
+            else:
+                broker.publish(message)
+        except ProtocolError as error:
+            tally.failed += 1
+            self._on_failure(message, error)
+            return
+        broker.counters.messages_publishes += 1
+        tally.published += 1
+
+
+class Mould:
+    """Makes messages that differ in their payloads only, and has them published.
+
+    Args:
+        clientid: Who they are from.
+        made_by: The rules that make them.
+    """
+
+    def __init__(
+        self, out: OwnMessages, topic: str, qos: i64, retain: bool, clientid: str, directly: bool, tally: Tally
+    ) -> None:
+        self._out = out
+        self._topic = topic
+        self._qos = qos
+        self._retain = retain
+        self._clientid = clientid
+        self._made_by = (clientid,)
+        self._directly = directly
+        self._tally = tally
+
+    def put(self, payload: bytes) -> None:
+        """Publish a message in a later turn."""
+        out = self._out
+        low = out.ids.next_low()
+        message = make_message(
+            out.broker.now_us, low, self._topic, payload, self._qos, self._retain, b"", self._clientid, None
+        )
+        message.made_by = self._made_by
+        out.put(message, self._directly, self._tally)

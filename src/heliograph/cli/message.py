@@ -1,0 +1,151 @@
+"""`heliograph message`: what validations and transformations of a configuration make of a message, without a broker."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from heliograph.broker.hooks import Refusal
+    from heliograph.broker.message import Message
+    from heliograph.broker.pubsub import Broker
+    from heliograph.config import Config
+    from heliograph.rules import Value
+
+_NODE: Final = 1
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `message` to the command line."""
+    parser = subparsers.add_parser(
+        "message",
+        help="try validations and transformations on a message",
+        description="Try the schema validations and message transformations of a configuration on a message.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    test = actions.add_parser(
+        "test",
+        help="what becomes of a message",
+        description="Print as JSON what a message becomes before others see it; standard error tells what fails. The "
+        "exit code is 1 if the message is dropped, or the configuration has mistakes.",
+    )
+    test.add_argument("--config", type=Path, required=True, metavar="FILE", help="the configuration")
+    test.add_argument("--topic", required=True, help="where it is published to")
+    test.add_argument("--payload", default="", help="as text; @FILE for the bytes of a file")
+    test.add_argument("--qos", type=int, choices=(0, 1, 2), default=0)
+    test.add_argument("--retain", action="store_true")
+    test.add_argument("--clientid", default="client", help="the publisher (default: %(default)s)")
+    test.add_argument("--username", help="the publisher's user name (default: none)")
+    test.add_argument("--user-property", action="append", default=[], metavar="NAME=TEXT", help="any number of them")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Try the message; the exit code."""
+    from heliograph.broker.message import Message
+    from heliograph.config import ConfigError, load_config
+    from heliograph.node.schemas import install_schemas
+    from heliograph.rules import engine as engine  # what checks the rules of a configuration
+    from heliograph.rules.guards import GuardError
+    from heliograph.rules.guards.faults import guard_faults
+    from heliograph.rules.json_text import encode_exactly
+    from heliograph.rules.schemas.settings import SchemaSourceError
+
+    try:
+        config = load_config(args.config, os.environ, checks=(guard_faults,))
+        install_schemas(config)
+        message = _message(args, config)
+        outcome = _outcome(message, config)
+    except (ConfigError, GuardError, SchemaSourceError) as error:
+        print(f"heliograph message: [{error.code}] {error}", file=sys.stderr)
+        return 1
+    except _UsageError as error:
+        print(f"heliograph message: {error}", file=sys.stderr)
+        return 1
+    print(encode_exactly(_shown(outcome)))
+    return 0 if isinstance(outcome, Message) else 1
+
+
+class _UsageError(Exception):
+    """An option does not make sense."""
+
+
+def _message(args: argparse.Namespace, config: "Config") -> "Message":
+    import time
+
+    from heliograph.broker.guid import IdSource
+    from heliograph.broker.message import make_message
+    from heliograph.mqtt.properties import Properties, encode_properties
+    from heliograph.mqtt.topic import topic_name_fault
+    from heliograph.node.options import levels_max
+
+    fault = topic_name_fault(args.topic, levels_max(config))
+    if fault is not None:
+        raise _UsageError(f"--topic: {fault}")
+    properties = Properties()
+    for pair in args.user_property:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise _UsageError(f"--user-property: found {pair!r}, expected NAME=TEXT")
+        properties.user.append((name, text))
+    return make_message(
+        time.time_ns() // 1000,
+        IdSource(_NODE, 1).next_low(),
+        args.topic,
+        _payload(args.payload),
+        args.qos,
+        args.retain,
+        encode_properties(properties) if properties.user else b"",
+        args.clientid,
+        args.username,
+    )
+
+
+def _payload(text: str) -> bytes:
+    if not text.startswith("@"):
+        return text.encode(errors="surrogateescape")
+    try:
+        return Path(text[1:]).read_bytes()
+    except OSError as error:
+        raise _UsageError(f"--payload: {text[1:]} cannot be read: {error.strerror}") from None
+
+
+def _outcome(message: "Message", config: "Config") -> "Message | Refusal":
+    import logging
+
+    from heliograph.broker.hooks import Hooks
+    from heliograph.node.guards import TRANSFORMATION, VALIDATION, NodeSurroundings
+    from heliograph.node.options import levels_max, make_broker
+    from heliograph.rules.guards import MessageTransformation, SchemaValidation
+    from heliograph.rules.schemas import INSTALLED
+
+    broker: Broker = make_broker(config, Hooks())
+    around = NodeSurroundings(config.node.name, lambda clientid: None)
+    logger = logging.Logger("guards")
+    logger.addHandler(logging.StreamHandler())
+    validation = SchemaValidation(broker, INSTALLED, around, logger)
+    transformation = MessageTransformation(broker, INSTALLED, around, levels_max(config), logger)
+    validation.replace(config.schema_validation.validations)
+    transformation.replace(config.message_transformation.transformations)
+    validation.start(VALIDATION)
+    transformation.start(TRANSFORMATION)
+    return broker.hooked(message)
+
+
+def _shown(outcome: "Message | Refusal") -> "dict[str, Value]":
+    from heliograph.broker.hooks import Refusal
+    from heliograph.mqtt.reason_codes import name_of
+    from heliograph.rules.values import string_of
+
+    if isinstance(outcome, Refusal):
+        code = name_of(outcome.code)
+        return {"dropped": outcome.reason, "reason_code": code, "disconnects": outcome.disconnects}
+    shown: dict[str, Value] = {
+        "topic": outcome.topic,
+        "payload": string_of(outcome.payload),
+        "qos": int(outcome.qos),
+        "retain": outcome.retain,
+    }
+    if outcome.property_bytes:
+        shown["user_property"] = [{"key": name, "value": text} for name, text in outcome.properties.user]
+    return shown

@@ -1,0 +1,270 @@
+"""What the actions of `heliograph pipeline` do. Their options are `heliograph.cli.pipeline`'s."""
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Thread
+from types import FrameType
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.backfill import BACKFILLS, plan_backfill
+from heliograph.pipeline.checkpoint_lock import checkpoint_lock, running_driver
+from heliograph.pipeline.definition import Pipeline
+from heliograph.pipeline.driver import STATUS_FILE, PipelineDriver
+from heliograph.pipeline.errors import OptionError
+from heliograph.pipeline.letters import count_letters, replay_letters, show_letters
+from heliograph.pipeline.options import SourceOptions, parse_endpoint
+from heliograph.pipeline.preview import Preview, preview_queries
+from heliograph.pipeline.progress import QueryFigures, summary_table
+from heliograph.pipeline.queries import RunSettings, Span
+from heliograph.pipeline.rulefile import load_pipeline
+from heliograph.pipeline.spark import start_session, stop_session
+from heliograph.pipeline.validation import check_pipeline
+from heliograph.pipeline.watch import FileWatch
+
+_log = logging.getLogger("heliograph.pipeline")
+
+_TOKEN_VARIABLE: Final = "HELIOGRAPH_PIPELINE_TOKEN"
+
+
+def _validate(args: argparse.Namespace) -> int:
+    pipeline = load_pipeline(args.file)
+    with _session(args) as session:
+        checked = check_pipeline(session, pipeline, _source(args))
+    for name in checked:
+        print(f"{name}: {pipeline.job(name).origin}: valid")
+    return 0
+
+
+def _plan(args: argparse.Namespace) -> int:
+    pipeline = load_pipeline(args.file)
+    names = _names(pipeline, args.rule)
+    with _session(args) as session:
+        for preview in preview_queries(session, pipeline, names, _source(args), args.last):
+            print(json.dumps(preview.to_json(), default=str) if args.json else _preview_text(preview), flush=True)
+    return 0
+
+
+def _run(args: argparse.Namespace) -> int:
+    settings = _settings(args, args.trigger)
+    watch = None if args.no_reload else FileWatch(args.file)
+    return _drive(args, load_pipeline(args.file), settings, watch, None)
+
+
+def _once(args: argparse.Namespace) -> int:
+    return _drive(args, load_pipeline(args.file), _settings(args, None), None, None)
+
+
+def _backfill(args: argparse.Namespace) -> int:
+    pipeline = load_pipeline(args.file)
+    settings = _settings(args, None)
+    spans = plan_backfill(pipeline, _names(pipeline, args.rule), settings, args.since, args.until)
+    for name, span in spans.items():
+        _log.info("%s: from %s until %s", name, span.start, _time(span.until))
+    # A backfill has checkpoints of its own, so the pipeline may run beside it; two backfills may not.
+    return _drive(args, pipeline, replace(settings, checkpoint=settings.checkpoint / BACKFILLS), None, spans)
+
+
+def _status(args: argparse.Namespace) -> int:
+    holder = running_driver(args.checkpoint)
+    try:
+        document = json.loads((args.checkpoint / STATUS_FILE).read_bytes())
+    except FileNotFoundError:
+        raise OptionError("--checkpoint", str(args.checkpoint), "the checkpoint of a pipeline that has run") from None
+    document = {"running": holder is not None, "process": holder, **document}
+    if args.json:
+        print(json.dumps(document))
+    else:
+        print(f"running, process {holder}" if holder is not None else "not running; the figures are of the last run")
+        print(_status_table(document["queries"]))
+        if document.get("reload_error"):
+            print(document["reload_error"])
+    return 0 if holder is not None else 1
+
+
+def _dlq(args: argparse.Namespace) -> int:
+    return {"ls": _dlq_ls, "show": _dlq_show, "replay": _dlq_replay}[args.letters](args)
+
+
+def _dlq_ls(args: argparse.Namespace) -> int:
+    counts = count_letters(args.output / args.path)
+    if args.json:
+        for count in counts:
+            print(json.dumps(count.to_json()))
+        return 0
+    head = ("rule", "cause", "waiting", "replayed", "newest", "reason of the newest")
+    print(_table([head, *(count.cells() for count in counts)]))
+    return 0
+
+
+def _dlq_show(args: argparse.Namespace) -> int:
+    for letter in show_letters(args.output / args.path, args.rule, args.limit, args.all):
+        print(letter.to_text() if not args.json else json.dumps(letter.to_json()))
+    return 0
+
+
+def _dlq_replay(args: argparse.Namespace) -> int:
+    pipeline = load_pipeline(args.file)
+    settings = _settings(args, None)
+    with _session(args) as session:
+        replayed = replay_letters(session, pipeline, _names(pipeline, args.rule)[0], settings)
+    if args.json:
+        print(json.dumps(replayed.to_json()))
+    else:
+        print(f"{replayed.letters:,} letters replayed, {replayed.rows:,} rows written, {replayed.kept:,} letters stay")
+    return 0
+
+
+ACTIONS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
+    "validate": _validate,
+    "plan": _plan,
+    "run": _run,
+    "once": _once,
+    "backfill": _backfill,
+    "status": _status,
+    "dlq": _dlq,
+}
+
+
+def _drive(
+    args: argparse.Namespace,
+    pipeline: Pipeline,
+    settings: RunSettings,
+    watch: FileWatch | None,
+    spans: dict[str, Span] | None,
+) -> int:
+    with checkpoint_lock(settings.checkpoint) as lock:
+        spark_log = args.spark_log or settings.checkpoint / "spark.log"
+        _log.info("starting Spark (%s), its log is %s", args.master, spark_log)
+        conf = dict(args.conf)
+        session = start_session(args.master, "heliograph pipeline", conf, log_file=spark_log, pass_fds=[lock])
+        try:
+            driver = PipelineDriver(session, pipeline, settings, watch=watch, spans=spans)
+            _listen_to_signals(driver)
+            if getattr(args, "watch_stdin", False):
+                Thread(target=_stop_at_end_of_input, args=(driver,), name="stdin", daemon=True).start()
+            _log.info("running %s", ", ".join(spans or pipeline.query_names))
+            succeeded = driver.run()
+        finally:
+            stop_session(session)
+    _print_figures(driver.figures, args.json)
+    return 0 if succeeded else 1
+
+
+@contextmanager
+def _session(args: argparse.Namespace) -> Iterator[SparkSession]:
+    """A session of an action that needs no checkpoint, with its log in a place that goes with it."""
+    with tempfile.TemporaryDirectory(prefix="heliograph-pipeline-") as directory:
+        log_file = args.spark_log or Path(directory) / "spark.log"
+        session = start_session(args.master, "heliograph pipeline", dict(args.conf), log_file=log_file)
+        try:
+            yield session
+        finally:
+            stop_session(session)
+
+
+def _source(args: argparse.Namespace) -> dict[str, str]:
+    source = {"endpoint": args.endpoint, "start": args.start}
+    if args.max_messages_per_trigger is not None:
+        source["maxMessagesPerTrigger"] = str(args.max_messages_per_trigger)
+    if args.tls_ca is not None:
+        source["tlsCa"] = args.tls_ca
+    token = os.environ.get(_TOKEN_VARIABLE)
+    if args.token_file is not None:
+        try:
+            token = args.token_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise OptionError("--token-file", str(args.token_file), f"a file that can be read ({error})") from error
+    if token:
+        source["token"] = token
+    SourceOptions.of(source)
+    return source
+
+
+def _settings(args: argparse.Namespace, trigger_s: float | None) -> RunSettings:
+    parse_endpoint("--mqtt", args.mqtt)
+    return RunSettings(args.checkpoint, args.output, args.mqtt, _source(args), trigger_s)
+
+
+def _names(pipeline: Pipeline, rule: str | None) -> list[str]:
+    if rule is None:
+        return pipeline.query_names
+    if rule not in pipeline.query_names:
+        raise OptionError("--rule", rule, f"one of {', '.join(pipeline.query_names)}")
+    return [rule]
+
+
+def _listen_to_signals(driver: PipelineDriver) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        driver.stop()
+
+    def reload(number: int, frame: FrameType | None) -> None:
+        driver.reload()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGHUP, reload)
+
+
+def _stop_at_end_of_input(driver: PipelineDriver) -> None:
+    sys.stdin.buffer.read()
+    driver.stop()
+
+
+def _print_figures(figures: Sequence[QueryFigures], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"queries": [query.to_json() for query in figures]}), flush=True)
+    else:
+        print(summary_table(figures), flush=True)
+
+
+def _preview_text(preview: Preview) -> str:
+    lines = [
+        f"{preview.name} ({preview.engine})",
+        f"  from    {preview.source}",
+        f"  to      {preview.target} ({preview.guarantee})",
+        f"  columns {', '.join(f'{name} {kind}' for name, kind in preview.columns)}",
+        f"  of {preview.messages:,} messages: {preview.rows_count:,} rows, {preview.failed:,} failed, "
+        f"{preview.refused:,} without a required column",
+        *(f"  {json.dumps(row, default=str)}" for row in preview.rows),
+        *(f"  failed: {reason}" for reason in preview.reasons),
+    ]
+    return "\n".join(lines)
+
+
+def _status_table(queries: Sequence[dict[str, Any]]) -> str:
+    head = ("query", "state", "batches", "read", "written", "failed", "late", "letters", "lag", "restarts", "to")
+    keys = ("batches", "rows_read", "rows_written", "rows_failed", "rows_late", "dead_letters", "lag", "restarts")
+    rows = [
+        (
+            str(query["name"]),
+            str(query["state"]),
+            *("?" if query[key] is None else f"{query[key]:,}" for key in keys),
+            f"{query['target']} ({query['guarantee']})",
+        )
+        for query in queries
+    ]
+    errors = [f"{query['name']}: {query['last_error']}" for query in queries if query["last_error"]]
+    return "\n".join([_table([head, *rows]), *errors])
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def _time(microseconds: int) -> str:
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,119 @@
+"""Kinds of settings that schema validation and message transformation share.
+
+Both stand in lists whose order counts, and name the topics that they are for and what happens when they fail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from heliograph.config.kinds import Choice, Kind, RefusedError, Text, TopicFilter, setting
+from heliograph.hocon.values import Content
+
+LEVELS: Final = ("error", "warning", "notice", "info", "debug", "none")
+
+_GUARD_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,255}")
+
+
+class TopicFilters(Kind[tuple[str, ...]]):
+    """One topic filter or a list of them."""
+
+    expected = 'a topic filter, as in "t/#", or a list of them'
+
+    def convert(self, value: Content) -> tuple[str, ...]:
+        """A tuple of filters, of which each is there once."""
+        one = TopicFilter()
+        if isinstance(value, str):
+            return (one.convert(value),)
+        if not isinstance(value, list):
+            raise RefusedError
+        return tuple(dict.fromkeys(one.convert(item.value) for item in value))
+
+    def show(self, value: tuple[str, ...]) -> str:
+        """As a file has it."""
+        return "[" + ", ".join(f'"{topic_filter}"' for topic_filter in value) + "]"
+
+
+class GuardName(Text):
+    """The name of a validation or transformation."""
+
+    def __init__(self) -> None:
+        super().__init__("a name of letters, digits, _, . and -, beginning with a letter or digit", _GUARD_NAME.pattern)
+
+
+class AnyText(Text):
+    """A text that may be empty."""
+
+    def __init__(self) -> None:
+        super().__init__("a text", r"(?s).*")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFailure:
+    """How failures are logged."""
+
+    level: str = setting(
+        Choice(*LEVELS), "info", "Severity of the log entry of a failure, a few of them a minute; none for no entry."
+    )
+
+
+class Guard(Protocol):
+    """What every entry of such a list has."""
+
+    @property
+    def name(self) -> str:
+        """Its name, of which there is one in the list."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Which messages it is for."""
+
+    @property
+    def enable(self) -> bool:
+        """Whether it takes part."""
+
+    @property
+    def failure_action(self) -> str:
+        """`drop`, `disconnect` or `ignore`."""
+
+    @property
+    def log_failure(self) -> LogFailure:
+        """How failures are logged."""
+
+
+def list_faults(guards: Sequence[Guard], kind: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What is missing from the entries of a list, or there twice: path within the list, and fault.
+
+    Args:
+        kind: What an entry is called.
+    """
+    seen: dict[str, int] = {}
+    for number, guard in enumerate(guards, 1):
+        if not guard.name:
+            yield (str(number),), f"the {kind} has no name: give it one, by which its metrics and log entries are found"
+            continue
+        if guard.name in seen:
+            yield (str(number), "name"), f'found "{guard.name}", which is the name of {kind} {seen[guard.name]} too'
+        seen.setdefault(guard.name, number)
+        if not guard.topics:
+            yield (str(number),), f'the {kind} "{guard.name}" has no topics: say which messages it is for'
+
+
+def schema_fault(kind: str, name: str, types: Mapping[str, str]) -> str | None:
+    """Why no schema of that name and kind can be used while a message is published; None if it can.
+
+    Args:
+        types: The type of each schema of the registry.
+    """
+    found = types.get(name)
+    if found is None:
+        known = ", ".join(types) or "none"
+        return (
+            f'found "{name}", but there is no such schema; there are: {known}. Describe it in schema_registry.schemas'
+        )
+    if found == "external_http":
+        return f'found "{name}", which asks another service; a publish does not wait for an answer'
+    return None if found == kind else f'found "{name}", which is of type {found}, not {kind}'

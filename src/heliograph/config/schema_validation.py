@@ -1,0 +1,100 @@
+"""Settings of schema validation: which messages must look how, and what happens to those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from heliograph.config.guards import AnyText, GuardName, LogFailure, TopicFilters, list_faults, schema_fault
+from heliograph.config.kinds import (
+    Boolean,
+    Choice,
+    ListOf,
+    RefusedError,
+    Text,
+    list_setting,
+    section,
+    section_list,
+    setting,
+)
+
+_VALID_CHECKS = (
+    "{ type = json, schema = NAME }, { type = avro, schema = NAME }, "
+    "{ type = protobuf, schema = NAME, message_type = NAME } and { type = sql, sql = TEXT } are valid"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationCheck:
+    """One check of a validation."""
+
+    type: str = setting(Choice("json", "avro", "protobuf", "sql"), "", "What is checked with.")
+    schema: str = setting(Text("the name of a schema"), "", "For json, avro and protobuf: a schema of the registry.")
+    message_type: str = setting(Text("the name of a message"), "", "For protobuf: which message of the schema.")
+    sql: str = setting(
+        Text("a text"), "", "For sql: `SELECT ... WHERE ...` without FROM; the check passes if it selects something."
+    )
+
+    def __post_init__(self) -> None:
+        if not self.type:
+            if self.schema or self.message_type or self.sql:
+                raise RefusedError(f"a check needs a type; {_VALID_CHECKS}")
+            return
+        needed = {"sql": ("sql",), "protobuf": ("schema", "message_type")}.get(self.type, ("schema",))
+        given = {"schema": self.schema, "message_type": self.message_type, "sql": self.sql}
+        missing = [name for name in needed if not given[name]]
+        if missing:
+            raise RefusedError(f"a check of type {self.type} needs {' and '.join(missing)}; {_VALID_CHECKS}")
+        surplus = [name for name, value in given.items() if value and name not in needed]
+        if surplus:
+            raise RefusedError(f"a check of type {self.type} has no {' and '.join(surplus)}; {_VALID_CHECKS}")
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """One validation: what messages to its topics must look like."""
+
+    name: str = setting(GuardName(), "", "Its name, in metrics, log entries and events.")
+    tags: tuple[str, ...] = list_setting(ListOf(Text()), (), "Words to find it by.")
+    description: str = setting(AnyText(), "", "What it is for.")
+    enable: bool = setting(Boolean(), True, "Whether it takes part.")
+    topics: tuple[str, ...] = setting(TopicFilters(), (), "Which messages it is for.")
+    strategy: str = setting(
+        Choice("all_pass", "any_pass"), "all_pass", "Whether a message must pass all checks, or one of them."
+    )
+    failure_action: str = setting(
+        Choice("drop", "disconnect", "ignore"),
+        "drop",
+        "What happens to a message that fails: it is dropped, its publisher is disconnected too, or nothing.",
+    )
+    log_failure: LogFailure = section(LogFailure, "How failures are logged.")
+    checks: tuple[ValidationCheck, ...] = section_list(ValidationCheck, "The checks, in their order.")
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaValidationConfig:
+    """Messages are checked before anybody sees them."""
+
+    validations: tuple[Validation, ...] = section_list(
+        Validation, "The validations; a message runs through all that are for its topic, in this order."
+    )
+
+    def faults(self, schema_types: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], str]]:
+        """What is missing, or there twice: the path below this group, and what is wrong.
+
+        Args:
+            schema_types: The type of each schema of the registry.
+        """
+        for path, fault in list_faults(self.validations, "validation"):
+            yield ("validations", *path), fault
+        for number, validation in enumerate(self.validations, 1):
+            place = ("validations", str(number))
+            if validation.name and not validation.checks:
+                yield place, f'the validation "{validation.name}" has no checks; {_VALID_CHECKS}'
+            for position, check in enumerate(validation.checks, 1):
+                here = (*place, "checks", str(position))
+                if not check.type:
+                    yield here, f"the check is empty; {_VALID_CHECKS}"
+                wrong = schema_fault(check.type, check.schema, schema_types) if check.schema else None
+                if wrong is not None:
+                    yield (*here, "schema"), wrong

@@ -1,0 +1,181 @@
+"""The pipeline that a node runs beside itself: start, restart when it dies, stop.
+
+What the pipeline does is `heliograph.pipeline`'s.
+
+It is a process of its own, which this one knows by its command line only: a broker never loads Spark.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from heliograph.config import Config, PipelineConfig
+from heliograph.observe.alarms import Alarms
+from heliograph.transport.listener import Listener
+
+_log = logging.getLogger(__name__)
+
+ALARM: Final = "pipeline_failed"
+
+_LOG_BYTES_MAX: Final = 16 * 1024 * 1024
+_TOLD_BYTES: Final = 2_000
+_FAILURES_BEFORE_ALARM: Final = 3
+_MISTAKE: Final = 2  # the exit code for what does not get better by itself: the file, or an option
+_STOP_S: Final = 60.0
+_ANY: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}
+
+
+class PipelineProcess:
+    """The pipeline process of one node. Owned by the node, from `start` to `stop`, in its event loop.
+
+    Args:
+        config: The settings.
+        data_dir: The node's data directory.
+        endpoint: HOST:PORT of the storage reader.
+        mqtt: HOST:PORT of a listener, for the sinks that publish.
+        alarms: Where it is told that the pipeline fails again and again; it ends when one has lived for a minute.
+        first_pause_s: Seconds before the first restart; they double with each failure in a row, up to a minute.
+    """
+
+    def __init__(
+        self,
+        config: PipelineConfig,
+        data_dir: Path,
+        endpoint: str,
+        mqtt: str,
+        alarms: Alarms,
+        first_pause_s: float = 1.0,
+    ) -> None:
+        self._config = config
+        self._directory = data_dir / "pipeline"
+        self._endpoint = endpoint
+        self._mqtt = mqtt
+        self._alarms = alarms
+        self._first_pause_s = first_pause_s
+        self._process: asyncio.subprocess.Process | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._restarts = 0
+        self._failures = 0
+        self.log_file = self._directory / "pipeline.log"
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process that runs now."""
+        return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    def start(self) -> None:
+        """Start it; the node does not wait for Spark."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._supervisor = asyncio.create_task(self._supervise(), name="pipeline")
+
+    async def stop(self) -> None:
+        """Have it end in order, and wait until it is gone."""
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._supervisor
+            self._supervisor = None
+        if self._process is not None:
+            await _end(self._process)
+            self._process = None
+
+    def statistics(self) -> dict[str, int]:
+        """Counts for metrics."""
+        return {
+            "pipeline.running": int(self.pid is not None),
+            "pipeline.restarts": self._restarts,
+            "pipeline.failures": self._failures,
+        }
+
+    def command(self) -> Sequence[str]:
+        """The command line of the process."""
+        config = self._config
+        command = [sys.executable, "-m", "heliograph.cli.main", "pipeline", "run", config.file, "--watch-stdin"]
+        command += ["--checkpoint", config.checkpoint or str(self._directory / "checkpoint")]
+        command += ["--output", config.output or str(self._directory / "output")]
+        command += ["--endpoint", self._endpoint, "--mqtt", self._mqtt, "--master", config.master]
+        command += ["--trigger", f"{config.trigger * 1000:.0f}ms", "--start", config.start]
+        if config.token_file:
+            command += ["--token-file", config.token_file]
+        if config.tls_ca:
+            command += ["--tls-ca", config.tls_ca]
+        for name, value in config.spark_conf:
+            command += ["--conf", f"{name}={value}"]
+        return command
+
+    async def _supervise(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause_s = self._first_pause_s
+        in_a_row = 0
+        while True:
+            began = loop.time()
+            self._process = await self._spawn()
+            steady = loop.call_later(_STOP_S, self._alarms.deactivate, ALARM)
+            code = await self._process.wait()
+            steady.cancel()
+            if loop.time() - began >= _STOP_S:
+                pause_s, in_a_row = self._first_pause_s, 0
+            in_a_row += 1
+            self._failures += 1
+            told = f"the pipeline ended with code {code}; its log {self.log_file} ends: {self._last_words()}"
+            _log.error("%s; it starts again in %.0f s", told, pause_s)
+            if in_a_row >= _FAILURES_BEFORE_ALARM or code == _MISTAKE:
+                self._alarms.activate(ALARM, told, {"code": code, "log": str(self.log_file)})
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, 60.0)
+            self._restarts += 1
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        if self.log_file.exists() and self.log_file.stat().st_size > _LOG_BYTES_MAX:
+            self.log_file.replace(self.log_file.with_suffix(".log.1"))
+        with self.log_file.open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                *self.command(),
+                stdin=asyncio.subprocess.PIPE,  # its end is the end of this process, however that comes
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+
+    def _last_words(self) -> str:
+        with self.log_file.open("rb") as log:
+            log.seek(max(0, self.log_file.stat().st_size - _TOLD_BYTES))
+            lines = log.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "nothing"
+
+    def __repr__(self) -> str:
+        return f"PipelineProcess(pid {self.pid}, {self._restarts} restarts)"
+
+
+def make_pipeline(
+    config: Config, data_dir: Path, endpoint: str, listeners: Sequence[Listener], alarms: Alarms
+) -> PipelineProcess:
+    """The pipeline of a node, which publishes to the first of its TCP listeners."""
+    addresses = [listener.address.partition("://")[2] for listener in listeners if listener.kind == "tcp"]
+    mqtt = _reachable(addresses[0]) if addresses else "127.0.0.1:1883"
+    scheme = "grpc+tls://" if config.durable_storage.flight.tls.enable else ""
+    return PipelineProcess(config.pipeline, data_dir, scheme + _reachable(endpoint), mqtt, alarms)
+
+
+def _reachable(address: str) -> str:
+    """An address of this machine for one that stands for all of its interfaces."""
+    host, _, port = address.rpartition(":")
+    return f"{_ANY.get(host, host)}:{port}"
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Ask it to stop, then make it."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_S)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

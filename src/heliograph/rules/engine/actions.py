@@ -1,0 +1,269 @@
+"""What is done with a row: the three actions that run in the broker, each compiled from its settings.
+
+An action is a function `(row, columns)` that does its work or raises `ActionError`. It runs in the event loop, in the
+middle of a packet: messages go to the `Outlet`, which publishes them in a later turn.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol, TypeAlias
+
+from heliograph.broker.message import Message, make_message
+from heliograph.broker.own_messages import Mould, OwnMessages
+from heliograph.config.rules import Action, PipelineAction, RepublishAction
+from heliograph.mqtt import properties as props
+from heliograph.mqtt.errors import ProtocolError
+from heliograph.mqtt.properties import Properties, encode_properties, properties_from_wire
+from heliograph.mqtt.topic import MAX_TOPIC_BYTES
+from heliograph.rules.engine.columns import EventColumns, LiveColumns
+from heliograph.rules.engine.counters import RuleCounters
+from heliograph.rules.engine.errors import ActionError
+from heliograph.rules.engine.template import Read, Render, compile_template, compile_value, fixed_text, row_text
+from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.values import UNDEFINED, Value
+
+Row: TypeAlias = Mapping[str, Value]
+Run: TypeAlias = Callable[[Row, LiveColumns], None]
+
+PIPELINE_PREFIX: Final = "$pipeline/"
+"""What the topics begin with under which rows are stored for the pipeline; nobody else can publish to them."""
+
+MADE_BY_MAX: Final = 32  # rules through which one message may make another
+_PAYLOAD_BYTES_MAX: Final = 268_435_455 - 200_000  # of a packet, with room for the largest topic and properties
+_ORIGINAL: Final = "${pub_props.'User-Property'}"
+_IDENTIFIERS: Final = {name: identifier for identifier, name in props.NAMES.items()}
+_NUMBERS: Final = {"Payload-Format-Indicator": 1, "Message-Expiry-Interval": 0xFFFF_FFFF}
+
+
+class Outlet(Protocol):
+    """Where actions put what they make; the engine has it."""
+
+    @property
+    def messages(self) -> OwnMessages:
+        """Where messages to be published wait."""
+
+    def store(self, message: Message, is_urgent: bool) -> None:
+        """Store a message without publishing it.
+
+        Args:
+            is_urgent: Nobody waits for it to be stored, so that it cannot be held back when storage is full.
+
+        Raises:
+            ActionError: It cannot be stored.
+        """
+
+    def print_row(self, rule_id: str, row: str) -> None:
+        """Write a row for people to see."""
+
+
+def compile_action(
+    action: Action, rule_id: str, counters: RuleCounters, outlet: Outlet, absent: Callable[[str], bool]
+) -> Run:
+    """Compile an action of a rule.
+
+    Args:
+        absent: Whether no row of the rule has a column.
+    """
+    if isinstance(action, RepublishAction):
+        return Republish(action, rule_id, counters, outlet, absent).compiled()
+    if isinstance(action, PipelineAction):
+        return _pipeline(rule_id, counters, outlet)
+    return _console(rule_id, counters, outlet)
+
+
+class Republish:
+    """Publishes a message of each row, whose client id is the rule's name, as in EMQX."""
+
+    def __init__(
+        self,
+        settings: RepublishAction,
+        rule_id: str,
+        counters: RuleCounters,
+        outlet: Outlet,
+        absent: Callable[[str], bool],
+    ) -> None:
+        self._rule_id = rule_id
+        self._counters = counters
+        self._outlet = outlet
+        fixed = fixed_text(settings.topic)
+        self._fixed_topic = None if fixed is None else _topic(fixed)
+        self._topic = compile_template(settings.topic)
+        self._payload: Render = compile_template(settings.payload) if settings.payload else row_text
+        self._qos = _constant_or_value(settings.qos, 0, absent)
+        self._retain = _constant_or_value(settings.retain, False, absent)
+        self._directly = _constant_or_value(settings.direct_dispatch, False, absent)
+        self._keeps_user_properties = settings.user_properties == _ORIGINAL
+        self._user_properties = compile_value(settings.user_properties) if settings.user_properties else None
+        self._mqtt_properties = {name: compile_value(text) for name, text in settings.mqtt_properties.items()}
+        self._has_properties = bool(settings.user_properties or settings.mqtt_properties)
+
+    def compiled(self) -> Run:
+        """The action; a short way where messages differ in their payloads only."""
+        topic, qos, retain, directly = self._fixed_topic, self._qos, self._retain, self._directly
+        if self._has_properties or topic is None or callable(qos) or callable(retain) or callable(directly):
+            return self.run
+        tally = self._counters.messages
+        mould = Mould(self._outlet.messages, topic, qos, bool(retain), self._rule_id, bool(directly), tally)
+        put, payload, longer = mould.put, self._payload, self.run
+
+        def run(row: Row, columns: LiveColumns) -> None:
+            if columns.made_by:
+                longer(row, columns)
+                return
+            try:
+                data = payload(row)
+            except EvaluationFault as fault:
+                raise ActionError(str(fault)) from None
+            if len(data) > _PAYLOAD_BYTES_MAX:
+                longer(row, columns)  # which says so
+            put(data)
+
+        return run
+
+    def run(self, row: Row, columns: LiveColumns) -> None:
+        """Make the message and hand it over; what this rule has made itself does not make it publish again."""
+        out, made_by, rule_id = self._outlet.messages, columns.made_by, self._rule_id
+        if made_by and (rule_id in made_by or len(made_by) >= MADE_BY_MAX):
+            self._counters.recursions += 1
+            raise ActionError(
+                f"recursive_republish_detected: {columns.origin} was made by {', '.join(made_by)}, so that rule "
+                f"{rule_id} does not publish for it"
+            )
+        try:
+            topic = self._fixed_topic
+            if topic is None:
+                topic = _topic(self._topic(row))
+            payload = self._payload(row)
+            if len(payload) > _PAYLOAD_BYTES_MAX:
+                raise ActionError(f"a payload of {len(payload):,} bytes does not fit a packet")
+            property_bytes = self._properties(row, columns) if self._has_properties else b""
+            qos = _qos(self._qos, row)
+            retain = _flag("retain", self._retain, row)
+            directly = _flag("direct_dispatch", self._directly, row)
+            message = make_message(
+                out.broker.now_us, out.ids.next_low(), topic, payload, qos, retain, property_bytes, rule_id, None
+            )
+        except (EvaluationFault, ProtocolError, ValueError) as error:
+            raise ActionError(str(error)) from None
+        message.made_by = (*made_by, rule_id)
+        out.put(message, directly, self._counters.messages)
+
+    def _properties(self, row: Row, columns: LiveColumns) -> bytes:
+        properties = Properties()
+        for name, read in self._mqtt_properties.items():
+            _put_property(properties, name, read(row))
+        if self._user_properties is not None:
+            found = self._user_properties(row)
+            if isinstance(found, dict):
+                properties.user = [(key, _plain(value)) for key, value in found.items()]
+            elif found is UNDEFINED and self._keeps_user_properties:
+                properties.user = columns.user_properties()
+            elif found is not UNDEFINED and found is not None:
+                raise ActionError("user_properties needs a map")
+        encoded = encode_properties(properties)
+        properties_from_wire(encoded, props.ALLOWED_PUBLISH)  # what a client must not send, no rule may
+        return encoded
+
+
+def _pipeline(rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
+    topic = PIPELINE_PREFIX + rule_id
+
+    def run(row: Row, columns: LiveColumns) -> None:
+        try:
+            payload = row_text(row)
+        except EvaluationFault as fault:
+            raise ActionError(str(fault)) from None
+        out = outlet.messages
+        low = out.ids.next_low()
+        message = make_message(out.broker.now_us, low, topic, payload, 1, False, b"", rule_id, None)
+        outlet.store(message, isinstance(columns, EventColumns))
+        counters.actions_success += 1
+
+    return run
+
+
+def _console(rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
+    def run(row: Row, columns: LiveColumns) -> None:
+        try:
+            text = row_text(row).decode()
+        except EvaluationFault:
+            text = repr(dict(row))  # bytes have no JSON; people can read this
+        outlet.print_row(rule_id, text)
+        counters.actions_success += 1
+
+    return run
+
+
+def _topic(data: bytes) -> str:
+    if len(data) > MAX_TOPIC_BYTES:
+        raise ActionError(f"a topic of {len(data):,} bytes; at most {MAX_TOPIC_BYTES:,} fit a packet")
+    try:
+        topic = data.decode()
+    except UnicodeDecodeError:
+        raise ActionError(f"the topic {data[:100]!r} is not UTF-8") from None
+    if topic.startswith(PIPELINE_PREFIX):
+        raise ActionError(f"{PIPELINE_PREFIX} belongs to the action pipeline; nothing is published there")
+    return topic
+
+
+def _constant_or_value(
+    setting: int | bool | str, default: int | bool, absent: Callable[[str], bool]
+) -> int | bool | Read:
+    if not isinstance(setting, str):
+        return setting
+    name = setting[2:-1]
+    return default if name.isidentifier() and absent(name) else compile_value(setting)
+
+
+def _qos(read: int | bool | Read, row: Row) -> int:
+    value = read(row) if callable(read) else read
+    if value is UNDEFINED:
+        return 0
+    if isinstance(value, str) and value in ("0", "1", "2"):
+        return int(value)
+    if type(value) is int and 0 <= value <= 2:
+        return value
+    raise ActionError(f"qos is {_shown(value)}; 0, 1 and 2 are valid")
+
+
+def _flag(name: str, read: int | bool | Read, row: Row) -> bool:
+    value = read(row) if callable(read) else read
+    if value is UNDEFINED:
+        return False
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    raise ActionError(f"{name} is {_shown(value)}; true and false are valid")
+
+
+def _put_property(properties: Properties, name: str, value: Value) -> None:
+    """Set a property; what is not there, or no number where one belongs, is left out, as in EMQX."""
+    if value is UNDEFINED or value is None or value == "undefined":
+        return
+    identifier = _IDENTIFIERS[name]
+    if isinstance(value, bytes) and name == "Correlation-Data":
+        properties.binaries[identifier] = value
+        return
+    text = _plain(value)
+    if name in _NUMBERS:
+        if text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= _NUMBERS[name]:
+            properties.numbers[identifier] = int(text)
+    elif name == "Correlation-Data":
+        properties.binaries[identifier] = text.encode()
+    else:
+        properties.strings[identifier] = text
+
+
+def _plain(value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    text = compile_template("${value}")({"value": value})
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise ActionError("a property holds text that is not UTF-8") from None
+
+
+def _shown(value: Value) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

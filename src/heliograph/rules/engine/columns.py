@@ -1,0 +1,244 @@
+"""The columns of a live message or event, made only when a rule asks, without copying the message."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+import orjson
+
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.message import Message
+from heliograph.mqtt import packets as p
+from heliograph.mqtt.properties import Properties
+from heliograph.rules.columns import Columns
+from heliograph.rules.events import COMMON_COLUMNS, Event
+from heliograph.rules.values import UNDEFINED, Value, string_of
+
+PUBLISHED: Final = "message.publish"
+_LONG: Final = 19  # bytes; a shorter payload cannot hold an integer beyond 64 bits, of which `decode_json` takes care
+
+
+class Surroundings(Protocol):
+    """What columns need to know beside the message."""
+
+    @property
+    def node_name(self) -> str:
+        """The name of the node."""
+
+    def find_client(self, clientid: str) -> ClientInfo | None:
+        """The client that is connected with a client id, if there is one."""
+
+
+class LiveColumns(Columns):
+    """The columns of a published message; lives while its rules are evaluated, one after another.
+
+    `metadata` is each rule's own, and not here.
+
+    Attributes:
+        made_by: The rules that made the message, one through another.
+    """
+
+    __slots__ = ("_around", "made_by", "message")
+
+    def __init__(self, message: Message, around: Surroundings) -> None:
+        self.message = message
+        self.made_by = message.made_by
+        self._around = around
+        self._read = False
+        self._fault = None
+
+    def get(self, name: str) -> Value:
+        """The column, or undefined."""
+        make = _MAKERS.get(name)
+        return UNDEFINED if make is None else make(self)
+
+    def all(self) -> dict[str, Value]:
+        """Every column that is not undefined."""
+        made = {name: make(self) for name, make in _MAKERS.items()}
+        return {name: value for name, value in made.items() if value is not UNDEFINED}
+
+    def document(self) -> Value:
+        """The payload decoded as JSON: once, at the first call.
+
+        Raises:
+            EvaluationFault: It is not valid JSON.
+        """
+        if not self._read:
+            payload = self.message.payload
+            if len(payload) < _LONG:
+                try:
+                    self._document = orjson.loads(payload)
+                except orjson.JSONDecodeError:
+                    return super().document()
+                self._read = True
+                return self._document
+        return super().document()
+
+    def for_thread(self) -> "LiveColumns":
+        """The same columns, of which another thread may make what it wants."""
+        return LiveColumns(self.message, self._around)
+
+    @property
+    def origin(self) -> str:
+        """What the columns are of, for the log."""
+        message = self.message
+        return f"message {message.guid.hex().upper()} of client {message.clientid:.200} to {message.topic:.200}"
+
+    def user_properties(self) -> list[tuple[str, str]]:
+        """The user properties of the message."""
+        return self.message.properties.user if self.message.property_bytes else []
+
+    def _payload(self) -> Value:
+        return self.message.payload
+
+    def _client(self) -> ClientInfo | None:
+        return self._around.find_client(self.message.clientid)
+
+    def _client_value(self, name: str) -> Value:
+        client = self._client()
+        return UNDEFINED if client is None else _text_or_undefined(getattr(client, name))
+
+    def _headers(self) -> Value:
+        client = self._client()
+        headers: dict[str, Value] = {"properties": pub_props(self.message)}
+        if self.message.username is not None:
+            headers["username"] = self.message.username
+        if client is not None:
+            headers |= {
+                "peerhost": client.peerhost,
+                "peername": client.peername,
+                "protocol": "mqtt",
+                "proto_ver": int(client.version),
+                "client_attrs": {},
+            }
+        return headers
+
+
+class EventColumns(LiveColumns):
+    """The columns of an event: those that it has, and of a message where it is about one.
+
+    Args:
+        values: What the event knows itself.
+        message: What it is about, or None.
+    """
+
+    __slots__ = ("_event", "_message", "_values")
+
+    def __init__(
+        self, event: Event, values: Mapping[str, Value], around: Surroundings, message: Message | None = None
+    ) -> None:
+        self._event = event
+        self._values = values
+        self._message = message
+        self._around = around
+        self._read = False
+        self._fault = None
+        self.made_by: tuple[str, ...] = ()
+        if message is not None:
+            self.message = message
+            self.made_by = message.made_by
+
+    def get(self, name: str) -> Value:
+        """The column, or undefined."""
+        value = self._values.get(name, UNDEFINED)
+        if value is not UNDEFINED:
+            return value
+        if name not in self._event.columns and name not in COMMON_COLUMNS:
+            return UNDEFINED
+        if name == "node" or (self._message is not None and name not in _RECEIVERS):
+            return super().get(name)
+        return UNDEFINED
+
+    def all(self) -> dict[str, Value]:
+        """Every column that is not undefined."""
+        made = {name: self.get(name) for name in (*self._event.columns, *COMMON_COLUMNS)}
+        return {name: value for name, value in made.items() if value is not UNDEFINED}
+
+    def for_thread(self) -> "LiveColumns":
+        """The same columns, of which another thread may make what it wants."""
+        return EventColumns(self._event, self._values, self._around, self._message)
+
+    @property
+    def origin(self) -> str:
+        """What the columns are of, for the log."""
+        if self._message is not None:
+            return f"event {self._event.name} of {super().origin}"
+        about = str(self._values.get("clientid", self._values.get("name", "")))
+        return f"event {self._event.name} of {about:.200}"
+
+    def user_properties(self) -> list[tuple[str, str]]:
+        """The user properties of the message which the event is about."""
+        return [] if self._message is None else super().user_properties()
+
+    def document(self) -> Value:
+        """The payload of the message which the event is about, decoded as JSON.
+
+        Raises:
+            EvaluationFault: It is not valid JSON.
+        """
+        return UNDEFINED if self._message is None else super().document()
+
+    def _payload(self) -> Value:
+        return UNDEFINED if self._message is None else self.message.payload
+
+
+# The event says whose they are; those of the publisher would be somebody else's.
+_RECEIVERS: Final = frozenset({"clientid", "username", "peerhost", "peername"})
+
+_MAKERS: Final[dict[str, Callable[[LiveColumns], Value]]] = {
+    "id": lambda columns: columns.message.guid.hex().upper(),
+    "clientid": lambda columns: columns.message.clientid,
+    "username": lambda columns: _text_or_undefined(columns.message.username),
+    "payload": lambda columns: string_of(columns.message.payload),
+    "peerhost": lambda columns: columns._client_value("peerhost"),
+    "peername": lambda columns: columns._client_value("peername"),
+    "topic": lambda columns: columns.message.topic,
+    "qos": lambda columns: int(columns.message.qos),
+    "flags": lambda columns: {"dup": False, "retain": columns.message.retain},
+    "headers": lambda columns: columns._headers(),
+    "pub_props": lambda columns: pub_props(columns.message),
+    "timestamp": lambda columns: columns.message.received_at // 1000,
+    "publish_received_at": lambda columns: columns.message.received_at // 1000,
+    "node": lambda columns: columns._around.node_name,
+    "client_attrs": lambda columns: {},
+    "event": lambda columns: PUBLISHED,
+}
+
+
+def pub_props(message: Message) -> dict[str, Value]:
+    """The MQTT 5 properties of a message as rules see them."""
+    return shown_properties(message.properties) if message.property_bytes else {}
+
+
+def shown_properties(properties: Properties) -> dict[str, Value]:
+    """Properties by their standard names; user properties as a map and, in order, as pairs."""
+    shown: dict[str, Value] = {}
+    for name, value in properties.named().items():
+        if name == "User-Property":
+            shown[name] = dict(properties.user)
+            shown["User-Property-Pairs"] = [{"key": key, "value": text} for key, text in properties.user]
+        elif name == "Authentication-Data":
+            continue  # it may be a secret
+        elif isinstance(value, bytes):
+            shown[name] = string_of(value)
+        elif isinstance(value, int | str):
+            shown[name] = value
+    return shown
+
+
+def client_values(client: ClientInfo) -> dict[str, Value]:
+    """The columns that every event of a client has."""
+    return {
+        "clientid": client.clientid,
+        "username": _text_or_undefined(client.username),
+        "peername": client.peername,
+        "peerhost": client.peerhost,
+        "sockname": client.sockname,
+        "mountpoint": _text_or_undefined(client.mountpoint or None),
+        "proto_name": "MQIsdp" if client.version == p.V3_1 else "MQTT",
+        "proto_ver": int(client.version),
+        "client_attrs": {},
+    }
+
+
+def _text_or_undefined(text: str | None) -> Value:
+    return UNDEFINED if text is None else text

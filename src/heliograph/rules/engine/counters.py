@@ -1,0 +1,78 @@
+"""What is counted of each rule, under EMQX's names."""
+
+from typing import Final
+
+from heliograph.broker.own_messages import Tally
+
+NAMES: Final = (
+    "matched",
+    "passed",
+    "failed",
+    "failed.exception",
+    "failed.no_result",
+    "failed.out_of_service",
+    "actions.total",
+    "actions.success",
+    "actions.failed",
+    "actions.failed.out_of_service",
+    "actions.failed.unknown",
+    "recursive_republish_detected",
+)
+
+
+class RuleCounters:
+    """The counts of one rule since it was added; they stay when it is replaced.
+
+    Attributes:
+        matched: Messages and events that it was for.
+        passed: Of them, those that gave rows.
+        exceptions: Those on which its evaluation failed.
+        no_result: Those that gave no row.
+        turned_away: Those that found no place among the ones that wait, for a rule that may block.
+        actions_success: Actions that were done, apart from messages.
+        actions_failed: Actions that could not be done, apart from messages.
+        messages: What became of the messages that it made.
+        recursions: Messages that were not made because the rule had made their cause.
+    """
+
+    __slots__ = (
+        "actions_failed",
+        "actions_success",
+        "exceptions",
+        "matched",
+        "messages",
+        "no_result",
+        "passed",
+        "recursions",
+        "turned_away",
+    )
+
+    def __init__(self) -> None:
+        self.matched = 0
+        self.passed = 0
+        self.exceptions = 0
+        self.no_result = 0
+        self.turned_away = 0
+        self.actions_success = 0
+        self.actions_failed = 0
+        self.recursions = 0
+        self.messages = Tally()
+
+    def snapshot(self) -> dict[str, int]:
+        """The counts by name."""
+        published, dropped = int(self.messages.published), int(self.messages.dropped)
+        success, broken = self.actions_success + published, self.actions_failed + int(self.messages.failed)
+        return {
+            "matched": self.matched,
+            "passed": self.passed,
+            "failed": self.exceptions + self.no_result + self.turned_away,
+            "failed.exception": self.exceptions,
+            "failed.no_result": self.no_result,
+            "failed.out_of_service": self.turned_away,
+            "actions.total": success + dropped + broken,
+            "actions.success": success,
+            "actions.failed": dropped + broken,
+            "actions.failed.out_of_service": dropped,
+            "actions.failed.unknown": broken,
+            "recursive_republish_detected": self.recursions,
+        }

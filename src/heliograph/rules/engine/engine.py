@@ -1,0 +1,309 @@
+"""The rule engine of one node: its rules, what they are for, and the hook points they need.
+
+Rules come and go at run time, each change as a whole: a rule that cannot be used is refused and what was there stays.
+All methods are called in the event loop.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from heliograph.broker import hooks
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.guid import IdSource
+from heliograph.broker.message import Message
+from heliograph.broker.own_messages import OwnMessages
+from heliograph.broker.pubsub import Broker
+from heliograph.config.rules import PipelineAction, RuleConfig, RuleEngineConfig
+from heliograph.observe.bounded_log import BoundedLog
+from heliograph.rules.engine.actions import PIPELINE_PREFIX
+from heliograph.rules.engine.columns import LiveColumns
+from heliograph.rules.engine.counters import NAMES, RuleCounters
+from heliograph.rules.engine.errors import ActionError, PipelineStorageError, RuleExistsError, UnknownRuleError
+from heliograph.rules.engine.event_sources import EventSources
+from heliograph.rules.engine.index import RuleIndex
+from heliograph.rules.engine.running import Rows, RunningRule
+from heliograph.rules.engine.strands import Strand, Threads
+
+_log = logging.getLogger(__name__)
+
+RULES_PRIORITY: Final = 60  # at every hook point; behind whatever changes or stops a message
+RULES_LISTED_MAX: Final = 1000
+_SYS_PREFIX: Final = "$SYS/"
+_EVALUATION_WORK: Final = 48  # of a rule, in deliveries
+_ROWS_PRINTED_PER_S: Final = 100
+
+
+class RuleEngine:
+    """All rules of a node; made by the node's services, which start and stop it. An `Outlet` of its actions.
+
+    Args:
+        settings: How it works; its rules are added by `start`.
+        broker: The kernel.
+        ids: Where messages of rules get their ids.
+        node_name: The name of the node.
+        find_client: The client that is connected with a client id.
+        defer: Calls what it is given in a later turn of the event loop.
+        hand_back: The same, callable in any thread.
+        clock: Microseconds on a clock that nobody sets.
+        store: Stores a message in the database `messages` without publishing it; None where nothing is stored.
+    """
+
+    def __init__(
+        self,
+        settings: RuleEngineConfig,
+        broker: Broker,
+        ids: IdSource,
+        node_name: str,
+        find_client: Callable[[str], ClientInfo | None],
+        defer: Callable[[Callable[[], None]], object],
+        hand_back: Callable[[Callable[[], None]], object],
+        clock: Callable[[], int],
+        store: Callable[[Message], object] | None,
+    ) -> None:
+        self.node_name = node_name
+        self.find_client = find_client
+        self._settings = settings
+        self._broker = broker
+        self._hand_back = hand_back
+        self._clock = clock
+        self._store = store
+        self._rules: dict[str, RunningRule] = {}
+        self._orders: dict[str, int] = {}  # the place of each rule among those of a topic
+        self._orders_count = 0
+        self._index = RuleIndex()
+        self._events = EventSources(broker, self, RULES_PRIORITY)
+        self._threads = Threads(settings.blocking_threads)
+        self.messages = OwnMessages(broker, ids, defer, clock, settings.max_queued_messages, self._not_published)
+        self._is_started = False
+        self._is_hooked = False
+        self._pipeline_refused = 0
+        self._print_budget = _ROWS_PRINTED_PER_S
+        self._print_second = -1
+
+    # --- rules
+
+    def add(self, rule_id: str, settings: RuleConfig) -> RunningRule:
+        """Add a rule.
+
+        Raises:
+            RuleExistsError: There is one of that name.
+            RuleSyntaxError: Its text is no rule.
+            PipelineStorageError: It hands its rows to the pipeline, and nothing is stored.
+        """
+        if rule_id in self._rules:
+            raise RuleExistsError(rule_id)
+        rule = self._make(rule_id, settings, None)
+        self._orders_count += 1
+        self._orders[rule_id] = self._orders_count
+        self._rules[rule_id] = rule
+        self._install(rule)
+        self._renew()
+        return rule
+
+    def replace(self, rule_id: str, settings: RuleConfig) -> RunningRule:
+        """Put another rule into the place of one; its counts go on. The old one stays if the new one is refused.
+
+        Raises:
+            UnknownRuleError: There is none of that name.
+            RuleSyntaxError: Its text is no rule.
+            PipelineStorageError: It hands its rows to the pipeline, and nothing is stored.
+        """
+        old = self._rules.get(rule_id)
+        if old is None:
+            raise UnknownRuleError(rule_id)
+        rule = self._make(rule_id, settings, old.counters)
+        self._uninstall(old)
+        self._rules[rule_id] = rule
+        self._install(rule)
+        self._renew()
+        return rule
+
+    def remove(self, rule_id: str) -> None:
+        """Take a rule out.
+
+        Raises:
+            UnknownRuleError: There is none of that name.
+        """
+        rule = self._rules.pop(rule_id, None)
+        if rule is None:
+            raise UnknownRuleError(rule_id)
+        del self._orders[rule_id]
+        self._uninstall(rule)
+        self._renew()
+
+    def get(self, rule_id: str) -> RunningRule | None:
+        """The rule of that name."""
+        return self._rules.get(rule_id)
+
+    def all(self) -> list[RunningRule]:
+        """Every rule, in the order in which they were added."""
+        return list(self._rules.values())
+
+    # --- life
+
+    def start(self) -> None:
+        """Add the configured rules and hook in.
+
+        Raises:
+            RuleError: A rule cannot be used.
+            PipelineStorageError: One hands its rows to the pipeline, and nothing is stored.
+        """
+        for rule_id, settings in self._settings.rules.items():
+            if settings.sql:  # one that says nothing at all counts as not there
+                self.add(rule_id, settings)
+        self._is_started = True
+        self._renew()
+
+    def stop(self) -> None:
+        """Take every callback out again; what rules in threads were about to do is forgotten."""
+        self._is_started = False
+        self._renew()
+        for rule in self._rules.values():
+            self._uninstall(rule)
+        self._threads.stop()
+        self.messages.flush()
+
+    def statistics(self) -> dict[str, int]:
+        """Sums over all rules as `rules.NAME`, and the counts of the first thousand as `rules.RULE.NAME`."""
+        sums = dict.fromkeys(NAMES, 0)
+        numbers: dict[str, int] = {}
+        for position, rule in enumerate(self._rules.values()):
+            counts = rule.counters.snapshot()
+            for name, count in counts.items():
+                sums[name] += count
+            if position < RULES_LISTED_MAX:
+                numbers.update({f"rules.{rule.rule_id}.{name}": count for name, count in counts.items()})
+        numbers.update({f"rules.{name}": count for name, count in sums.items()})
+        numbers["rules.count"] = len(self._rules)
+        numbers["rules.messages_waiting"] = len(self.messages)
+        numbers["rules.pipeline_publish_refused"] = self._pipeline_refused
+        return numbers
+
+    # --- messages
+
+    def wants(self, topic: str) -> bool:
+        """Whether a rule is for messages of that topic."""
+        if self._settings.ignore_sys_message and topic.startswith(_SYS_PREFIX):
+            return False
+        return bool(self._index.find(topic))
+
+    def on_message_publish(self, message: Message) -> object:
+        """Callback of `message.publish`: give the message to each rule that is for its topic.
+
+        Rows for the pipeline are made by rules and by nobody else: what others publish there is dropped.
+        """
+        topic = message.topic
+        rules = self._index.remembered.get(topic)
+        if rules is None:
+            rules = self._index.find(topic)
+        if topic[0] == "$":
+            if _is_reserved(topic):
+                self._pipeline_refused += 1
+                return hooks.STOP, None
+            if rules and not self.wants(topic):
+                return None
+        if rules:
+            columns = LiveColumns(message, self)
+            for rule in rules:
+                rule.take(columns)
+            self._broker.work += _EVALUATION_WORK * len(rules)
+        return None
+
+    # --- what actions make
+
+    def store(self, message: Message, is_urgent: bool) -> None:
+        """Store a row for the pipeline: before the acknowledgement of the message it is of, if that is stored.
+
+        Args:
+            is_urgent: It is of an event, whose cause cannot be made to wait as publishers are when storage is full.
+
+        Raises:
+            ActionError: It cannot be stored.
+        """
+        sink = self._broker.sink
+        if self._store is None or sink is None:
+            raise ActionError("nothing is stored on this node")
+        if is_urgent and sink.is_full():
+            raise ActionError("storage takes nothing more at present")
+        try:
+            self._store(message)
+        except Exception as error:
+            raise ActionError(f"the row is not stored: {error}") from error
+
+    def print_row(self, rule_id: str, row: str) -> None:
+        """Write a row into the log, so many a second."""
+        second = self._clock() // 1_000_000
+        if second != self._print_second:
+            if self._print_budget < 0:
+                _log.info("%d more rows of rules were not written", -self._print_budget)
+            self._print_second, self._print_budget = second, _ROWS_PRINTED_PER_S
+        self._print_budget -= 1
+        if self._print_budget >= 0:
+            _log.info("rule %s: %s", rule_id, row)
+
+    # --- inside
+
+    def _make(self, rule_id: str, settings: RuleConfig, counters: RuleCounters | None) -> RunningRule:
+        rule = RunningRule(rule_id, settings, self, BoundedLog(_log, self._clock), counters)
+        if self._store is None and any(isinstance(action, PipelineAction) for action in settings.actions):
+            raise PipelineStorageError(rule_id)
+        return rule
+
+    def _install(self, rule: RunningRule) -> None:
+        if not rule.settings.enable:
+            return
+        if rule.may_block:
+            rule.strand = Strand(
+                self._threads,
+                rule.evaluate,
+                lambda columns, rows: self._evaluated(rule, columns, rows),
+                self._hand_back,
+                self._settings.max_blocked_messages,
+            )
+        self._index.add(rule, rule.topic_filters, self._orders[rule.rule_id])
+        self._events.add(rule)
+
+    def _uninstall(self, rule: RunningRule) -> None:
+        self._index.remove(rule, rule.topic_filters)
+        self._events.remove(rule)
+        if rule.strand is not None:
+            rule.strand.close()
+
+    def _evaluated(self, rule: RunningRule, columns: LiveColumns, rows: Rows | Exception) -> None:
+        """A thread has evaluated a rule; in the event loop again."""
+        self._broker.begin_turn(self._clock())
+        if isinstance(rows, Exception):
+            rule.fail(columns, rows)
+        else:
+            rule.act(columns, rows)
+
+    def _renew(self) -> None:
+        """Have topics asked about anew; a node without rules has no callback."""
+        point, is_hooked = self._broker.hooks.message_publish, self._is_started and bool(self._rules)
+        if is_hooked is not self._is_hooked:
+            self._is_hooked = is_hooked
+            if is_hooked:
+                point.add(self.on_message_publish, RULES_PRIORITY, self._wants_or_refuses)
+            else:
+                point.remove(self.on_message_publish)
+        elif is_hooked:
+            point.renew()
+
+    def _wants_or_refuses(self, topic: str) -> bool:
+        return self.wants(topic) or _is_reserved(topic)
+
+    def _not_published(self, message: Message, error: Exception) -> None:
+        rule = self._rules.get(message.clientid)
+        if rule is not None:
+            rule.log.warn("a message of rule %s is not published: %s", rule.rule_id, error)
+
+    def __iter__(self) -> Iterator[RunningRule]:
+        return iter(self.all())
+
+    def __repr__(self) -> str:
+        return f"RuleEngine({len(self._rules)} rules, {len(self.messages)} messages waiting)"
+
+
+def _is_reserved(topic: str) -> bool:
+    return topic.startswith(PIPELINE_PREFIX)

@@ -1,0 +1,43 @@
+"""What can go wrong when rules of a running broker are changed; a rule that does not parse is a `RuleSyntaxError`."""
+
+from typing import ClassVar
+
+
+class RuleEngineError(Exception):
+    """The rules of a node cannot be changed as asked; they are as they were."""
+
+    code: ClassVar[str] = "rule_engine"
+
+
+class RuleExistsError(RuleEngineError):
+    """A rule of that name is there already."""
+
+    code: ClassVar[str] = "rule_exists"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is a rule {name!r} already; replace it, or choose another name")
+
+
+class UnknownRuleError(RuleEngineError):
+    """There is no rule of that name."""
+
+    code: ClassVar[str] = "rule_unknown"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no rule {name!r}")
+
+
+class PipelineStorageError(RuleEngineError):
+    """A rule hands its rows to the pipeline, and the node stores nothing."""
+
+    code: ClassVar[str] = "rule_pipeline_not_stored"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the rule {name!r} hands its rows to the pipeline, which reads what is stored, and this node stores "
+            "nothing; give it topics with durable_storage.messages.topics, or a rule like this one in its file"
+        )
+
+
+class ActionError(Exception):
+    """An action cannot be done for one row; the text says why."""

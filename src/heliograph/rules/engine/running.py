@@ -1,0 +1,134 @@
+"""One rule of a running broker: evaluated for a message or event, its rows given to its actions, everything counted.
+
+Nothing that goes wrong here reaches the message: errors are counted, logged at a bounded rate, and the rule has had its
+turn.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from heliograph.config.rules import RuleConfig
+from heliograph.observe.bounded_log import BoundedLog
+from heliograph.rules.engine.actions import Outlet, compile_action
+from heliograph.rules.engine.columns import LiveColumns
+from heliograph.rules.engine.counters import RuleCounters
+from heliograph.rules.engine.errors import ActionError
+from heliograph.rules.engine.short_cuts import short_cut
+from heliograph.rules.engine.strands import Strand
+from heliograph.rules.errors import RuleEvaluationError
+from heliograph.rules.evaluator import CompiledRule
+from heliograph.rules.output import output_kinds
+from heliograph.rules.tree import Foreach, Star, Statement
+from heliograph.rules.values import Value
+
+_EVENT_PREFIXES: Final = ("$events/", "$bridges/")
+
+Rows = list[dict[str, Value]]
+
+
+class RunningRule:
+    """A rule with its actions and counts; owned by the engine, lives until it is removed or replaced.
+
+    Args:
+        rule_id: Its name.
+        settings: What the configuration says of it.
+        outlet: Where its actions put what they make.
+        log: Where what goes wrong is told.
+        counters: The counts of the rule that it replaces; None for new ones.
+
+    Raises:
+        RuleSyntaxError: Its text is no rule.
+    """
+
+    def __init__(
+        self,
+        rule_id: str,
+        settings: RuleConfig,
+        outlet: Outlet,
+        log: BoundedLog,
+        counters: RuleCounters | None = None,
+    ) -> None:
+        self.rule_id = rule_id
+        self.settings = settings
+        self.counters = counters or RuleCounters()
+        self.compiled = CompiledRule(settings.sql, {"rule_id": rule_id})
+        self.strand: Strand[LiveColumns, Rows | Exception] | None = (
+            None  # of a rule that may block: where its evaluations wait for a thread
+        )
+        self._apply: Callable[[LiveColumns], Rows] = short_cut(self.compiled) or self.compiled.apply
+        absent = _absent(self.compiled.tree)
+        self._actions = [compile_action(action, rule_id, self.counters, outlet, absent) for action in settings.actions]
+        self.log = log
+
+    @property
+    def may_block(self) -> bool:
+        """Whether it must not be evaluated in the event loop."""
+        return self.compiled.may_block
+
+    @property
+    def topic_filters(self) -> tuple[str, ...]:
+        """The topic filters of FROM that mean messages."""
+        return tuple(topic for topic in self.compiled.topics if not topic.startswith(_EVENT_PREFIXES))
+
+    def take(self, columns: LiveColumns) -> None:
+        """Evaluate the rule for one message or event, now or, if it may block, in a thread."""
+        counters = self.counters
+        counters.matched += 1
+        strand = self.strand
+        if strand is not None:
+            if not strand.put(columns.for_thread()):
+                counters.turned_away += 1
+                self.log.warn("rule %s is too slow: %s is not evaluated", self.rule_id, columns.origin)
+            return
+        try:
+            rows = self._apply(columns)
+        except Exception as error:  # noqa: BLE001 - whatever a rule does, the others and the message go on
+            self.fail(columns, error)
+            return
+        if rows:
+            self.act(columns, rows)
+        else:
+            counters.no_result += 1
+
+    def evaluate(self, columns: LiveColumns) -> Rows | Exception:
+        """Evaluate the rule only: the part that a thread does."""
+        try:
+            return self._apply(columns)
+        except Exception as error:  # noqa: BLE001 - it is told of in the event loop
+            return error
+
+    def act(self, columns: LiveColumns, rows: Rows) -> None:
+        """Give rows to the actions, each of which is done whatever became of the others."""
+        counters = self.counters
+        if not rows:
+            counters.no_result += 1
+            return
+        counters.passed += 1
+        for row in rows:
+            for run in self._actions:
+                try:
+                    run(row, columns)
+                except ActionError as error:
+                    counters.actions_failed += 1
+                    self.log.warn("rule %s, action for %s failed: %s", self.rule_id, columns.origin, error)
+                except Exception as error:  # noqa: BLE001 - a fault of ours is no reason to stop the others
+                    counters.actions_failed += 1
+                    self.log.warn("rule %s, action for %s failed: %r", self.rule_id, columns.origin, error)
+
+    def fail(self, columns: LiveColumns, error: Exception) -> None:
+        """Count and tell of an evaluation that failed."""
+        self.counters.exceptions += 1
+        told = f"[{error.code}] {error}" if isinstance(error, RuleEvaluationError) else repr(error)
+        self.log.warn("rule %s failed on %s: %s", self.rule_id, columns.origin, told)
+
+    def __repr__(self) -> str:
+        return f"RunningRule({self.rule_id!r}, {self.compiled!r})"
+
+
+def _absent(tree: Statement) -> Callable[[str], bool]:
+    """Whether no row of a rule has a column, as far as its text says."""
+    fields = (tree.fields if tree.do is None else tree.do) if isinstance(tree, Foreach) else tree.fields
+    if any(isinstance(field, Star) for field in fields) or (isinstance(tree, Foreach) and tree.do is None):
+        return lambda name: False
+    names = output_kinds(tree)
+    return lambda name: name not in names

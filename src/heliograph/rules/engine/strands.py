@@ -1,0 +1,134 @@
+"""Threads for rules that may block, so that the event loop never waits for one.
+
+Each rule has a strand: its evaluations run one after another, in the order of the messages. A few threads serve all
+strands in turn, so that a rule which waits for its timeout holds up itself and at most its share of the threads.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Threads:
+    """The threads of one engine, started when they are first needed; `stop` lets them end.
+
+    They are daemons: an evaluation that hangs does not keep the process from ending.
+
+    Args:
+        threads_max: Threads at most.
+    """
+
+    def __init__(self, threads_max: int) -> None:
+        self._threads_max = threads_max
+        self._started = 0
+        self._idle = 0
+        self._ready: deque[Callable[[], None]] = deque()
+        self._changed = threading.Condition()
+        self._stopped = False
+
+    def run(self, step: Callable[[], None]) -> None:
+        """Have a thread call `step`, behind those that wait already."""
+        with self._changed:
+            if self._stopped:
+                return
+            self._ready.append(step)
+            if self._idle >= len(self._ready) or self._started >= self._threads_max:
+                self._changed.notify()
+                return
+            self._started += 1
+            number = self._started
+        threading.Thread(target=self._serve, name=f"rules-{number}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Let the threads end when they are done with what they do now; what waits is forgotten."""
+        with self._changed:
+            self._stopped = True
+            self._ready.clear()
+            self._changed.notify_all()
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                self._idle += 1
+                while not self._ready and not self._stopped:
+                    self._changed.wait()
+                self._idle -= 1
+                if self._stopped:
+                    return
+                step = self._ready.popleft()
+            step()
+
+
+class Strand(Generic[Item, Result]):
+    """The evaluations of one rule, one at a time and in order. `put` is called in the event loop only.
+
+    Args:
+        work: Called in a thread; must not raise.
+        done: Called with the item and its result through `hand_back`.
+        hand_back: Has a callback called in the event loop; callable in any thread.
+        waiting_max: Items that may wait.
+    """
+
+    def __init__(
+        self,
+        threads: Threads,
+        work: Callable[[Item], Result],
+        done: Callable[[Item, Result], None],
+        hand_back: Callable[[Callable[[], None]], object],
+        waiting_max: int,
+    ) -> None:
+        self._threads = threads
+        self._work = work
+        self._done = done
+        self._hand_back = hand_back
+        self._waiting_max = waiting_max
+        self._items: deque[Item] = deque()
+        self._lock = threading.Lock()
+        self._runs = False  # a thread has an item, or is about to take one
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, item: Item) -> bool:
+        """Take an item; False if too many wait."""
+        with self._lock:
+            if self._closed or len(self._items) >= self._waiting_max:
+                return False
+            self._items.append(item)
+            begins, self._runs = not self._runs, True
+        if begins:
+            self._threads.run(self._step)
+        return True
+
+    def close(self) -> None:
+        """Forget what waits; of what runs nobody is told any more."""
+        with self._lock:
+            self._closed = True
+            self._items.clear()
+
+    def _step(self) -> None:
+        """In a thread: work on one item, and get in line again if there are more."""
+        with self._lock:
+            if not self._items:
+                self._runs = False
+                return
+            item = self._items.popleft()
+        result = self._work(item)
+        if not self._closed:
+            try:
+                self._hand_back(lambda: self._tell(item, result))
+            except RuntimeError:  # the event loop is closed: the node has stopped
+                return
+        with self._lock:
+            self._runs = bool(self._items)
+        if self._runs:
+            self._threads.run(self._step)
+
+    def _tell(self, item: Item, result: Result) -> None:
+        if not self._closed:
+            self._done(item, result)

@@ -1,0 +1,122 @@
+"""Templates of actions: text in which `${a.b}` stands for a value of a row, compiled once.
+
+As EMQX renders them: what is not there becomes `undefined`, maps and arrays become JSON, `${.}` is the whole row and
+`${$}` a dollar sign. A step into text looks into the JSON that it holds. Beyond EMQX, `[2]` takes an element and
+quotes surround names of any characters: `${items[1].id}`, `${pub_props.'Content-Type'}`. What looks otherwise is text.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+import orjson
+
+from heliograph.rules.json_text import encode_json, text_of
+from heliograph.rules.paths import read_steps
+from heliograph.rules.tree import Index, Key, Step
+from heliograph.rules.values import UNDEFINED, Value, bytes_of
+
+Row: TypeAlias = Mapping[str, Value]
+Render: TypeAlias = Callable[[Row], bytes]
+Read: TypeAlias = Callable[[Row], Value]
+
+_NAME: Final = r"(?:[A-Za-z0-9_]+|'[^'}]+')"
+_PATH: Final = rf"{_NAME}(?:\.{_NAME}|\[-?[0-9]+\])*"
+_PLACEHOLDER: Final = re.compile(rf"\$\{{(?P<dollar>\$)\}}|\$\{{\.?(?P<path>{_PATH})\}}|(?P<whole>\$\{{\.\}})")
+_STEP: Final = re.compile(rf"(?P<name>{_NAME})|\[(?P<index>-?[0-9]+)\]")
+
+
+def compile_template(text: str) -> Render:
+    """Compile a template.
+
+    Returns:
+        A function from a row to the bytes of its text. It raises `EvaluationFault` for a row whose JSON text is asked
+        for and which holds bytes.
+    """
+    parts = list(_parts(text))
+    if not parts:
+        return lambda row: b""
+    if len(parts) == 1:
+        return parts[0]
+    if len(parts) == 2:
+        one, other = parts
+        return lambda row: one(row) + other(row)
+    return lambda row: b"".join([part(row) for part in parts])
+
+
+def fixed_text(text: str) -> bytes | None:
+    """What a template without placeholders says always; None for one with placeholders."""
+    found = [match for match in _PLACEHOLDER.finditer(text) if match["dollar"] is None]
+    return None if found else compile_template(text)({})
+
+
+def compile_value(text: str) -> Read:
+    """Compile a single placeholder: a function from a row to the value itself, of whatever kind it is."""
+    match = _PLACEHOLDER.fullmatch(text)
+    if match is None or match["dollar"] is not None:
+        render = compile_template(text)
+        return lambda row: render(row).decode("utf-8", "replace")
+    return dict if match["path"] is None else _reader(match["path"])
+
+
+def row_text(row: Row) -> bytes:
+    """A whole row as JSON.
+
+    Raises:
+        EvaluationFault: It holds a string that is not UTF-8.
+    """
+    try:
+        return orjson.dumps(row)
+    except orjson.JSONEncodeError:
+        return encode_json(dict(row)).encode()
+
+
+def _parts(text: str) -> "list[Render]":
+    parts: list[Render] = []
+    literal, done = "", 0
+    for match in _PLACEHOLDER.finditer(text):
+        literal += text[done : match.start()]
+        done = match.end()
+        if match["dollar"] is not None:
+            literal += "$"
+            continue
+        if literal:
+            parts.append(_constant(literal))
+            literal = ""
+        parts.append(row_text if match["path"] is None else _renderer(match["path"]))
+    literal += text[done:]
+    return [*parts, _constant(literal)] if literal else parts
+
+
+def _constant(text: str) -> Render:
+    data = text.encode()
+    return lambda row: data
+
+
+def _renderer(path: str) -> Render:
+    read = _reader(path)
+
+    def render(row: Row) -> bytes:
+        value = read(row)
+        if type(value) is str:
+            return value.encode()
+        return bytes_of(text_of(value))
+
+    return render
+
+
+def _reader(path: str) -> Read:
+    root, *steps = _steps(path)
+    assert isinstance(root, Key)  # so the expression has it
+    name = root.name
+    if not steps:
+        return lambda row: row.get(name, UNDEFINED)
+    return lambda row: read_steps(row.get(name, UNDEFINED), steps, lambda variable: UNDEFINED)
+
+
+def _steps(path: str) -> list[Step]:
+    found: list[Step] = []
+    for match in _STEP.finditer(path):
+        name = match["name"]
+        found.append(Index(int(match["index"]), False) if name is None else Key(name.strip("'")))
+    return found

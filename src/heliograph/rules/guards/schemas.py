@@ -1,0 +1,35 @@
+"""Schemas as validations and transformations need them: there, of the kind that is meant, and never waiting."""
+
+from heliograph.rules.guards.errors import GuardError
+from heliograph.rules.schemas import Schema, SchemaError, SchemaRegistry
+
+
+def find_schema(schemas: SchemaRegistry, kind: str, name: str, message_type: str, path: tuple[str, ...]) -> Schema:
+    """The schema that settings name.
+
+    Args:
+        kind: Of which kind it must be.
+        message_type: The message that must be in it; empty for none.
+        path: Where the settings stand.
+
+    Raises:
+        GuardError: There is none, or it cannot be used here.
+    """
+    try:
+        schema = schemas.get(name)
+    except SchemaError as error:
+        raise GuardError((*path, "schema"), str(error)) from None
+    if schema.may_block:
+        raise GuardError(
+            (*path, "schema"),
+            f"the schema {name!r} ({schema.kind}) asks another service, and a publish does not wait for an answer",
+        )
+    if schema.kind != kind:
+        raise GuardError((*path, "schema"), f"the schema {name!r} is of type {schema.kind}, not {kind}")
+    known = getattr(schema, "message_types", None)
+    if message_type and known is not None and message_type not in known:
+        raise GuardError(
+            (*path, "message_type"),
+            f"the schema {name!r} has no message {message_type!r}; there are: {', '.join(known) or 'none'}",
+        )
+    return schema

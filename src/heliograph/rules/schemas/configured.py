@@ -1,0 +1,76 @@
+"""Schemas as a configuration describes them."""
+
+from collections.abc import Iterator
+
+from heliograph.config import Config, SchemaConfig, SchemaRegistryConfig
+from heliograph.config.schemas import ExternalRegistry
+from heliograph.rules.schemas.interface import SPARKPLUG_B
+from heliograph.rules.schemas.settings import (
+    CONFLUENT,
+    EXTERNAL_HTTP,
+    HttpService,
+    SchemaSettings,
+    SchemaSourceError,
+    build_schema,
+)
+
+Path = tuple[str, ...]
+
+_BLAMED = {EXTERNAL_HTTP: "parameters", CONFLUENT: "url"}
+
+
+def schema_settings(name: str, config: SchemaConfig) -> SchemaSettings:
+    """What makes the schema that a group of settings describes."""
+    service = _service(config) if config.type == EXTERNAL_HTTP else None
+    return SchemaSettings(name, config.type, config.source.files, config.source.root, service)
+
+
+def registry_settings(config: SchemaRegistryConfig) -> tuple[SchemaSettings, ...]:
+    """What makes the schemas of a registry; a group that says nothing is none."""
+    schemas = (schema_settings(name, schema) for name, schema in config.schemas.items() if schema.type)
+    registries = (_registry(name, registry) for name, registry in config.external.items() if registry.url)
+    return (*schemas, *registries)
+
+
+def _registry(name: str, config: ExternalRegistry) -> SchemaSettings:
+    auth = (config.auth.username, config.auth.password) if config.auth.username else None
+    service = HttpService(
+        url=config.url,
+        connect_timeout_s=config.connect_timeout,
+        request_timeout_s=config.request_timeout,
+        ca_file=config.ssl.cacertfile,
+        verify=config.ssl.verify == "verify_peer",
+        basic_auth=auth,
+    )
+    return SchemaSettings(name, CONFLUENT, service=service)
+
+
+def _service(config: SchemaConfig) -> HttpService:
+    parameters = config.parameters
+    return HttpService(
+        url=parameters.url,
+        method=parameters.method,
+        headers=parameters.headers,
+        external_params=parameters.external_params,
+        connect_timeout_s=parameters.connect_timeout,
+        request_timeout_s=parameters.request_timeout,
+        retries_max=parameters.max_retries,
+        pool_size=parameters.pool_size,
+        response_bytes_max=parameters.max_response_size,
+        ca_file=parameters.ssl.cacertfile,
+        verify=parameters.ssl.verify == "verify_peer",
+    )
+
+
+def schema_faults(config: Config) -> Iterator[tuple[Path, str]]:
+    """Each schema of a configuration that cannot be used: the path of its setting, and what is wrong with it."""
+    for settings in registry_settings(config.schema_registry):
+        name = settings.name
+        path = ("schema_registry", "external" if settings.type == CONFLUENT else "schemas", name)
+        if name == SPARKPLUG_B:
+            yield path, f"the schema {SPARKPLUG_B} is built in; choose another name"
+            continue
+        try:
+            build_schema(settings)
+        except SchemaSourceError as error:
+            yield (*path, _BLAMED.get(settings.type, "source")), str(error)

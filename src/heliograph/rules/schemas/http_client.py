@@ -1,0 +1,83 @@
+"""Asking a service over HTTP: with limits to time and size, and with errors that say who is to blame."""
+
+import ssl
+from typing import Any, Final
+
+import httpx
+
+from heliograph.rules.schemas.interface import SchemaError
+from heliograph.rules.schemas.settings import HttpService, SchemaSourceError
+
+_BODY_TOLD_BYTES: Final = 200
+
+
+class ServiceClient:
+    """Connections to one service, for all threads; owned by the schema that asks it. They are made when first needed.
+
+    Args:
+        service: Where and how it is asked.
+
+    Raises:
+        SchemaSourceError: The URL or the file of authorities cannot be used.
+    """
+
+    def __init__(self, service: HttpService) -> None:
+        self._bytes_max = service.response_bytes_max
+        limits = httpx.Limits(max_connections=service.pool_size)
+        try:
+            self.url = httpx.URL(service.url)
+            transport = httpx.HTTPTransport(verify=_tls(service), retries=service.retries_max, limits=limits)
+        except (httpx.InvalidURL, OSError, ValueError) as error:
+            raise SchemaSourceError(f"the service {service.url!r} cannot be used: {error}") from None
+        self._client = httpx.Client(
+            transport=transport,
+            timeout=httpx.Timeout(service.request_timeout_s, connect=service.connect_timeout_s),
+            headers=dict(service.headers),
+            auth=service.basic_auth,
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    def ask(self, method: str, url: httpx.URL, body: Any = None) -> bytes:
+        """The body of the answer.
+
+        Args:
+            method: `GET` or `POST`.
+            url: What is asked.
+            body: What is sent as JSON.
+
+        Raises:
+            SchemaError: There was no answer, or none of status 200 within the limits.
+        """
+        content: Any = {} if body is None else {"json": body}
+        try:
+            with self._client.stream(method, url, **content) as response:
+                answer = self._body(response)
+        except httpx.TimeoutException:
+            raise SchemaError(f"the service at {self.url} gave no answer in time") from None
+        except httpx.HTTPError as error:
+            raise SchemaError(f"the service at {self.url} cannot be asked: {error}") from None
+        if response.status_code != httpx.codes.OK:
+            told = answer[:_BODY_TOLD_BYTES].decode(errors="replace")
+            raise SchemaError(f"the service at {self.url} answered with status {response.status_code}: {told}")
+        return answer
+
+    def close(self) -> None:
+        """Give the connections up; the service cannot be asked any more."""
+        self._client.close()
+
+    def _body(self, response: httpx.Response) -> bytes:
+        body = bytearray()
+        for piece in response.iter_bytes():
+            body += piece
+            if len(body) > self._bytes_max:
+                raise SchemaError(f"the service at {self.url} answered with more than {self._bytes_max:,} bytes")
+        return bytes(body)
+
+
+def _tls(service: HttpService) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=service.ca_file or None)
+    if not service.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,108 @@
+"""JSON Schema: JSON text that must fit a schema, of any draft from 4 to 2020-12."""
+
+import json
+from typing import Any, Final
+
+import jsonschema_rs
+import orjson
+
+from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.json_text import decode_json, encode_json
+from heliograph.rules.schemas.interface import SchemaError
+from heliograph.rules.schemas.settings import JSON, SchemaSourceError
+from heliograph.rules.values import Value
+
+_loads: Final = orjson.loads
+_PROBLEM_CHARACTERS: Final = 300
+
+# How often a regular expression of a schema may go back on one string, so that no message can buy much time with it.
+_BACKTRACKING_MAX: Final = 20_000
+
+
+class JsonSchema:
+    """One JSON Schema, ready to be used.
+
+    Args:
+        name: Its name in the registry.
+        source: The schema as JSON.
+
+    Raises:
+        SchemaSourceError: The text is no JSON Schema, or it refers to something outside of itself.
+    """
+
+    kind = JSON
+    may_block = False
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name = name
+        validator = _validator(source)
+        self._is_valid = validator.is_valid
+        self._iter_errors = validator.iter_errors
+
+    def decode(self, data: bytes, message_type: str | None = None) -> Value:
+        """See `Schema.decode`."""
+        try:
+            value = decode_json(data)
+        except EvaluationFault as fault:
+            raise SchemaError(str(fault)) from None
+        self._require(value)
+        return value
+
+    def encode(self, value: Value, message_type: str | None = None) -> bytes:
+        """See `Schema.encode`."""
+        try:
+            text = encode_json(value).encode()
+        except EvaluationFault as fault:
+            raise SchemaError(str(fault)) from None
+        self.decode(text)
+        return text
+
+    def check(self, data: Value, message_type: str | None = None) -> str | None:
+        """See `Schema.check`."""
+        if type(data) is bytes or isinstance(data, str | bytes):  # the first is what a publish asks, and quicker
+            try:
+                value = _loads(data)
+            except orjson.JSONDecodeError as error:
+                return f"not valid JSON: {error}"
+            return None if self._is_valid(value) else self._problem(value)
+        try:
+            self.encode(data)
+        except SchemaError as error:
+            return str(error)
+        return None
+
+    def _require(self, value: Value) -> None:
+        if not self._is_valid(value):
+            raise SchemaError(self._problem(value))
+
+    def _problem(self, value: Value) -> str:
+        error = next(iter(self._iter_errors(value)))
+        text = " ".join(error.message.split())
+        if len(text) > _PROBLEM_CHARACTERS:
+            text = text[: _PROBLEM_CHARACTERS - 3] + "..."
+        path = ".".join(map(str, error.instance_path))
+        return f"at {path[:_PROBLEM_CHARACTERS]}: {text}" if path else text
+
+    def __repr__(self) -> str:
+        return f"JsonSchema({self.name})"
+
+
+def _validator(source: str) -> Any:
+    try:
+        schema = json.loads(source)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise SchemaSourceError(f"not valid JSON: {error}") from None
+    if not isinstance(schema, dict | bool):
+        raise SchemaSourceError("a JSON Schema must be an object")
+    patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKING_MAX)
+    try:
+        return jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=patterns)
+    except jsonschema_rs.ValidationError as error:
+        path = ".".join(map(str, error.instance_path))
+        raise SchemaSourceError(f"not a JSON Schema: {f'at {path}: ' if path else ''}{error.message}") from None
+    except (jsonschema_rs.ReferencingError, ValueError) as error:
+        raise SchemaSourceError(f"not a JSON Schema that can be used: {' '.join(str(error).split())}") from None
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"it refers to {uri}, and what lies outside of a schema is not fetched")

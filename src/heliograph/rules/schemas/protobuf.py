@@ -1,0 +1,158 @@
+"""Protobuf schemas: text `.proto` compiled when the schema is made, messages to maps and back."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from heliograph.rules.schemas.interface import SchemaError
+from heliograph.rules.schemas.protobuf_compiler import compile_protobuf
+from heliograph.rules.schemas.protobuf_values import MessageDecoder, MessageEncoder
+from heliograph.rules.schemas.settings import PROTOBUF, SchemaSourceError
+from heliograph.rules.values import Value, bytes_of
+
+_NAMES_TOLD_MAX: Final = 20
+
+
+class MessageType:
+    """One kind of message of a schema, with what decodes and encodes it. Owned by the schema."""
+
+    def __init__(self, descriptor: Descriptor, *, has_required: bool) -> None:
+        self.descriptor = descriptor
+        self.name = descriptor.name
+        self._class: Any = GetMessageClass(descriptor)
+        self._from_string = self._class.FromString
+        self._decode = MessageDecoder(descriptor, {}).decode
+        self._encoder = MessageEncoder(descriptor, {})
+        self._has_required = has_required
+
+    def parse(self, data: bytes) -> Message:
+        """The message in bytes.
+
+        Raises:
+            SchemaError: There is none.
+        """
+        try:
+            message: Message = self._from_string(data)
+        except DecodeError:
+            raise SchemaError(f"these are not bytes of the Protobuf message {self.name}") from None
+        if self._has_required:
+            self._require_all(message)
+        return message
+
+    def decode(self, data: bytes) -> Value:
+        """The map that bytes stand for."""
+        return self._decode(self.parse(data))
+
+    def encode(self, value: Value) -> bytes:
+        """The bytes of a map."""
+        message: Message = self._class()
+        self._encoder.fill(message, value, "")
+        if self._has_required:
+            self._require_all(message)
+        try:
+            return message.SerializeToString(deterministic=True)
+        except (EncodeError, ValueError) as error:
+            raise SchemaError(f"the value does not fit the Protobuf message {self.name}: {error}") from None
+
+    def _require_all(self, message: Message) -> None:
+        if not message.IsInitialized():
+            missing = ", ".join(message.FindInitializationErrors())  # type: ignore[attr-defined]
+            raise SchemaError(f"the Protobuf message {self.name} lacks {missing:.300}")
+
+
+class ProtobufSchema:
+    """The messages of a `.proto` file, ready to be used.
+
+    Args:
+        name: Its name in the registry.
+        sources: Text of each file by its path, as imports name it.
+        root: The file whose messages are meant.
+        default: The message that is meant where none is named; None for the only one, if there is only one.
+
+    Raises:
+        SchemaSourceError: The compiler refuses it.
+    """
+
+    kind = PROTOBUF
+    may_block = False
+
+    def __init__(self, name: str, sources: Mapping[str, str], root: str, default: str | None = None) -> None:
+        self.name = name
+        pool, compiled = compile_protobuf(sources, root)
+        self._pool = pool
+        file = compiled.file[-1]
+        self._package = file.package
+        self._has_required = any(one.syntax != "proto3" for one in compiled.file)
+        self._messages = tuple(file.message_type)
+        names = [message.name for message in file.message_type]
+        if not names:
+            raise SchemaSourceError("it defines no message")
+        self.message_names = tuple(names)
+        self._default = default or (names[0] if len(names) == 1 else None)
+        # Names that rules make up are not kept: a publisher may choose them.
+        self._types: dict[str, MessageType] = {}
+
+    @property
+    def message_types(self) -> frozenset[str]:
+        """Every name by which a message of the root file can be meant."""
+        names: set[str] = set()
+        pending = [(message, message.name) for message in self._messages]
+        while pending:
+            message, name = pending.pop()
+            names |= {name, f"{self._package}.{name}" if self._package else name}
+            pending += [(inner, f"{name}.{inner.name}") for inner in message.nested_type]
+        return frozenset(names)
+
+    def message(self, message_type: str | None) -> MessageType:
+        """A kind of message by its name, with or without the package; a nested one as `Outer.Inner`.
+
+        Raises:
+            SchemaError: There is none of that name, or none was named.
+        """
+        name = message_type or self._default
+        if name is None:
+            raise SchemaError(f"name one of its messages: {self._names()}")
+        found = self._types.get(name)
+        if found is None:
+            found = self._types[name] = MessageType(self._descriptor(name), has_required=self._has_required)
+        return found
+
+    def decode(self, data: bytes, message_type: str | None = None) -> Value:
+        """See `Schema.decode`."""
+        return self.message(message_type).decode(data)
+
+    def encode(self, value: Value, message_type: str | None = None) -> bytes:
+        """See `Schema.encode`."""
+        return self.message(message_type).encode(value)
+
+    def check(self, data: Value, message_type: str | None = None) -> str | None:
+        """See `Schema.check`."""
+        kind = self.message(message_type)
+        try:
+            if type(data) is bytes:
+                kind.parse(data)
+            elif isinstance(data, str | bytes):
+                kind.parse(bytes_of(data))
+            else:
+                kind.encode(data)
+        except SchemaError as error:
+            return str(error)
+        return None
+
+    def _descriptor(self, name: str) -> Descriptor:
+        for full_name in (f"{self._package}.{name}" if self._package else name, name):
+            try:
+                return self._pool.FindMessageTypeByName(full_name)
+            except KeyError:
+                continue
+        raise SchemaError(f"it has no message {name!r:.100}; there are: {self._names()}")
+
+    def _names(self) -> str:
+        more = len(self.message_names) - _NAMES_TOLD_MAX
+        return ", ".join(self.message_names[:_NAMES_TOLD_MAX]) + (f" and {more} more" if more > 0 else "")
+
+    def __repr__(self) -> str:
+        return f"ProtobufSchema({self.name}: {self._names()})"

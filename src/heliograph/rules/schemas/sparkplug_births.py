@@ -1,0 +1,196 @@
+"""What Sparkplug births say: which metric an alias stands for.
+
+A birth names every metric that an edge node or a device will report, with its data type and mostly with an alias; the
+messages of data after it carry the alias only. `BIRTHS` is the table of the process; in a broker a callback of
+`message.publish` fills it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from heliograph.rules.schemas.interface import SchemaError
+from heliograph.rules.schemas.sparkplug import (
+    DBIRTH,
+    DDEATH,
+    NBIRTH,
+    NDEATH,
+    EdgeTopic,
+    data_type_name,
+    decode_payload,
+    metric_value,
+    metrics_of,
+)
+from heliograph.rules.values import UNDEFINED, Value
+
+_ALIASES_MAX: Final = 1_000_000
+_EDGES_MAX: Final = 100_000
+_NAME_LENGTH_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class BornMetric:
+    """What a birth says of a metric.
+
+    Attributes:
+        name: Its name.
+        datatype: Number of its data type, or undefined.
+    """
+
+    name: str
+    datatype: Value
+
+
+class _Edge:
+    """What is known of one edge node; the aliases of its devices are filed under their names, its own under None."""
+
+    __slots__ = ("aliases", "sequence")
+
+    def __init__(self, sequence: Value) -> None:
+        self.sequence = sequence  # of birth and death, by which a death says which birth it ends
+        self.aliases: dict[str | None, dict[int, BornMetric]] = {}
+
+    def count(self) -> int:
+        return sum(map(len, self.aliases.values()))
+
+
+class Births:
+    """Aliases by edge node and device, each as the last birth has it; bounded, owned by the process.
+
+    An edge node that is born anew takes the births of its devices back, as its death does. A death that belongs to an
+    earlier birth says nothing.
+
+    Args:
+        aliases_max: Aliases that are remembered; a birth that does not fit is not learned, and counted.
+    """
+
+    def __init__(self, aliases_max: int = _ALIASES_MAX) -> None:
+        self.aliases_max = aliases_max
+        self._edges: dict[tuple[str, str], _Edge] = {}
+        self._count = 0
+        self._refused = 0
+        self._malformed = 0
+
+    def on_message(self, topic: EdgeTopic, data: bytes) -> None:
+        """Learn from a birth, forget by a death; other messages say nothing."""
+        if topic.type not in (NBIRTH, NDEATH, DBIRTH, DDEATH):
+            return
+        if topic.type == DDEATH:
+            self._forget_device((topic.group, topic.edge), topic.device)
+            return
+        try:
+            metrics = metrics_of(decode_payload(data))
+        except SchemaError:
+            self._malformed += 1
+            return
+        if topic.type == NDEATH:
+            self._on_death(topic, _sequence(metrics))
+        else:
+            self._on_birth(topic, metrics)
+
+    def find(self, topic: EdgeTopic, alias: Value) -> BornMetric | None:
+        """The metric that an alias stands for in messages of a topic."""
+        edge = self._edges.get((topic.group, topic.edge))
+        if edge is None or type(alias) is not int:
+            return None
+        return edge.aliases.get(topic.device, {}).get(alias)
+
+    def metrics(self, topic: EdgeTopic | None, data: bytes) -> list[Value]:
+        """The metrics in a payload, each as a map with what it and its birth say.
+
+        Raises:
+            SchemaError: The bytes are no payload.
+        """
+        payload = decode_payload(data)
+        return [self._described(topic, metric, payload) for metric in metrics_of(payload)]
+
+    def named(self, topic: EdgeTopic | None, payload: dict[str, Value]) -> dict[str, Value]:
+        """A decoded payload whose metrics have the names that their aliases stand for."""
+        metrics = payload.get("metrics")
+        if topic is None or not isinstance(metrics, list):
+            return payload
+        named: list[Value] = []
+        for metric in metrics:
+            born = self.find(topic, metric.get("alias")) if isinstance(metric, dict) and "name" not in metric else None
+            named.append({**metric, "name": born.name} if born is not None and isinstance(metric, dict) else metric)
+        return {**payload, "metrics": named}
+
+    def clear(self) -> None:
+        """Forget every birth."""
+        self._edges.clear()
+        self._count = 0
+
+    def statistics(self) -> dict[str, int]:
+        """How much is known, and how many births could not be learned."""
+        return {
+            "sparkplug.edge_nodes": len(self._edges),
+            "sparkplug.aliases": self._count,
+            "sparkplug.births.refused": self._refused,
+            "sparkplug.births.malformed": self._malformed,
+        }
+
+    def _described(self, topic: EdgeTopic | None, metric: dict[str, Value], payload: dict[str, Value]) -> Value:
+        born = None
+        if topic is not None and ("name" not in metric or "datatype" not in metric):
+            born = self.find(topic, metric.get("alias"))
+        datatype = metric.get("datatype", UNDEFINED if born is None else born.datatype)
+        described: dict[str, Value] = {
+            "name": metric.get("name", UNDEFINED if born is None else born.name),
+            "alias": metric.get("alias", UNDEFINED),
+            "datatype": data_type_name(datatype),
+            "timestamp": metric.get("timestamp", payload.get("timestamp", UNDEFINED)),
+            "value": metric_value(metric, datatype),
+        }
+        found = {key: value for key, value in described.items() if value is not UNDEFINED}
+        return found | {key: metric[key] for key in ("is_historical", "is_transient") if key in metric}
+
+    def _on_death(self, topic: EdgeTopic, sequence: Value) -> None:
+        key = (topic.group, topic.edge)
+        edge = self._edges.get(key)
+        # The will of a connection that was taken over may come after the birth of the one that took over.
+        if edge is not None and (sequence is UNDEFINED or sequence == edge.sequence):
+            self._forget_edge(key)
+
+    def _on_birth(self, topic: EdgeTopic, metrics: list[dict[str, Value]]) -> None:
+        key = (topic.group, topic.edge)
+        if topic.device is None:
+            self._forget_edge(key)
+        else:
+            self._forget_device(key, topic.device)
+        aliases = dict(_aliases(metrics))
+        edge = self._edges.get(key)
+        if self._count + len(aliases) > self.aliases_max or (edge is None and len(self._edges) >= _EDGES_MAX):
+            self._refused += 1
+            return
+        if edge is None:
+            edge = self._edges[key] = _Edge(_sequence(metrics))
+        if aliases:
+            edge.aliases[topic.device] = aliases
+            self._count += len(aliases)
+
+    def _forget_edge(self, key: tuple[str, str]) -> None:
+        edge = self._edges.pop(key, None)
+        self._count -= 0 if edge is None else edge.count()
+
+    def _forget_device(self, key: tuple[str, str], device: str | None) -> None:
+        edge = self._edges.get(key)
+        if edge is not None:
+            self._count -= len(edge.aliases.pop(device, {}))
+
+    def __repr__(self) -> str:
+        return f"Births({len(self._edges)} edge nodes, {self._count} aliases)"
+
+
+def _sequence(metrics: list[dict[str, Value]]) -> Value:
+    return next((metric_value(metric) for metric in metrics if metric.get("name") == "bdSeq"), UNDEFINED)
+
+
+def _aliases(metrics: list[dict[str, Value]]) -> Iterable[tuple[int, BornMetric]]:
+    for metric in metrics:
+        alias, name = metric.get("alias"), metric.get("name")
+        if type(alias) is int and isinstance(name, str) and len(name) <= _NAME_LENGTH_MAX:
+            yield alias, BornMetric(name, metric.get("datatype", UNDEFINED))
+
+
+#: The births that the functions of the rule language know in this process.
+BIRTHS: Final = Births()

@@ -1,0 +1,113 @@
+"""Sparkplug B in a broker: births are learned as they are published, and metrics become messages of their own.
+
+A metric message has the topic `$sparkplug/<group>/<edge node>/<device>/<metric>`, where the level of the device is
+empty for a metric of the edge node itself, and a JSON payload. Rules, subscribers and storage so see metrics by name,
+whatever aliases the edge node uses; stored, they are what Spark reads.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from heliograph.broker.hooks import OK
+from heliograph.broker.message import Message
+from heliograph.mqtt.topic import topic_name_fault
+from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.json_text import encode_json
+from heliograph.rules.schemas.interface import SchemaError
+from heliograph.rules.schemas.sparkplug import DBIRTH, DDATA, NAMESPACE, NBIRTH, NDATA, EdgeTopic
+from heliograph.rules.schemas.sparkplug_births import Births
+from heliograph.rules.values import Value, bytes_of
+
+PREFIX: Final = "$sparkplug/"
+
+_WITH_METRICS: Final = (NBIRTH, NDATA, DBIRTH, DDATA)
+_LEVELS_MAX: Final = 128
+
+
+class Outgoing(Protocol):
+    """Where metric messages go."""
+
+    def wants(self, topic: str) -> bool:
+        """Whether anybody would notice a message."""
+
+    def put(self, topic: str, payload: bytes) -> None:
+        """Publish a message in a later turn of the event loop."""
+
+
+class SparkplugService:
+    """Looks at what is published below `spBv1.0/`. Lives as long as its node; the births are the process's.
+
+    Args:
+        births: The births that are known.
+        outgoing: Where each metric is published; None for nowhere.
+    """
+
+    def __init__(self, births: Births, outgoing: Outgoing | None) -> None:
+        self._births = births
+        self._outgoing = outgoing
+        self._published = 0
+        self._unnamed = 0
+        self._unpublishable = 0
+        self._malformed = 0
+
+    def wants(self, topic: str) -> bool:
+        """Whether a topic is one of Sparkplug B."""
+        return topic.startswith(f"{NAMESPACE}/")
+
+    def on_message_publish(self, message: Message, *_told: object) -> object:
+        """Callback of `message.publish`; the message goes on as it is."""
+        topic = EdgeTopic.of(message.topic)
+        if topic is not None:
+            self._births.on_message(topic, message.payload)
+            if self._outgoing is not None and topic.type in _WITH_METRICS:
+                self._publish_metrics(topic, message.payload, self._outgoing)
+        return OK
+
+    def statistics(self) -> dict[str, int]:
+        """What is known, and what became of metrics."""
+        return {
+            **self._births.statistics(),
+            "sparkplug.metrics.published": self._published,
+            "sparkplug.metrics.unnamed": self._unnamed,
+            "sparkplug.metrics.unpublishable": self._unpublishable,
+            "sparkplug.payloads.malformed": self._malformed,
+        }
+
+    def _publish_metrics(self, topic: EdgeTopic, data: bytes, outgoing: Outgoing) -> None:
+        try:
+            metrics = self._births.metrics(topic, data)
+        except SchemaError:
+            self._malformed += 1
+            return
+        place = f"{PREFIX}{topic.group}/{topic.edge}/{topic.device or ''}/"
+        for metric in metrics:
+            assert isinstance(metric, dict)
+            name = metric.get("name")
+            if not isinstance(name, str):
+                self._unnamed += 1
+                continue
+            self._publish(f"{place}{name}", topic, metric, outgoing)
+
+    def _publish(self, name: str, topic: EdgeTopic, metric: Mapping[str, Value], outgoing: Outgoing) -> None:
+        if topic_name_fault(name, _LEVELS_MAX) is not None:
+            self._unpublishable += 1
+            return
+        if not outgoing.wants(name):
+            return
+        try:
+            payload = encode_json(_told(topic, metric)).encode()
+        except EvaluationFault:
+            self._unpublishable += 1
+            return
+        self._published += 1
+        outgoing.put(name, payload)
+
+
+def _told(topic: EdgeTopic, metric: Mapping[str, Value]) -> Value:
+    """What a metric message says; bytes are in base64."""
+    told = {"group": topic.group, "edge_node": topic.edge, "device": topic.device, "type": topic.type, **metric}
+    value = told.get("value")
+    if isinstance(value, str | bytes) and (isinstance(value, bytes) or metric.get("datatype") in ("Bytes", "File")):
+        told["value"] = b64encode(bytes_of(value)).decode()
+    return told

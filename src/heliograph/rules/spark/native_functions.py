@@ -1,0 +1,153 @@
+"""Functions of the language as Spark SQL, those that mean exactly the same on values whose kinds are known.
+
+Most do not: texts are measured in graphemes here and in code points there, letter case and white space follow other
+tables, numbers round and overflow otherwise, and a failing function fails a row here and a query there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from heliograph.rules.output import Kind
+from heliograph.rules.spark.sql import Native, NotNativeError, string_literal, text_in_sql
+
+Translate: TypeAlias = Callable[[Sequence[Native]], Native]
+
+_BYTES_MAX: Final = 2**31
+_LINE_END: Final = string_literal("\r\n")
+
+
+def call_natively(name: str, arguments: Sequence[Native]) -> Native:
+    """A call in Spark SQL.
+
+    Raises:
+        NotNativeError: It has no exact equal.
+    """
+    translate = NATIVE_FUNCTIONS.get(name)
+    if translate is None:
+        raise NotNativeError(f"the function {name} has no exact equal in Spark")
+    return translate(arguments)
+
+
+def _only(arguments: Sequence[Native]) -> Native:
+    if len(arguments) != 1:
+        raise NotNativeError("the number of arguments is left to the broker's engine")
+    return arguments[0]
+
+
+def _bytes(arguments: Sequence[Native]) -> str:
+    value = _only(arguments)
+    if value.kind not in (Kind.STRING, Kind.BYTES) or value.optional:
+        raise NotNativeError("a function of strings fails for other kinds")
+    return f"CAST({value.sql} AS BINARY)"
+
+
+def _number(arguments: Sequence[Native]) -> Native:
+    value = _only(arguments)
+    if value.kind not in (Kind.INTEGER, Kind.NUMBER) or value.optional:
+        raise NotNativeError("a function of numbers fails for other kinds")
+    return value
+
+
+def _of_bytes(pattern: str) -> Translate:
+    return lambda arguments: Native(pattern.format(_bytes(arguments)), Kind.STRING)
+
+
+def _size_in(unit_bits: int) -> Translate:
+    def size(arguments: Sequence[Native]) -> Native:
+        count = f"CAST(octet_length({_bytes(arguments)}) AS BIGINT)"
+        sql = count if unit_bits == 8 else f"({count} * 8L)"
+        return Native(sql, Kind.INTEGER, size=_BYTES_MAX * 8 // unit_bits)
+
+    return size
+
+
+def _is_undefined(wanted: bool) -> Translate:
+    def test(arguments: Sequence[Native]) -> Native:
+        value = _only(arguments)
+        if not value.optional:
+            return Native("false" if wanted else "true", Kind.BOOLEAN)
+        return Native(f"({value.sql} IS {'NULL' if wanted else 'NOT NULL'})", Kind.BOOLEAN)
+
+    return test
+
+
+def _is_of(*kinds: Kind) -> Translate:
+    def test(arguments: Sequence[Native]) -> Native:
+        value = _only(arguments)
+        if value.kind not in kinds:
+            return Native("false", Kind.BOOLEAN)
+        return Native(f"({value.sql} IS NOT NULL)" if value.optional else "true", Kind.BOOLEAN)
+
+    return test
+
+
+def _absolute(arguments: Sequence[Native]) -> Native:
+    value = _number(arguments)
+    return replace(value, sql=f"abs({value.sql})")
+
+
+def _integer(arguments: Sequence[Native]) -> Native:
+    value = _only(arguments)
+    if value.kind is Kind.BOOLEAN and not value.optional:
+        return Native(f"CAST({value.sql} AS BIGINT)", Kind.INTEGER, size=1)
+    if _number(arguments).kind is Kind.NUMBER:
+        raise NotNativeError("int of a float may need more than 64 bits")
+    return value
+
+
+def _float(arguments: Sequence[Native]) -> Native:
+    value = _number(arguments)
+    return Native(f"CAST({value.sql} AS DOUBLE)", Kind.NUMBER, size=value.size)
+
+
+def _text(arguments: Sequence[Native]) -> Native:
+    return Native(text_in_sql(_only(arguments)), Kind.STRING)
+
+
+def _joined(arguments: Sequence[Native]) -> Native:
+    if len(arguments) != 2:
+        raise NotNativeError("concat of an array is left to the broker's engine")
+    return Native(f"concat({', '.join(map(text_in_sql, arguments))})", Kind.STRING)
+
+
+def _first_defined(arguments: Sequence[Native]) -> Native:
+    if len(arguments) != 2 or arguments[0].kind is not arguments[1].kind:
+        raise NotNativeError("coalesce of different kinds is left to the broker's engine")
+    one, other = arguments
+    if not one.optional:
+        return one
+    return Native(
+        f"coalesce({one.sql}, {other.sql})", one.kind, optional=other.optional, size=max(one.size, other.size)
+    )
+
+
+NATIVE_FUNCTIONS: Final[Mapping[str, Translate]] = {
+    "abs": _absolute,
+    "base64_encode": _of_bytes(f"replace(base64({{}}), {_LINE_END})"),
+    "bin2hexstr": _of_bytes("hex({})"),
+    "bitsize": _size_in(1),
+    "bytesize": _size_in(8),
+    "coalesce": _first_defined,
+    "concat": _joined,
+    "float": _float,
+    "int": _integer,
+    "is_array": _is_of(),
+    "is_bool": _is_of(Kind.BOOLEAN),
+    "is_float": _is_of(Kind.NUMBER),
+    "is_int": _is_of(Kind.INTEGER),
+    "is_map": _is_of(),
+    "is_not_null": _is_undefined(False),
+    "is_not_null_var": _is_undefined(False),
+    "is_null": _is_undefined(True),
+    "is_null_var": _is_undefined(True),
+    "is_num": _is_of(Kind.INTEGER, Kind.NUMBER),
+    "is_str": _is_of(Kind.STRING, Kind.BYTES),
+    "md5": _of_bytes("md5({})"),
+    "sha": _of_bytes("sha1({})"),
+    "sha256": _of_bytes("sha2({}, 256)"),
+    "sqlserver_bin2hexstr": _of_bytes("concat('0x', hex({}))"),
+    "str": _text,
+    "str_utf8": _text,
+}
+"""By name; the functions of columns and `div` and `mod` are not here, since they are columns and operators."""

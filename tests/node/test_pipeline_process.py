@@ -1,0 +1,91 @@
+"""The pipeline that a node runs beside itself: it lives and dies with the node, and its failures are an alarm."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from heliograph.config import PipelineConfig, load_config
+from heliograph.config.errors import ConfigError
+from heliograph.node.pipeline import ALARM, PipelineProcess
+from heliograph.observe.alarms import Alarms
+from support.process import NodeProcess
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+
+class _Told:
+    """Takes the messages of alarms, and tells that there was one."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+
+    def put(self, topic: str, payload: bytes) -> None:
+        self.event.set()
+
+
+def _await(condition: Callable[[], bool], deadline_s: float = 60) -> None:
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _drivers(directory: Path) -> list[int]:
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"pipeline" in words and str(directory).encode() in b" ".join(words):
+            found.append(int(file.parent.name))
+    return found
+
+
+def _file(directory: Path) -> Path:
+    file = directory / "pipeline.hocon"
+    file.write_text('rules.obs { sql = "SELECT payload.n AS n FROM \\"a/#\\"", sink { type = parquet, path = obs } }')
+    return file
+
+
+@pytest.mark.timeout(180)
+def test_a_pipeline_starts_with_its_node_and_ends_with_it_even_killed(tmp_path: Path) -> None:
+    settings = f"""
+    pipeline {{ enable = true, file = "{_file(tmp_path)}", master = "local[1]", trigger = 100ms
+               spark_conf {{ spark.driver.memory = 512m }} }}
+    """
+    node = NodeProcess(tmp_path, settings).start()
+    status = tmp_path / "data" / "pipeline" / "checkpoint" / "status.json"
+    _await(lambda: status.exists() and '"running"' in status.read_text(), 90)
+    node.kill()
+    _await(lambda: not _drivers(tmp_path), 60)
+    assert "Traceback" not in (tmp_path / "data" / "pipeline" / "pipeline.log").read_text()
+
+
+def test_a_pipeline_that_cannot_run_is_an_alarm(tmp_path: Path) -> None:
+    async def fail() -> None:
+        told = _Told()
+        alarms = Alarms("node", told, lambda: 0)  # type: ignore[arg-type]  # all that alarms need of it
+        config = PipelineConfig(enable=True, file=str(tmp_path / "nothere"))
+        process = PipelineProcess(config, tmp_path, "127.0.0.1:9", "127.0.0.1:9", alarms, first_pause_s=30)
+        process.start()
+        await told.event.wait()
+        await process.stop()
+        (alarm,) = alarms.active()
+        assert alarm.name == ALARM
+        assert "nothere is neither a pipeline file nor a directory" in alarm.message
+        assert process.statistics() == {"pipeline.running": 0, "pipeline.restarts": 0, "pipeline.failures": 1}
+
+    asyncio.run(fail())
+
+
+def test_a_pipeline_needs_a_file_and_the_storage_reader(tmp_path: Path) -> None:
+    file = tmp_path / "heliograph.conf"
+    file.write_text("pipeline.enable = true\ndurable_storage.flight.enable = false")
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    assert "pipeline.file" in str(caught.value)
+    assert "a pipeline reads from the storage reader" in str(caught.value)

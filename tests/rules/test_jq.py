@@ -1,0 +1,177 @@
+"""jq programs run in processes of their own: bounded in number, time and memory, and gone when their parent is."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from heliograph.rules import CompiledRule, MessageColumns, RuleEvaluationError, Value
+from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.functions.jq import DEFAULT_TIMEOUT_S, set_default_timeout
+from heliograph.rules.functions.jq_process import WORKERS_MAX, WorkerPool, pool
+
+_ENDLESS = b"def f: f; f"
+
+
+@pytest.fixture
+def workers() -> Iterator[WorkerPool]:
+    """A pool of the test's own."""
+    made = WorkerPool()
+    yield made
+    made.close()
+
+
+def value_of(expression: str) -> Value:
+    return CompiledRule(f'SELECT {expression} AS x FROM "#"').apply(MessageColumns("t", b"{}"))[0]["x"]
+
+
+def test_a_program_that_never_ends_is_stopped_and_the_next_one_runs(workers: WorkerPool) -> None:
+    assert workers.evaluate(b".", b"1", 10) == "[1]"
+    (pid,) = workers.pids()
+    with pytest.raises(EvaluationFault, match="the program was stopped after 50 ms"):
+        workers.evaluate(_ENDLESS, b"1", 0.05)
+    assert not psutil.pid_exists(pid)
+    assert workers.evaluate(b".", b"2", 10) == "[2]"
+
+
+def test_a_program_that_never_ends_leaves_others_alone(workers: WorkerPool) -> None:
+    faults: list[str] = []
+
+    def run_endlessly() -> None:
+        with pytest.raises(EvaluationFault) as raised:
+            workers.evaluate(_ENDLESS, b"1", 60)
+        faults.append(str(raised.value))
+
+    threads = [threading.Thread(target=run_endlessly) for _ in range(WORKERS_MAX - 1)]
+    for thread in threads:
+        thread.start()
+    assert [workers.evaluate(b".", b"1", 10) for _ in range(50)] == ["[1]"] * 50
+    workers.close()
+    for thread in threads:
+        thread.join()
+    assert set(faults) <= {"the program ended its process; it needs too much memory or nests too deep"}
+
+
+def test_workers_are_bounded_and_waiting_for_one_counts() -> None:
+    limited = WorkerPool(workers_max=1)
+    started = threading.Event()
+
+    def run_endlessly() -> None:
+        started.set()
+        with pytest.raises(EvaluationFault):
+            limited.evaluate(_ENDLESS, b"1", 60)
+
+    assert limited.evaluate(b".", b"1", 10) == "[1]"
+    thread = threading.Thread(target=run_endlessly)
+    thread.start()
+    started.wait()
+
+    def ask_until_it_is_busy() -> None:
+        while True:
+            limited.evaluate(b".", b"1", 0.02)
+
+    with pytest.raises(EvaluationFault, match="every worker was busy for 20 ms"):
+        ask_until_it_is_busy()
+    assert limited.statistics() == {"workers": 1, "idle": 0}
+    limited.close()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("program", "problem"),
+    [
+        (b'reduce range(100) as $i ("x"; . + .)', "the program ended its process; it needs too much memory"),
+        (b'("x" * 1000000) as $text | repeat($text)', "the outputs are longer than 16,777,216 bytes"),
+        (b'import "x" as x; .', "module not found"),
+        (b"a \x00", "a program holds no NUL"),
+    ],
+)
+def test_what_a_program_may_not(program: bytes, problem: str, workers: WorkerPool) -> None:
+    with pytest.raises(EvaluationFault, match=problem):
+        workers.evaluate(program, b"1", 30)
+    assert workers.evaluate(b".", b"1", 10) == "[1]"
+
+
+def test_an_idle_worker_that_somebody_killed_is_replaced(workers: WorkerPool) -> None:
+    workers.evaluate(b".", b"1", 10)
+    (pid,) = workers.pids()
+    psutil.Process(pid).send_signal(signal.SIGKILL)
+    psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [])
+    assert workers.evaluate(b".", b"1", 10) == "[1]"
+    assert workers.pids() != [pid]
+
+
+def test_large_documents_pass_both_ways(workers: WorkerPool) -> None:
+    document = f'["{"x" * 1_000_000}"]'
+    assert workers.evaluate(b".", document.encode(), 30) == f"[{document}]"
+
+
+_PARENT = """
+import sys, threading
+from heliograph.rules.functions.jq_process import pool
+pool().evaluate(b".", b"1", 10)
+print(pool().pids()[0], flush=True)
+if sys.argv[1] == "busy":
+    pool().evaluate(b"def f: f; f", b"1", 0.5)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("state", ["idle", "busy"])
+def test_a_worker_ends_when_its_parent_is_killed(state: str) -> None:
+    command = [sys.executable, "-c", _PARENT, state]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
+        assert parent.stdout is not None
+        worker = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+    worker.wait(timeout=30)
+    assert not worker.is_running()
+
+
+def test_a_forked_process_has_workers_of_its_own() -> None:
+    program = (
+        "import os\n"
+        "from heliograph.rules.functions.jq_process import pool\n"
+        "pool().evaluate(b'.', b'1', 10)\n"
+        "before = pool().pids()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    answer = pool().evaluate(b'.', b'2', 10)\n"
+        "    os._exit(0 if answer == '[2]' and pool().pids() != before else 1)\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+        "assert pool().evaluate(b'.', b'3', 10) == '[3]'\n"
+        "assert pool().pids() == before\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_default_timeout_is_a_setting() -> None:
+    set_default_timeout(0.05)
+    try:
+        with pytest.raises(RuleEvaluationError, match="jq: the program was stopped after 50 ms"):
+            value_of("jq('def f: f; f', 1)")
+        assert value_of("jq('.', 1, 10000)") == [1]
+    finally:
+        set_default_timeout(DEFAULT_TIMEOUT_S)
+        pool().close()
+
+
+@pytest.mark.parametrize(
+    ("rule", "may_block"),
+    [
+        ("SELECT jq('.', payload) AS x FROM \"#\"", True),
+        ("SELECT 1 AS x FROM \"#\" WHERE qos > 0 AND NOT (length(jq('.', payload)) > 0)", True),
+        ("SELECT CASE WHEN qos = 1 THEN first(jq('.', 1)) END AS x FROM \"#\"", True),
+        ("FOREACH [1, 2] AS x DO jq('.', x) AS y FROM \"#\"", True),
+        ("FOREACH jq('.[]', payload) AS x FROM \"#\"", True),
+        ("FOREACH [1] AS x INCASE first(jq('.', x)) = 1 FROM \"#\"", True),
+        ("SELECT upper('jq(1)') AS jq, nosuch(1) AS y FROM \"#\" WHERE topic() = 'a'", False),
+    ],
+)
+def test_a_rule_knows_that_it_may_block(rule: str, may_block: bool) -> None:
+    assert CompiledRule(rule).may_block is may_block

@@ -1,0 +1,251 @@
+"""Sparkplug B: payloads, aliases learned from births, and metrics by name."""
+
+import json
+from collections.abc import Iterator
+from struct import pack
+
+import pytest
+
+from heliograph.mqtt import packets as p
+from heliograph.rules import CompiledRule
+from heliograph.rules.schemas.sparkplug import EdgeTopic, metric_value, sparkplug_schema
+from heliograph.rules.schemas.sparkplug_births import BIRTHS, Births
+from heliograph.rules.values import UNDEFINED, Value
+from support.services import Node
+
+NBIRTH = "spBv1.0/plant/NBIRTH/edge"
+NDATA = "spBv1.0/plant/NDATA/edge"
+DDATA = "spBv1.0/plant/DDATA/edge/press"
+
+
+@pytest.fixture(autouse=True)
+def nothing_known() -> Iterator[None]:
+    BIRTHS.clear()
+    yield
+    BIRTHS.clear()
+
+
+def payload(*metrics: dict[str, Value], timestamp: int = 1000, seq: int = 0) -> bytes:
+    """The bytes of a payload."""
+    return sparkplug_schema().encode({"timestamp": timestamp, "seq": seq, "metrics": list(metrics)})
+
+
+def birth(sequence: int = 1, name: str = "Temperature") -> bytes:
+    """A birth with one metric of alias 1."""
+    return payload(
+        {"name": "bdSeq", "datatype": 4, "long_value": sequence},
+        {"name": name, "alias": 1, "datatype": 10, "double_value": 20.5},
+        {"name": "Line/Offset", "alias": 2, "datatype": 1, "int_value": 254},
+    )
+
+
+DATA = payload({"alias": 1, "double_value": 21.5}, {"alias": 2, "int_value": 255, "timestamp": 7}, {"alias": 9})
+
+
+def learn(births: Births, topic: str, data: bytes) -> None:
+    """Have a message looked at."""
+    found = EdgeTopic.of(topic)
+    assert found is not None
+    births.on_message(found, data)
+
+
+def evaluate(sql: str, topic: str, data: bytes) -> dict[str, Value]:
+    """The one row of a rule."""
+    (row,) = CompiledRule(sql).apply({"topic": topic, "payload": data})
+    return row
+
+
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("spBv1.0/g/NDATA/e", EdgeTopic("g", "NDATA", "e", None)),
+        ("spBv1.0/g/DBIRTH/e/d", EdgeTopic("g", "DBIRTH", "e", "d")),
+        ("spBv1.0/g/NDATA/e/d", None),
+        ("spBv1.0/g/DDATA/e", None),
+        ("spBv1.0/STATE/host", None),
+        ("spAv1.0/g/NDATA/e", None),
+        ("t", None),
+    ],
+)
+def test_topics(topic: str, expected: EdgeTopic | None) -> None:
+    assert EdgeTopic.of(topic) == expected
+
+
+def test_the_payload_as_it_was_sent() -> None:
+    row = evaluate('SELECT sparkplug_decode(payload) AS p FROM "#"', NDATA, DATA)
+    assert row["p"] == {
+        "timestamp": 1000,
+        "seq": 0,
+        "metrics": [
+            {"alias": 1, "double_value": 21.5},
+            {"alias": 2, "timestamp": 7, "int_value": 255},
+            {"alias": 9},
+        ],
+    }
+    again = evaluate('SELECT sparkplug_encode(sparkplug_decode(payload)) AS p FROM "#"', NDATA, DATA)
+    assert sparkplug_schema().decode(_bytes(again["p"])) == row["p"]
+
+
+def test_the_schema_has_a_name_in_every_registry() -> None:
+    row = evaluate("SELECT schema_decode('sparkplug_b', payload) AS p FROM \"#\"", NDATA, DATA)
+    assert row == evaluate("SELECT sparkplug_decode(payload, 'Payload') AS p FROM \"#\"", NDATA, DATA)
+
+
+def test_names_come_from_the_birth() -> None:
+    learn(BIRTHS, NBIRTH, birth())
+    row = evaluate(
+        "SELECT spb_metric(payload, 'Temperature') AS t, spb_metric(payload, 'Line/Offset') AS o,"
+        " spb_metric(payload, 'Pressure') AS none, spb_metrics(payload) AS all,"
+        ' spb_decode(payload) AS d FROM "#"',
+        NDATA,
+        DATA,
+    )
+    assert row["t"] == 21.5
+    assert row["o"] == -1
+    assert row["none"] is UNDEFINED
+    assert row["all"] == [
+        {"name": "Temperature", "alias": 1, "datatype": "Double", "timestamp": 1000, "value": 21.5},
+        {"name": "Line/Offset", "alias": 2, "datatype": "Int8", "timestamp": 7, "value": -1},
+        {"alias": 9, "timestamp": 1000},
+    ]
+    assert isinstance(row["d"], dict)
+    assert row["d"]["metrics"] == [
+        {"alias": 1, "double_value": 21.5, "name": "Temperature"},
+        {"alias": 2, "timestamp": 7, "int_value": 255, "name": "Line/Offset"},
+        {"alias": 9},
+    ]
+
+
+def test_aliases_belong_to_one_edge_node_and_device() -> None:
+    learn(BIRTHS, NBIRTH, birth())
+    for other in ("spBv1.0/plant/NDATA/other", "spBv1.0/shop/NDATA/edge", DDATA):
+        row = evaluate("SELECT spb_metric(payload, 'Temperature') AS t FROM \"#\"", other, DATA)
+        assert row["t"] is UNDEFINED
+    learn(BIRTHS, "spBv1.0/plant/DBIRTH/edge/press", birth(name="Force"))
+    assert evaluate("SELECT spb_metric(payload, 'Force') AS f FROM \"#\"", DDATA, DATA) == {"f": 21.5}
+
+
+def test_bytes_have_a_text() -> None:
+    data = payload({"name": "raw", "datatype": 17, "bytes_value": b"\xff\x00"})
+    row = evaluate('SELECT spb_decode(payload) AS d, spb_encode(spb_decode(payload)) AS e FROM "#"', NDATA, data)
+    assert isinstance(row["d"], dict)
+    assert row["d"]["metrics"] == [{"name": "raw", "datatype": 17, "bytes_value": "/wA="}]
+    assert _bytes(row["e"]) == data
+
+
+def test_births_replace_and_deaths_end() -> None:
+    births = Births()
+    of = EdgeTopic.of(NDATA)
+    device = EdgeTopic.of(DDATA)
+    assert of is not None
+    assert device is not None
+    learn(births, NBIRTH, birth(1))
+    learn(births, "spBv1.0/plant/DBIRTH/edge/press", birth(name="Force"))
+    learn(births, NBIRTH, birth(2, "Heat"))
+    born = births.find(of, 1)
+    assert born is not None
+    assert born.name == "Heat"
+    assert births.find(device, 1) is None  # a rebirth takes those of the devices back
+    learn(births, "spBv1.0/plant/NDEATH/edge", payload({"name": "bdSeq", "datatype": 4, "long_value": 1}))
+    assert births.find(of, 1) is not None  # the will of an earlier connection
+    learn(births, "spBv1.0/plant/NDEATH/edge", payload({"name": "bdSeq", "datatype": 4, "long_value": 2}))
+    assert births.find(of, 1) is None
+    assert births.statistics()["sparkplug.aliases"] == 0
+
+
+def test_what_is_known_is_bounded() -> None:
+    births = Births(aliases_max=3)
+    learn(births, NBIRTH, birth())
+    learn(births, "spBv1.0/plant/NBIRTH/second", birth())
+    learn(births, "spBv1.0/plant/NBIRTH/third", b"\xff")
+    statistics = births.statistics()
+    assert statistics["sparkplug.aliases"] == 2
+    assert statistics["sparkplug.births.refused"] == 1
+    assert statistics["sparkplug.births.malformed"] == 1
+    learn(births, NBIRTH, birth())  # in place of itself there is room
+    assert births.statistics()["sparkplug.births.refused"] == 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        ({"datatype": 3, "int_value": 2**32 - 5}, -5),
+        ({"datatype": 4, "long_value": 2**64 - 5}, -5),
+        ({"datatype": 7, "int_value": 2**32 - 5}, 2**32 - 5),
+        ({"datatype": 11, "boolean_value": True}, True),
+        ({"datatype": 12, "string_value": "é"}, "é"),
+        ({"datatype": 12, "is_null": True}, None),
+        ({"datatype": 12}, UNDEFINED),
+        ({"datatype": 17, "bytes_value": b"\xff"}, b"\xff"),
+        ({"datatype": 23, "bytes_value": pack("<2h", 1, -2)}, [1, -2]),
+        ({"datatype": 31, "bytes_value": pack("<d", 1.5)}, [1.5]),
+        ({"datatype": 32, "bytes_value": pack("<I", 3) + b"\xa0"}, [True, False, True]),
+        ({"datatype": 33, "bytes_value": b"a\0\0b\0"}, ["a", "", "b"]),
+        ({"datatype": 23, "bytes_value": b"\1\2\3"}, b"\1\2\3"),
+        (
+            {
+                "datatype": 16,
+                "dataset_value": {
+                    "columns": ["a", "b"],
+                    "types": [3, 12],
+                    "rows": [{"elements": [{"int_value": 2**32 - 1}, {"string_value": "x"}]}],
+                },
+            },
+            [{"a": -1, "b": "x"}],
+        ),
+        (
+            {"datatype": 19, "template_value": {"metrics": [{"name": "m", "datatype": 9, "float_value": 1.5}]}},
+            {"m": 1.5},
+        ),
+    ],
+)
+def test_values(metric: dict[str, Value], value: Value) -> None:
+    assert metric_value(metric) == value
+
+
+def test_bytes_that_are_no_payload_fail_the_rule() -> None:
+    for function in ("sparkplug_decode", "spb_decode", "spb_metrics"):
+        with pytest.raises(Exception, match="these are not bytes of the Protobuf message Payload"):
+            evaluate(f'SELECT {function}(payload) AS x FROM "#"', NDATA, b"\xff")
+
+
+def test_a_broker_learns_what_is_published() -> None:
+    node = Node("schema_registry.sparkplug_b.enable_alias_mapping = true")
+    edge = node.connect("edge")
+    edge.publish(NBIRTH, birth())
+    assert evaluate("SELECT spb_metric(payload, 'Temperature') AS t FROM \"#\"", NDATA, DATA) == {"t": 21.5}
+
+
+def test_metrics_as_messages() -> None:
+    node = Node("schema_registry.sparkplug_b.metric_messages = true, sys_topics.sys_msg_interval = disabled")
+    watcher = node.connect("watcher")
+    watcher.subscribe("$sparkplug/#", 0)
+    edge = node.connect("edge")
+    edge.publish(NBIRTH, birth())
+    edge.publish(NDATA, DATA)
+    edge.publish(NDATA, b"\xff")
+    node.run()
+    received = [packet for packet in watcher.received() if isinstance(packet, p.Publish)]
+    assert [packet.topic.decode().removeprefix("$sparkplug/plant/edge//") for packet in received] == [
+        *("bdSeq", "Temperature", "Line/Offset", "Temperature", "Line/Offset"),
+    ]
+    assert json.loads(received[3].payload) == {
+        "group": "plant",
+        "edge_node": "edge",
+        "device": None,
+        "type": "NDATA",
+        "name": "Temperature",
+        "alias": 1,
+        "datatype": "Double",
+        "timestamp": 1000,
+        "value": 21.5,
+    }
+    numbers = node.statistics()
+    assert numbers["sparkplug.metrics.published"] == 5
+    assert numbers["sparkplug.metrics.unnamed"] == 1
+    assert numbers["sparkplug.payloads.malformed"] == 1
+
+
+def _bytes(value: Value) -> bytes:
+    assert isinstance(value, str | bytes)
+    return value.encode() if isinstance(value, str) else value
