@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer bench,src/heliograph/$(room)/*.py)) \
 	src/heliograph/transport/frames.py
 
-.PHONY: help setup demo test lint conformance bench fuzz crash sim clean format
+.PHONY: help setup demo test lint conformance bench fuzz crash kills sim clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ fuzz: setup ## random input to decoder, channels and transports, for as long as 
 
 crash: setup ## kill -9, disk faults and lost power under real clients, a hundred times; CRASH_ARGS="--seed 7"
 	@$(BIN)/python scripts/crash.py $(CRASH_ARGS)
+
+kills: setup ## kill -9 to driver, Spark workers and broker of a lake that must not differ; KILLS_ARGS="--seed 7"
+	@$(BIN)/python scripts/kills.py $(KILLS_ARGS)
 
 sim: setup ## ten thousand seeded histories on a fake clock, disk and network; SIM_ARGS="--seed 7"
 	@$(BIN)/python scripts/sim.py $(SIM_ARGS)

@@ -99,7 +99,7 @@ class PipelineDriver(Process):
 
     def __init__(self, rules: Path, output: Path, endpoint: str, mqtt: str) -> None:
         self._checkpoint = output / "checkpoint"
-        arguments = ["pipeline", "run", "--rules", str(rules), "--checkpoint", str(self._checkpoint), "--json"]
+        arguments = ["pipeline", "run", str(rules), "--checkpoint", str(self._checkpoint), "--json"]
         arguments += ["--output", str(output / "tables"), "--endpoint", endpoint, "--mqtt", mqtt]
         arguments += ["--trigger", "500ms", "--spark-log", str(output / "logs" / "spark.log")]
         super().__init__("the pipeline", arguments, output / "logs" / "pipeline.log")

@@ -18,9 +18,10 @@ _WINDOW = 64
 
 
 class Station:
-    """One weather station: an MQTT client that publishes at QoS 1 with a bounded number of messages under way."""
+    """One weather station: an MQTT client that publishes with a bounded number of messages under way."""
 
-    def __init__(self, name: str, host: str, port: int) -> None:
+    def __init__(self, name: str, host: str, port: int, qos: int = 1) -> None:
+        self._qos = qos
         self.published = 0
         self.acknowledged = 0
         self._changed = threading.Condition()
@@ -35,7 +36,7 @@ class Station:
         """Publish one observation; waits while the window is full."""
         self._wait(_WINDOW - 1)
         self.published += 1
-        self._client.publish(observation.topic, observation.payload, qos=1)
+        self._client.publish(observation.topic, observation.payload, qos=self._qos)
 
     def finish(self) -> None:
         """Wait until everything is acknowledged, and disconnect."""
@@ -86,12 +87,13 @@ class AlertSubscriber:
 
 
 def replay(
-    observations: Sequence[Observation], host: str, port: int, on_acknowledged: Callable[[int], None]
+    observations: Sequence[Observation], host: str, port: int, on_acknowledged: Callable[[int], None], qos: int = 1
 ) -> tuple[int, int]:
     """Publish all observations in the order of time, each through its own station; return how many of them were
     published and how many acknowledged.
     """
-    stations = {name: Station(name, host, port) for name in {observation.station for observation in observations}}
+    names = {observation.station for observation in observations}
+    stations = {name: Station(name, host, port, qos) for name in names}
     for number, observation in enumerate(observations):
         stations[observation.station].publish(observation)
         if number % 100 == 0:

@@ -7,9 +7,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from heliograph.pipeline.errors import DataLossError
+from heliograph.pipeline.offsets import Offset
 from heliograph.pipeline.options import SourceOptions
 from heliograph.pipeline.schema import select_columns
-from heliograph.pipeline.source import MessageStreamReader, Offset
+from heliograph.pipeline.source import MessageStreamReader
 
 if TYPE_CHECKING:
     from pipeline.conftest import Stored
@@ -61,5 +62,10 @@ def test_what_was_not_read_is_an_error_or_is_counted(stored: "Stored", caplog: p
         end, rows = next_rows(lenient, offset)
     assert rows == 3
     assert list(end["streams"]) == ["messages/0/2/1"]
+    assert "up to 12 messages are left out" in caplog.text
     assert "are left out: up to 12 of messages/0/1/1" in caplog.text
+    # The offset says it, so that Spark's progress shows it and a restart does not forget it.
+    assert end["lost"] == {"messages": 12}
+    again = lenient.latestOffset(end, ReadAllAvailable())
+    assert again == end
     lenient.stop()

@@ -1,5 +1,7 @@
 """The options of the data source and sink, as a user gives them."""
 
+from pathlib import Path
+
 import pytest
 
 from heliograph.pipeline.errors import OptionError
@@ -8,7 +10,7 @@ from heliograph.pipeline.options import SinkOptions, SourceOptions, parse_endpoi
 
 def test_defaults_of_a_read() -> None:
     options = SourceOptions.of({})
-    assert (options.endpoint, options.database, options.topics) == ("127.0.0.1:8815", "messages", ("#",))
+    assert (options.endpoints, options.database, options.topics) == (("127.0.0.1:8815",), "messages", ("#",))
     assert (options.start, options.end) == ("earliest", "latest")
 
 
@@ -47,6 +49,17 @@ def test_a_start_is_a_word_or_a_time(text: str, time: int | str) -> None:
         ({"topics": "[1]"}, "option topics is '[1]'"),
         ({"endpoint": "localhost"}, "option endpoint is 'localhost', but must be host:port"),
         ({"endpoint": "localhost:http"}, "option endpoint is 'localhost:http'"),
+        ({"endpoint": "http://localhost:1"}, "option endpoint is 'http://localhost:1', but must be host:port, with"),
+        ({"endpoint": "a:1,a:1"}, "option endpoint is 'a:1,a:1', but must be readers of different nodes"),
+        ({"tokenFile": "/none"}, "option tokenFile is '/none', but must be a file that can be read"),
+        ({"start": '{"streams": 1}'}, "but must be an offset as Spark shows it"),
+        ({"start": '{"streams": {}, "end": 1}'}, "but must be an offset as Spark shows it"),
+        ({"partitionBytes": "64MB"}, "option partitionBytes is '64MB', but must be a whole number"),
+        ({"schema": "xml"}, "option schema is 'xml', but must be raw, json, variant, avro:NAME"),
+        ({"schema": "json"}, "option jsonSchema is None, but must be the fields of the payloads"),
+        ({"schema": "avro:telemetry"}, "option schemas is None, but must be a file with a section schemas"),
+        ({"schema": "avro:a", "schemas": '{"b": {}}'}, "option schemas is"),
+        ({"onDecodeError": "stop"}, "option onDecodeError is 'stop', but must be null or fail"),
         (
             {"maxMessagesPerTrigger": "0"},
             "option maxMessagesPerTrigger is '0', but must be a whole number greater than",
@@ -59,6 +72,27 @@ def test_a_wrong_option_of_a_read_is_named(options: dict[str, str], told: str) -
     with pytest.raises(OptionError) as caught:
         SourceOptions.of(options)
     assert told in str(caught.value)
+
+
+def test_a_start_is_an_offset_as_spark_shows_it() -> None:
+    options = SourceOptions.of({"start": '{"streams": {"messages/0/1/1": "5-0"}, "start": 3, "lost": {"messages": 2}}'})
+    assert options.start == {"streams": {"messages/0/1/1": "5-0"}, "start": 3}
+
+
+def test_a_token_is_read_from_a_file_and_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    options = SourceOptions.of({"tokenFile": str(tmp_path / "token"), "endpoint": "grpc+tls://a:1, b:2"})
+    assert (options.token, options.endpoints) == ("secret", ("grpc+tls://a:1", "b:2"))
+    assert "secret" not in repr(options)
+
+
+def test_a_schema_names_one_of_the_definitions() -> None:
+    schemas = (
+        """{ "t": { type = avro, source = "{\\"type\\": \\"record\\", \\"name\\": \\"T\\", \\"fields\\": []}" } }"""
+    )
+    assert SourceOptions.of({"schema": "avro:t", "schemas": schemas}).payload_format.name == "t"
+    with pytest.raises(OptionError, match=r"option schema is 'protobuf:t', but must be one of .* avro:t"):
+        SourceOptions.of({"schema": "protobuf:t", "schemas": schemas})
 
 
 def test_a_wrong_option_of_a_write_is_named() -> None:

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,9 +11,20 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.parquet_tables import ParquetAppend, ParquetTable, merge
+from heliograph.pipeline.sinks.append_table import AppendTable
+from heliograph.pipeline.sinks.file_format import FileFormat
+from heliograph.pipeline.sinks.places import Directory
+from heliograph.pipeline.sinks.result_table import ResultTable, merge
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+
+def _append(output: Path, owner: str = "owner-1", partition_by: Sequence[str] = ()) -> AppendTable:
+    return AppendTable(Directory(output, "obs"), owner, FileFormat(), partition_by)
+
+
+def _result(output: Path, owner: str = "owner-1", key: Sequence[str] = ()) -> ResultTable:
+    return ResultTable(Directory(output, "obs"), owner, key)
 
 
 def _rows(spark: SparkSession, *rows: tuple[str, int]) -> DataFrame:
@@ -27,11 +38,11 @@ def _read(table: Path) -> list[tuple[str, int]]:
 
 
 def test_batches_are_appended_and_a_repeated_one_is_not(spark: SparkSession, tmp_path: Path) -> None:
-    table = ParquetAppend(tmp_path, "obs", "owner-1", ["station"])
-    assert table.write(_rows(spark, ("JFK", 1), ("EWR", 2)), 0) == 2
-    assert table.write(_rows(spark, ("JFK", 3)), 1) == 3
+    table = _append(tmp_path, "owner-1", ["station"])
+    assert table.write(_rows(spark, ("JFK", 1), ("EWR", 2)), 0).rows_total == 2
+    assert table.write(_rows(spark, ("JFK", 3)), 1).rows_total == 3
     # The batch is run again, and by chance gives other rows: what counted once stays.
-    assert table.write(_rows(spark, ("JFK", 4), ("LGA", 5)), 1) == 3
+    assert table.write(_rows(spark, ("JFK", 4), ("LGA", 5)), 1).rows_total == 3
     assert _read(tmp_path / "obs") == [("EWR", 2), ("JFK", 1), ("JFK", 3)]
     assert sorted(path.name for path in (tmp_path / "obs").iterdir()) == ["station=EWR", "station=JFK"]
     spark_rows = spark.read.parquet(str(tmp_path / "obs")).select("station", "n").collect()
@@ -39,7 +50,7 @@ def test_batches_are_appended_and_a_repeated_one_is_not(spark: SparkSession, tmp
 
 
 def test_a_batch_interrupted_while_staging_is_written_anew(spark: SparkSession, tmp_path: Path) -> None:
-    table = ParquetAppend(tmp_path, "obs", "owner-1")
+    table = _append(tmp_path, "owner-1")
     table.write(_rows(spark, ("JFK", 1)), 0)
     staging = tmp_path / ".heliograph" / "obs" / "staging"
     staging.mkdir()
@@ -49,7 +60,7 @@ def test_a_batch_interrupted_while_staging_is_written_anew(spark: SparkSession, 
 
 
 def test_a_batch_interrupted_while_publishing_is_finished(spark: SparkSession, tmp_path: Path) -> None:
-    table = ParquetAppend(tmp_path, "obs", "owner-1", ["station"])
+    table = _append(tmp_path, "owner-1", ["station"])
     table.write(_rows(spark, ("JFK", 1)), 0)
     table.write(_rows(spark, ("EWR", 2), ("JFK", 3), ("LGA", 4)), 1)
     # Put two of the files back to where they were before they were renamed.
@@ -68,13 +79,13 @@ def test_a_batch_interrupted_while_publishing_is_finished(spark: SparkSession, t
 
 
 def test_an_empty_batch_adds_no_rows(spark: SparkSession, tmp_path: Path) -> None:
-    table = ParquetAppend(tmp_path, "obs", "owner-1", ["station"])
-    assert table.write(_rows(spark, ("JFK", 1)).where("n > 5"), 0) == 0
-    assert table.write(_rows(spark, ("JFK", 1)), 1) == 1
+    table = _append(tmp_path, "owner-1", ["station"])
+    assert table.write(_rows(spark, ("JFK", 1)).where("n > 5"), 0).rows_total == 0
+    assert table.write(_rows(spark, ("JFK", 1)), 1).rows_total == 1
 
 
 def test_the_manifests_of_old_batches_go(spark: SparkSession, tmp_path: Path) -> None:
-    table = ParquetAppend(tmp_path, "obs", "owner-1")
+    table = _append(tmp_path, "owner-1")
     table.write(_rows(spark, ("JFK", 1)), 0)
     batches = tmp_path / ".heliograph" / "obs" / "batches"
     for batch in range(1, 150):
@@ -84,42 +95,42 @@ def test_the_manifests_of_old_batches_go(spark: SparkSession, tmp_path: Path) ->
     assert _read(tmp_path / "obs") == [("JFK", 1), ("JFK", 2)]
 
 
-@pytest.mark.parametrize("kind", [ParquetAppend, ParquetTable])
+@pytest.mark.parametrize("kind", [_append, _result])
 def test_a_table_of_another_checkpoint_is_not_touched(
-    spark: SparkSession, tmp_path: Path, kind: type[ParquetAppend | ParquetTable]
+    spark: SparkSession, tmp_path: Path, kind: Callable[[Path, str], AppendTable | ResultTable]
 ) -> None:
-    kind(tmp_path, "obs", "owner-1").write(_rows(spark, ("JFK", 1)), 0)
+    kind(tmp_path, "owner-1").write(_rows(spark, ("JFK", 1)), 0)
     with pytest.raises(SinkError, match="was written by owner-1, not by this checkpoint \\(owner-2\\)"):
-        kind(tmp_path, "obs", "owner-2").write(_rows(spark, ("JFK", 1)), 0)
+        kind(tmp_path, "owner-2").write(_rows(spark, ("JFK", 1)), 0)
     assert _read(tmp_path / "obs") == [("JFK", 1)]
 
 
 def test_a_directory_with_other_parquet_files_is_not_touched(spark: SparkSession, tmp_path: Path) -> None:
     _rows(spark, ("JFK", 1)).write.parquet(str(tmp_path / "obs"))
     with pytest.raises(SinkError, match="was written by something else"):
-        ParquetAppend(tmp_path, "obs", "owner-1").write(_rows(spark, ("JFK", 1)), 0)
+        _append(tmp_path, "owner-1").write(_rows(spark, ("JFK", 1)), 0)
 
 
 def test_a_table_that_cannot_be_written_is_named(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / ".heliograph").write_text("a file in the way")
     with pytest.raises(SinkError, match=f"the table {tmp_path / 'obs'} cannot be written"):
-        ParquetAppend(tmp_path, "obs", "owner-1").write(_rows(spark, ("JFK", 1)), 0)
+        _append(tmp_path, "owner-1").write(_rows(spark, ("JFK", 1)), 0)
 
 
 def test_a_result_is_replaced_as_a_whole_without_a_key(spark: SparkSession, tmp_path: Path) -> None:
-    table = ParquetTable(tmp_path, "daily", "owner-1")
+    table = _result(tmp_path, "owner-1")
     table.write(_rows(spark, ("JFK", 1), ("EWR", 2)), 0)
     assert table.write(_rows(spark, ("JFK", 3)), 1) == 1
-    assert _read(tmp_path / "daily") == [("JFK", 3)]
+    assert _read(tmp_path / "obs") == [("JFK", 3)]
 
 
 def test_a_result_is_replaced_by_key(spark: SparkSession, tmp_path: Path) -> None:
-    table = ParquetTable(tmp_path, "daily", "owner-1", ["station"])
+    table = _result(tmp_path, "owner-1", ["station"])
     table.write(_rows(spark, ("JFK", 1), ("EWR", 2)), 0)
     for _ in range(2):
         assert table.write(_rows(spark, ("JFK", 3), ("LGA", 4)), 1) == 3
-        assert _read(tmp_path / "daily") == [("EWR", 2), ("JFK", 3), ("LGA", 4)]
-    assert [path.name for path in (tmp_path / "daily").iterdir()] == ["table.parquet"]
+        assert _read(tmp_path / "obs") == [("EWR", 2), ("JFK", 3), ("LGA", 4)]
+    assert [path.name for path in (tmp_path / "obs").iterdir()] == ["table.parquet"]
 
 
 def test_a_key_that_is_null_is_a_key() -> None:

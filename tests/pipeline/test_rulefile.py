@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.pipeline.definition import Watermark
+from heliograph.pipeline.definition import DeadLetterSettings, Watermark
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.rulefile import load_pipeline
 from heliograph.pipeline.sinks import OutputMode
@@ -31,7 +31,7 @@ def test_the_rules_of_the_weather_example() -> None:
     assert pipeline.rules["weather_obs"].columns["observed_at"] == "timestamp"
     assert pipeline.rules["wind_alerts"].sink == MqttSink("alerts/wind/${station}")
     daily = pipeline.stream_sql["daily"]
-    assert (daily.source, daily.mode) == ("weather_obs", OutputMode.UPDATE)
+    assert (daily.views, daily.mode) == (("weather_obs",), OutputMode.UPDATE)
     assert daily.watermark == Watermark("observed_at", "31 days")
 
 
@@ -42,7 +42,11 @@ def test_the_rule_file_of_the_documentation(tmp_path: Path) -> None:
     file.write_text(textwrap.dedent(page[begin:end]))
     pipeline = load_pipeline(file)
     assert pipeline.query_names == ["weather_obs", "daily"]
-    assert pipeline.stream_sql["daily"].watermark == Watermark("observed_at", "2 days")
+    assert pipeline.rules["weather_obs"].watermark == Watermark("observed_at", "2 days")
+    assert (pipeline.stream_sql["daily"].views, pipeline.stream_sql["daily"].tables) == (
+        ("weather_obs",),
+        ("airports",),
+    )
 
 
 def test_the_files_of_a_directory_are_one_pipeline(tmp_path: Path) -> None:
@@ -81,11 +85,67 @@ def test_a_mistake_in_a_rule_is_told_with_its_place(tmp_path: Path, text: str, t
     assert told in _mistake(tmp_path, text)
 
 
+def test_sources_tables_and_named_sinks(tmp_path: Path) -> None:
+    file = tmp_path / "p.hocon"
+    file.write_text(
+        """
+        sources {
+          raw { topics = ["a/#", "b"], database = other, start = latest
+                watermark { column = stored_at, delay = "1 hour" }, deduplicate { columns = [guid] } }
+        }
+        tables { places { type = csv, path = "places.csv", options { sep = ";" } } }
+        sinks { screen { type = console, rows = 3, required = [t] } }
+        rules {
+          quiet { sql = "SELECT payload.t AS t FROM \\"a/#\\"", source = raw }
+          loud { sql = "SELECT payload.t AS t FROM \\"c\\"", sink = screen }
+        }
+        stream_sql {
+          both { sql = "SELECT q.t, 'loud' FROM Quiet q JOIN raw /* loud */ JOIN places -- loud", sink = screen }
+        }
+        dead_letters { path = letters, max_rows_per_batch = 10, retention = infinity }
+        """
+    )
+    pipeline = load_pipeline(file)
+    assert pipeline.query_names == ["loud", "both"]
+    assert (pipeline.stream_sql["both"].views, pipeline.stream_sql["both"].tables) == (("quiet", "raw"), ("places",))
+    assert pipeline.sink("both") == pipeline.sink("loud") == ConsoleSink(3)
+    assert pipeline.rules["loud"].required == ("t",)
+    raw = pipeline.sources["raw"]
+    assert (raw.topics, raw.deduplicate) == (("a/#", "b"), ("guid",))
+    assert dict(raw.options) == {"database": "other", "start": "latest"}
+    places = pipeline.tables["places"]
+    assert (places.path, places.options["sep"]) == (str(tmp_path / "places.csv"), ";")
+    assert pipeline.dead_letters == DeadLetterSettings("letters", 10, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("sources.s {}", "p.hocon:2: sources.s has no topics: it must be a list of topic filters"),
+        ('sources.s { topics = ["a/#/b"] }', 'sources.s.topics has "a/#/b", which is no topic filter'),
+        ("sources.s { topics = [a], start = soon }", "sources.s: option start is 'soon', but must be"),
+        ("sources.s { topics = [a], deduplicate { columns = [x] } }", "has deduplicate but no watermark"),
+        ("sources.r { topics = [a] }", "the name r is given twice: sources.r and rules.r need their own"),
+        ("tables.t { type = excel, path = x }", "tables.t.type is 'excel', but must be one of csv, delta"),
+        ('rules.s { sql = "SELECT topic FROM \\"a\\"", sink = nowhere }', "is 'nowhere', but the sinks are: none"),
+        ('rules.s { sql = "SELECT topic FROM \\"a\\"", source = q }', "is 'q', but the sources are: none"),
+        ("sinks.s { type = parkett }", "sinks.s.type is 'parkett', but must be one of"),
+        (
+            'stream_sql.j { sql = "SELECT 1", sink { type = console } }',
+            "reads no rule and no source, but the rules and",
+        ),
+        ("dead_letters { retention = soon }", "dead_letters.retention is 'soon', but must be a duration"),
+    ],
+)
+def test_a_mistake_elsewhere_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+    assert told in _mistake(tmp_path, f"{_RULE}sink {{ type = console }} }}\n{text}")
+
+
 @pytest.mark.parametrize(
     ("job", "told"),
     [
-        ("sql = x", "stream_sql.j has no sink"),
-        ("from = q, sql = x, sink { type = console }", "j reads from q, but the rules are: r"),
+        ("from = r, sql = x", "stream_sql.j has no sink"),
+        ("from = q, sql = x, sink { type = console }", "j reads from q, but the rules and sources are: r"),
         ("from = r, sql = x, mode = all, sink { type = console }", "must be append, update or complete"),
         ("from = r, sql = x, mode = update, sink { type = parquet, path = x }", "has no key: mode update needs"),
         (
@@ -106,5 +166,5 @@ def test_two_queries_cannot_write_one_table(tmp_path: Path) -> None:
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RuleFileError, match="nothere is neither a rule file nor a directory of rule files"):
+    with pytest.raises(RuleFileError, match="nothere is neither a pipeline file nor a directory of pipeline files"):
         load_pipeline(tmp_path / "nothere")

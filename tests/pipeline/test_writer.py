@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import OptionError, PublishError
 from heliograph.pipeline.options import SinkOptions
-from heliograph.pipeline.writer import Publisher
+from heliograph.pipeline.publisher import Publisher
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -61,9 +61,13 @@ class PipelineConfig:
         Text("earliest, latest or a time"), "earliest", "Where queries begin that have no checkpoint yet."
     )
     token_file: str = setting(
-        Text("a file, or empty", r"(?s).*"), "", "The token for the storage reader, where `durable_storage.flight` asks for one."
+        Text("a file, or empty", r"(?s).*"),
+        "",
+        "The token for the storage reader, where `durable_storage.flight` asks for one.",
     )
     tls_ca: str = setting(
-        Text("a PEM file, or empty", r"(?s).*"), "", "The authorities of the storage reader's certificate, where it speaks TLS."
+        Text("a PEM file, or empty", r"(?s).*"),
+        "",
+        "The authorities of the storage reader's certificate, where it speaks TLS.",
     )
     spark_conf: tuple[tuple[str, str], ...] = setting(SparkConf(), (), "Spark's configuration, by Spark's names.")

@@ -1,7 +1,7 @@
 """The pipeline: PySpark reads the stored streams, runs rules over them and writes tables, alerts and new messages.
 
 Here live the ``heliograph`` data source and sink for Spark, the start of a Spark session (with or without a Java on the
-machine), the rule files of a pipeline, its sinks, and the driver that keeps its queries running. The meaning of a rule
+machine), the files of a pipeline, its sinks, and the driver that keeps its queries running. The meaning of a rule
 does not live here (that is `heliograph.rules`), nor do the stored streams (`heliograph.storage`): this room reaches the
 broker through its public interfaces only, storage over Arrow Flight and MQTT.
 

@@ -8,13 +8,20 @@ import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import pyarrow as pa
 from pyarrow import flight
 
-from heliograph.pipeline.errors import DataLossError, PipelineError, ReaderRefusedError, ReaderUnavailableError
+from heliograph.pipeline.errors import (
+    DataLossError,
+    OptionError,
+    PipelineError,
+    ReaderRefusedError,
+    ReaderUnavailableError,
+)
 
 DEFAULT_ENDPOINT: Final = "127.0.0.1:8815"
 DEFAULT_DATABASE: Final = "messages"
@@ -26,6 +33,7 @@ Positions = Mapping[str, str]
 FAIL: Final = "fail"
 SKIP: Final = "skip"
 
+_TLS_SCHEME: Final = "grpc+tls"
 _REQUEST_DEADLINE_S: Final = 60.0
 _DROPPED: Final = b"storage_generation_dropped"  # the reader's code
 
@@ -42,6 +50,8 @@ class Selection:
         start: The first commit time, in microseconds since the epoch; None is the earliest.
         end: The commit time to stop before, in microseconds since the epoch; None is none.
         on_damage: ``fail`` has a read of what is damaged on disk refused, ``skip`` has it left out and told.
+        clientids: Only messages of these clients; None is all.
+        shards: Only messages of these shards; None is all.
     """
 
     database: str = DEFAULT_DATABASE
@@ -49,10 +59,18 @@ class Selection:
     start: int | None = None
     end: int | None = None
     on_damage: str = FAIL
+    clientids: tuple[str, ...] | None = None
+    shards: tuple[int, ...] | None = None
 
     def to_request(self) -> dict[str, Any]:
         """The part of a request to the reader that says what is meant."""
-        return {"database": self.database, "topics": list(self.topics), "start": self.start, "end": self.end}
+        request: dict[str, Any] = {"database": self.database, "topics": list(self.topics)}
+        request |= {"start": self.start, "end": self.end}
+        if self.clientids is not None:
+            request["clientids"] = list(self.clientids)
+        if self.shards is not None:
+            request["shards"] = list(self.shards)
+        return request
 
 
 @dataclass(frozen=True)
@@ -109,11 +127,38 @@ class StorageClient:
 
     Every method raises `ReaderUnavailableError` when the reader cannot be reached and `ReaderRefusedError` when it
     answers with an error. A client may be used by several threads.
+
+    Args:
+        endpoint: host:port of the reader, or ``grpc+tls://host:port`` where it speaks TLS.
+        token: The token that the reader asks for.
+        tls_ca: PEM file with the authorities that the reader's certificate is checked against; with it the client
+            speaks TLS whatever the endpoint says. Without, those that gRPC brings are asked.
+        tls_cert: PEM file with a certificate to show, where the reader asks for one.
+        tls_key: PEM file with its key; None if that is in ``tls_cert``.
+
+    Raises:
+        OptionError: A file cannot be read.
     """
 
-    def __init__(self, endpoint: str = DEFAULT_ENDPOINT) -> None:
-        self._endpoint = endpoint
-        self._client = flight.FlightClient(f"grpc+tcp://{endpoint}")
+    def __init__(
+        self,
+        endpoint: str = DEFAULT_ENDPOINT,
+        *,
+        token: str | None = None,
+        tls_ca: str | None = None,
+        tls_cert: str | None = None,
+        tls_key: str | None = None,
+    ) -> None:
+        scheme, _, self._endpoint = endpoint.rpartition("://")
+        self._is_tls = scheme == _TLS_SCHEME or tls_ca is not None
+        self._headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
+        certificates = {
+            "tls_root_certs": _pem("tlsCa", tls_ca),
+            "cert_chain": _pem("tlsCert", tls_cert),
+            "private_key": _pem("tlsKey", tls_key or tls_cert),
+        }
+        location = f"{_TLS_SCHEME if self._is_tls else 'grpc+tcp'}://{self._endpoint}"
+        self._client = flight.FlightClient(location, **(certificates if self._is_tls else {}))
 
     def __repr__(self) -> str:
         return f"StorageClient({self._endpoint!r})"
@@ -166,6 +211,24 @@ class StorageClient:
         dropped = {stream: lost["messages"] for stream, lost in answer.get("dropped", {}).items()}
         return ReadPlan(steps, answer["remaining"]["messages"], dropped)
 
+    def split(
+        self, selection: Selection, ranges: Mapping[str, tuple[str, str]], *, messages_max: int, bytes_max: int
+    ) -> dict[str, list[StreamStep]]:
+        """Ask for pieces of about so many rows or bytes of some ranges.
+
+        Args:
+            selection: What is read.
+            ranges: Of each stream, the position before the first row ("" is the beginning) and that of the last.
+            messages_max: Rows of one piece.
+            bytes_max: Bytes of one piece.
+        """
+        request = {"ranges": ranges, "max_messages": messages_max, "max_bytes": bytes_max}
+        answer = self._ask("split", selection.to_request() | request)
+        return {
+            stream: [StreamStep(step["position"], step["messages"], step["bytes"]) for step in steps]
+            for stream, steps in answer["streams"].items()
+        }
+
     def read(
         self,
         selection: Selection,
@@ -189,7 +252,8 @@ class StorageClient:
         ticket["columns"] = list(columns) if columns is not None else None
         ticket["on_damage"] = selection.on_damage
         try:
-            for chunk in self._client.do_get(flight.Ticket(json.dumps(ticket).encode())):
+            options = flight.FlightCallOptions(headers=self._headers)
+            for chunk in self._client.do_get(flight.Ticket(json.dumps(ticket).encode()), options):
                 if chunk.app_metadata is not None:
                     _tell_damage(stream, json.loads(chunk.app_metadata.to_pybytes()))
                 if chunk.data is not None and chunk.data.num_rows:
@@ -200,9 +264,8 @@ class StorageClient:
     def _ask(self, action: str, request: Mapping[str, Any]) -> dict[str, Any]:
         body = json.dumps(request).encode()
         try:
-            results = list(
-                self._client.do_action((action, body), flight.FlightCallOptions(timeout=_REQUEST_DEADLINE_S))
-            )
+            options = flight.FlightCallOptions(timeout=_REQUEST_DEADLINE_S, headers=self._headers)
+            results = list(self._client.do_action((action, body), options))
         except (pa.ArrowException, OSError) as error:
             raise self._translated(error, action) from error
         if not results:
@@ -214,11 +277,25 @@ class StorageClient:
         if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
             return ReaderUnavailableError(
                 f"the storage reader at {self._endpoint} does not answer ({doing}): is the broker running, and is "
-                "durable_storage.flight.bind this address?"
+                f"durable_storage.flight.bind this address?{self._tls_hint(error)}"
             )
         if getattr(error, "extra_info", None) == _DROPPED:
             return DataLossError(_said_by_server(error))
         return ReaderRefusedError(f"the storage reader at {self._endpoint} refused ({doing}): {_said_by_server(error)}")
+
+    def _tls_hint(self, error: Exception) -> str:
+        """What else may keep two sides apart of which one speaks TLS and the other not, or another certificate."""
+        if self._is_tls:
+            failed = " (its certificate is not of an authority of tlsCa, or of another host)"
+            return f" Does it speak TLS{failed if 'verif' in str(error).lower() else ''}?"
+        return f" If it speaks TLS, the endpoint is {_TLS_SCHEME}://{self._endpoint}."
+
+
+def _pem(option: str, file: str | None) -> bytes | None:
+    try:
+        return Path(file).read_bytes() if file is not None else None
+    except OSError as error:
+        raise OptionError(option, file, f"a PEM file that can be read ({error.strerror})") from None
 
 
 def _tell_damage(stream: str, note: Mapping[str, Any]) -> None:
@@ -235,4 +312,5 @@ def _tell_damage(stream: str, note: Mapping[str, Any]) -> None:
 def _said_by_server(error: Exception) -> str:
     # Arrow appends where in gRPC and in its own source an error passed; people want the sentence of the server.
     text = str(error).split(". gRPC client debug context:")[0].split("; Detail:")[0]
-    return text.split(". Client context:")[0].removeprefix("Flight returned invalid argument error, with message: ")
+    text = text.split(". Client context:")[0].split(". Detail:")[0]
+    return text.removeprefix("Flight returned invalid argument error, with message: ")

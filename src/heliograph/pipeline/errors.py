@@ -44,6 +44,12 @@ class DataLossError(PipelineError):
     code: ClassVar[str] = "pipeline_data_loss"
 
 
+class PayloadError(PipelineError):
+    """A payload cannot be decoded, and the option ``onDecodeError`` is ``fail``."""
+
+    code: ClassVar[str] = "pipeline_payload"
+
+
 class ReaderRefusedError(PipelineError):
     """The storage reader answered a request with an error, such as an unknown database or a malformed filter."""
 
@@ -66,6 +72,18 @@ class CheckpointInUseError(PipelineError):
     """Another driver works with the same checkpoint directory."""
 
     code: ClassVar[str] = "pipeline_checkpoint_in_use"
+
+
+class DefinitionChangedError(PipelineError):
+    """A query was changed so that its checkpoint does not fit it any more."""
+
+    code: ClassVar[str] = "pipeline_definition_changed"
+
+
+class BackfillError(PipelineError):
+    """A backfill would leave messages out or bring some twice."""
+
+    code: ClassVar[str] = "pipeline_backfill"
 
 
 class JavaNotFoundError(PipelineError):

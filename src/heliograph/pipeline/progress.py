@@ -4,11 +4,15 @@ Spark reports a progress for each micro-batch; `QueryFigures` adds them up over 
 the forms in which people and programs get them: a line for the log, a table at the end, and a JSON document.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from heliograph.pipeline.source import offset_positions
+from heliograph.pipeline.leftovers import OUTPUT_METRICS, REFUSED_METRICS
+from heliograph.pipeline.offsets import offset_positions
+from heliograph.pipeline.queries import Tally
+from heliograph.pipeline.views import RULE_METRICS, Messages
 
 STARTING: Final = "starting"
 RUNNING: Final = "running"
@@ -24,86 +28,104 @@ class QueryFigures:
     Attributes:
         name: Name of the query.
         state: What it is doing now.
+        target: Where its rows go, for people.
+        guarantee: How often a row arrives there.
         batches: Micro-batches that were completed.
         rows_read: Messages read.
         rows_failed: Messages on which the rule failed, so that they gave no row.
         rows_refused: Rows that lacked a column which the sink requires.
         rows_written: Rows given to the sink.
-        rows_late: Rows that came later than the watermark allows and were left out.
+        rows_total: Rows that the target holds, where the sink knows.
+        rows_late: Rows that came later than the watermark allows and were left out, as Spark counts them.
+        late_kept: Rows in the table of late rows.
+        dead_letters: Rows in the table of dead letters.
         batch_ms: Duration of the last micro-batch.
+        last_batch_at: When the last micro-batch was begun, as Spark tells it.
         lag: Messages stored and not read yet; None when it could not be asked.
+        failures: How often it failed.
         restarts: How often it was started again after a failure.
         last_error: The last failure, in a sentence.
+        sink_figures: What the sink counts, such as retries.
+        positions: Where each input was read up to, by stream.
+        inputs: The messages of each input.
     """
 
     name: str
     state: str = STARTING
+    target: str = ""
+    guarantee: str = ""
     batches: int = 0
     rows_read: int = 0
     rows_failed: int = 0
     rows_refused: int = 0
     rows_written: int = 0
+    rows_total: int | None = None
     rows_late: int = 0
+    late_kept: int = 0
+    dead_letters: int = 0
     batch_ms: int = 0
+    last_batch_at: str | None = None
     lag: int | None = None
+    failures: int = 0
     restarts: int = 0
     last_error: str | None = None
-    positions: dict[str, str] = field(default_factory=dict, repr=False)
+    sink_figures: Counter[str] = field(default_factory=Counter)
+    positions: list[dict[str, str]] = field(default_factory=list, repr=False)
+    inputs: tuple[Messages, ...] = field(default=(), repr=False)
 
-    def add(self, progress: Mapping[str, Any], output: str, rule: str, refused: str) -> None:
-        """Take in the progress of one micro-batch.
-
-        Args:
-            progress: Spark's JSON of it.
-            output: Name of the metrics of the query's output.
-            rule: Name of the metrics of the rule.
-            refused: Name of the metrics of rows that the sink did not get.
-        """
+    def add(self, progress: Mapping[str, Any]) -> None:
+        """Take in Spark's progress of one micro-batch."""
         sources = progress.get("sources", ())
-        for source in sources:
-            self.positions = offset_positions(source.get("endOffset")) or self.positions
-        observed = progress.get("observedMetrics", {})
+        self.positions = [
+            offset_positions(source.get("endOffset"))
+            or (self.positions[number] if number < len(self.positions) else {})
+            for number, source in enumerate(sources)
+        ]
+        observed = {name: counts or {} for name, counts in progress.get("observedMetrics", {}).items()}
+        rules = [counts for name, counts in observed.items() if name.startswith(RULE_METRICS)]
         self.rows_read += sum(source.get("numInputRows", 0) for source in sources)
-        self.rows_failed += (observed.get(rule) or {}).get("failed", 0)
-        self.rows_refused += (observed.get(refused) or {}).get("rows", 0)
-        self.rows_written += (observed.get(output) or {}).get("rows", 0)
+        self.rows_failed += sum(counts.get("failed", 0) for counts in rules)
+        self.rows_refused += observed.get(REFUSED_METRICS, {}).get("rows", 0)
+        self.rows_written += observed.get(OUTPUT_METRICS, {}).get("rows", 0)
         self.rows_late += sum(operator.get("numRowsDroppedByWatermark", 0) for operator in progress["stateOperators"])
         self.batch_ms = progress.get("batchDuration", 0)
+        self.last_batch_at = progress.get("timestamp")
         self.batches += 1
+
+    def add_tally(self, tally: Tally) -> None:
+        """Take in what the batches wrote beside what Spark tells."""
+        self.dead_letters += tally.letters
+        self.late_kept += tally.late
+        self.rows_total = tally.rows_total if tally.rows_total is not None else self.rows_total
+        self.sink_figures.update(tally.figures)
 
     def to_json(self) -> dict[str, Any]:
         """The figures as a JSON object."""
-        return {
-            "name": self.name,
-            "state": self.state,
-            "batches": self.batches,
-            "rows_read": self.rows_read,
-            "rows_failed": self.rows_failed,
-            "rows_refused": self.rows_refused,
-            "rows_written": self.rows_written,
-            "rows_late": self.rows_late,
-            "batch_ms": self.batch_ms,
-            "lag": self.lag,
-            "restarts": self.restarts,
-            "last_error": self.last_error,
-        }
+        document = {item.name: getattr(self, item.name) for item in fields(self)}
+        del document["positions"], document["inputs"]
+        return document | {"sink_figures": dict(self.sink_figures)}
 
     def log_line(self) -> str:
         """The figures as one line."""
-        late = f", {self.rows_late:,} too late" if self.rows_late else ""
-        failed = f", {self.rows_failed:,} failed" if self.rows_failed else ""
-        failed += f", {self.rows_refused:,} refused" if self.rows_refused else ""
+        counts = [
+            f"{count:,} {what}"
+            for count, what in (
+                (self.rows_failed, "failed"),
+                (self.rows_refused, "refused"),
+                (self.rows_late, "too late"),
+                (self.dead_letters, "dead letters"),
+            )
+            if count
+        ]
         lag = "unknown" if self.lag is None else f"{self.lag:,}"
         batch = f"batch {self.batches} took {self.batch_ms} ms" if self.batches else "no batch yet"
-        return (
-            f"{self.name}: {self.state}, {batch}, {self.rows_read:,} read, "
-            f"{self.rows_written:,} written{failed}{late}, lag {lag}"
-        )
+        told = [f"{self.rows_read:,} read", f"{self.rows_written:,} written", *counts, f"lag {lag}"]
+        return f"{self.name}: {self.state}, {batch}, {', '.join(told)}"
 
 
 def summary_table(figures: Sequence[QueryFigures]) -> str:
     """The figures of all queries as a table for people."""
-    head = ("query", "state", "batches", "read", "failed", "refused", "written", "late", "lag", "restarts")
+    head = ("query", "state", "batches", "read", "failed", "refused", "written", "late", "letters", "lag", "restarts")
     lines = [head, *(_cells(query) for query in figures)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     rows = [
@@ -123,5 +145,6 @@ def _cells(query: QueryFigures) -> tuple[str, ...]:
         query.rows_refused,
         query.rows_written,
         query.rows_late,
+        query.dead_letters,
     )
     return (query.name, query.state, *(f"{number:,}" for number in numbers), lag, f"{query.restarts:,}")

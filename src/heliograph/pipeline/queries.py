@@ -1,13 +1,14 @@
-"""Makes Spark streaming queries of the jobs of a pipeline: source, rule or SQL, and the writing of micro-batches.
+"""Makes Spark streaming queries of the jobs of a pipeline: views, rule or SQL, and the writing of micro-batches.
 
 How long queries run and what happens when one fails is `heliograph.pipeline.driver`'s.
 """
 
 import json
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,21 +16,27 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from heliograph.pipeline.definition import Pipeline, RuleJob, StreamSqlJob
-from heliograph.pipeline.errors import SinkError, sentence_of
-from heliograph.pipeline.schema import MESSAGE_SCHEMA
-from heliograph.pipeline.sinks import Batch, OutputMode, Sink
+from heliograph.pipeline.dead_letters import Refusals
+from heliograph.pipeline.definition import Pipeline
+from heliograph.pipeline.errors import DefinitionChangedError, SinkError, sentence_of
+from heliograph.pipeline.identity import (
+    Identity,
+    definition_of,
+    new_identity,
+    query_directory,
+    read_identity,
+    unsound_change,
+    write_identity,
+)
+from heliograph.pipeline.leftovers import OUTPUT_METRICS, REFUSED_METRICS, BatchFacts, Kept, Leftovers
+from heliograph.pipeline.lineage import streaming_inputs
+from heliograph.pipeline.ranges import stream_until
+from heliograph.pipeline.sinks import Batch, OutputMode, Sink, Written
 from heliograph.pipeline.source import FORMAT
-from heliograph.rules import CompiledRule
-from heliograph.rules.spark import apply_rule, plan_rule
+from heliograph.pipeline.starts import first_starts
+from heliograph.pipeline.views import Messages, ViewBuilder, complete_rows
 
-logger = logging.getLogger(__name__)
-
-#: Names of the metrics in a query's progress: the rows of its output, what the rule did with the messages, and the rows
-#: that the sink did not get because a required column was null.
-OUTPUT_METRICS: Final = "heliograph_output"
-RULE_METRICS: Final = "heliograph_rule"
-REFUSED_METRICS: Final = "heliograph_refused"
+_START_S: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class RunSettings:
 
     Attributes:
         checkpoint: Directory of all checkpoints; each query has its own in it.
-        output: Directory of all Parquet tables.
+        output: Directory of all tables.
         mqtt: host:port of the MQTT broker.
         source: Options of the data source, without the topics.
         trigger_s: Seconds between the starts of micro-batches; None reads what is stored now and ends.
@@ -47,16 +54,60 @@ class RunSettings:
     checkpoint: Path
     output: Path
     mqtt: str
-    source: Mapping[str, str]
-    trigger_s: float | None
+    source: Mapping[str, str] = field(repr=False)
+    trigger_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Span:
+    """The part of the past that a backfill brings to a sink.
+
+    Attributes:
+        start: Where it begins: ``earliest`` or microseconds since the epoch, as text.
+        until: Commit time to stop before, in microseconds since the epoch.
+        directory: Its checkpoint.
+        owner: Its identity for the sink.
+        guest_of: The identity of the query.
+    """
+
+    start: str
+    until: int
+    directory: Path
+    owner: str
+    guest_of: str
+
+
+@dataclass
+class Tally:
+    """What the batches of a running query have added up to, beside what Spark tells."""
+
+    letters: int = 0
+    late: int = 0
+    rows_total: int | None = None
+    figures: Counter[str] = field(default_factory=Counter)
+
+    def add(self, written: Written, kept: Kept) -> None:
+        """Take in one batch."""
+        self.letters += kept.letters
+        self.late += kept.late
+        self.rows_total = written.rows_total if written.rows_total is not None else self.rows_total
+        self.figures.update(written.figures)
 
 
 class RunningQuery:
-    """One Spark query from its start to its end. Owned by the driver, which starts a new one after a failure."""
+    """One Spark query from its start to its end. Owned by the driver, which starts a new one after a failure.
 
-    def __init__(self) -> None:
+    Args:
+        topics: For each input, the options of its read, to ask for its lag.
+    """
+
+    def __init__(self, inputs: tuple[Messages, ...] = ()) -> None:
+        self.inputs = inputs
         self._query: StreamingQuery | None = None
+        self._is_known = Event()
         self._sink_error: str | None = None
+        self._tally = Tally()
+        self._lock = Lock()
 
     def __repr__(self) -> str:
         return f"RunningQuery({self._query.name if self._query is not None else 'not started'})"
@@ -69,6 +120,22 @@ class RunningQuery:
     def recent_progress(self) -> list[dict[str, Any]]:
         """Spark's figures of the last micro-batches, the oldest first."""
         return [json.loads(progress.json) for progress in self._started.recentProgress]
+
+    def take_tally(self) -> Tally:
+        """What the batches added up to since this was last asked."""
+        with self._lock:
+            tally, self._tally = self._tally, Tally()
+        return tally
+
+    def count(self, written: Written, kept: Kept) -> None:
+        """Add one batch to the tally."""
+        with self._lock:
+            self._tally.add(written, kept)
+
+    def facts(self) -> BatchFacts:
+        """What Spark has counted of the batch that is being written; asked by the function that writes it."""
+        self._is_known.wait(_START_S)
+        return BatchFacts.of(self._started._jsq.streamingQuery().lastExecution())
 
     def why_it_ended(self) -> str | None:
         """The failure that ended it, in a sentence; None when it ended well."""
@@ -92,6 +159,7 @@ class RunningQuery:
                 raise SinkError(self._sink_error) from None
 
         self._query = writer.foreachBatch(write_batch).start()
+        self._is_known.set()
 
     @property
     def _started(self) -> StreamingQuery:
@@ -100,76 +168,111 @@ class RunningQuery:
         return self._query
 
 
+@dataclass(frozen=True)
+class PreparedQuery:
+    """A query that Spark has analyzed and that fits its checkpoint; `start` runs it.
+
+    Attributes:
+        name: The query.
+        rows: Its rows.
+        sink: Where they go.
+        mode: Which rows each micro-batch brings.
+        directory: Its checkpoint.
+        identity: What the checkpoint is to remember.
+        leftovers: What keeps the rows that are left out.
+        inputs: The messages of each of its inputs.
+        settings: How it runs.
+        span: What it covers, if it is a backfill.
+    """
+
+    name: str
+    rows: DataFrame
+    sink: Sink
+    mode: OutputMode
+    directory: Path
+    identity: Identity
+    leftovers: Leftovers
+    inputs: tuple[Messages, ...]
+    settings: RunSettings
+    letters_max: int
+    span: Span | None = None
+
+    def start(self) -> RunningQuery:
+        """Start it from where its checkpoint says, or from the beginning."""
+        write_identity(self.directory, self.identity)
+        running = RunningQuery(self.inputs)
+        owner = self.span.owner if self.span is not None else self.identity.id
+        guest_of = self.span.guest_of if self.span is not None else None
+        settings = self.settings
+
+        def write(rows: DataFrame, number: int) -> None:
+            refusals = Refusals(self.name, self.directory, number, self.letters_max)
+            output, mqtt = settings.output, settings.mqtt
+            batch = Batch(self.name, owner, number, output, mqtt, refusals.refuse, guest_of)
+            written = self.sink.write(rows, batch)
+            running.count(written, self.leftovers.keep(number, running.facts(), refusals, rows.schema))
+
+        # Counted inside Spark while the batch is written; counting the rows apart would compute the batch twice.
+        counted = self.rows.observe(OUTPUT_METRICS, F.count(F.lit(1)).alias("rows"))
+        writer = counted.writeStream.queryName(self.name).outputMode(self.mode.value)
+        writer = writer.option("checkpointLocation", str(self.directory.resolve()))
+        if settings.trigger_s is None:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{max(1, round(settings.trigger_s * 1000))} milliseconds")
+        running.start(writer, write)
+        return running
+
+
+def prepare_query(
+    session: SparkSession, pipeline: Pipeline, name: str, settings: RunSettings, span: Span | None = None
+) -> PreparedQuery:
+    """Have Spark analyze one query of a pipeline, and compare it with its checkpoint.
+
+    Raises:
+        AnalysisException: Spark finds a mistake in it.
+        DefinitionChangedError: The checkpoint was made for another query.
+    """
+    job = pipeline.job(name)
+    directory = span.directory if span is not None else query_directory(settings.checkpoint, job)
+    identity = read_identity(directory)
+    if identity is None:
+        starts = first_starts(pipeline, job, settings.source) if span is None else {name: span.start}
+        identity = new_identity(starts)
+
+    def read(session: SparkSession, messages: Messages) -> DataFrame:
+        if span is not None:
+            return stream_until(session, dict(messages.options), span.until)
+        return session.readStream.format(FORMAT).options(**messages.options).load()
+
+    builder = ViewBuilder(session, pipeline, settings.source, read, identity.starts)
+    rows = builder.rows(name)
+    definition = definition_of(pipeline, name, builder, rows)
+    if identity.definition is not None and (why := unsound_change(identity.definition, definition)):
+        raise DefinitionChangedError(
+            f"{job.origin}: {name} cannot go on with its checkpoint {directory}: {why}. Undo the change, or set "
+            f"version = {job.version + 1} in {name}: it then begins anew, with a checkpoint of its own"
+        )
+    inputs = streaming_inputs(rows, job.views, job.mode is not OutputMode.COMPLETE)
+    owner = span.owner if span is not None else identity.id
+    leftovers = Leftovers(
+        session, pipeline, name, settings.source, settings.output, directory, owner, identity.starts, inputs
+    )
+    return PreparedQuery(
+        name=name,
+        rows=complete_rows(rows, job.required, REFUSED_METRICS),
+        sink=pipeline.sink(name),
+        mode=job.mode,
+        directory=directory,
+        identity=replace(identity, definition=definition),
+        leftovers=leftovers,
+        inputs=tuple(builder.messages(each.view) for each in inputs),
+        settings=settings,
+        letters_max=pipeline.dead_letters.batch_rows_max,
+        span=span,
+    )
+
+
 def start_query(session: SparkSession, pipeline: Pipeline, name: str, settings: RunSettings) -> RunningQuery:
     """Start one query of a pipeline from where its checkpoint says, or from the beginning."""
-    rows, sink, mode = _rows(session, pipeline, name, settings)
-    checkpoint = settings.checkpoint / name
-
-    def write(batch_rows: DataFrame, batch: int) -> None:
-        owner = checkpoint_identity(checkpoint)
-        refuse = _refuser(name)
-        sink.write(batch_rows, Batch(name, owner, batch, settings.output, settings.mqtt, refuse))
-
-    # Counted inside Spark while the batch is written; counting the rows apart would compute the batch twice.
-    counted = rows.observe(OUTPUT_METRICS, F.count(F.lit(1)).alias("rows"))
-    writer = counted.writeStream.queryName(name).outputMode(mode.value)
-    writer = writer.option("checkpointLocation", str(checkpoint.resolve()))
-    if settings.trigger_s is None:
-        writer = writer.trigger(availableNow=True)
-    else:
-        writer = writer.trigger(processingTime=f"{max(1, round(settings.trigger_s * 1000))} milliseconds")
-    running = RunningQuery()
-    running.start(writer, write)
-    return running
-
-
-def _refuser(name: str) -> Callable[[Mapping[str, Any], str], None]:
-    def refuse(row: Mapping[str, Any], reason: str) -> None:
-        logger.warning("%s: the sink refuses a row: %s", name, reason)
-
-    return refuse
-
-
-def checkpoint_identity(checkpoint: Path) -> str:
-    """The id that Spark gave a checkpoint when it began; a checkpoint that is made anew gets another one."""
-    identity: str = json.loads((checkpoint / "metadata").read_text())["id"]
-    return identity
-
-
-def _rows(
-    session: SparkSession, pipeline: Pipeline, name: str, settings: RunSettings
-) -> tuple[DataFrame, Sink, OutputMode]:
-    if name in pipeline.rules:
-        rule = pipeline.rules[name]
-        if rule.sink is None:
-            raise ValueError(f"the rule {name} has no sink, so it is no query of its own")
-        return _complete(_rule_rows(session, rule, settings), rule.required), rule.sink, OutputMode.APPEND
-    job = pipeline.stream_sql[name]
-    return _stream_sql_rows(session, pipeline, job, settings), job.sink, job.mode
-
-
-def _rule_rows(session: SparkSession, job: RuleJob, settings: RunSettings) -> DataFrame:
-    rule = CompiledRule(job.sql)
-    wanted = {"topic", *plan_rule(rule, job.columns).reads}
-    columns = [name for name in MESSAGE_SCHEMA.fieldNames() if name in wanted]
-    options = {**settings.source, "topics": json.dumps(list(rule.topics)), "columns": ",".join(columns)}
-    messages = session.readStream.format(FORMAT).options(**options).load()
-    return apply_rule(messages, rule, job.columns, observe_as=RULE_METRICS)
-
-
-def _complete(rows: DataFrame, required: Sequence[str]) -> DataFrame:
-    """The rows that have every required column; the others are counted."""
-    if not required:
-        return rows
-    has_all = F.lit(True)
-    for column in required:
-        has_all = has_all & F.col(f"`{column}`").isNotNull()
-    return rows.observe(REFUSED_METRICS, F.count_if(~has_all).alias("rows")).where(has_all)
-
-
-def _stream_sql_rows(session: SparkSession, pipeline: Pipeline, job: StreamSqlJob, settings: RunSettings) -> DataFrame:
-    rows = _rule_rows(session, pipeline.rules[job.source], settings)
-    if job.watermark is not None:
-        rows = rows.withWatermark(job.watermark.column, job.watermark.delay)
-    rows.createOrReplaceTempView(job.source)
-    return session.sql(job.sql)
+    return prepare_query(session, pipeline, name, settings).start()

@@ -4,7 +4,7 @@ The names, their order and their meaning are the public schema of `heliograph.st
 them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from heliograph.pipeline.decoding import RAW, PayloadFormat
 from heliograph.pipeline.errors import OptionError
 
 MESSAGE_SCHEMA: Final = StructType(
@@ -42,30 +43,52 @@ MESSAGE_SCHEMA: Final = StructType(
 
 
 def select_columns(names: Sequence[str] | None) -> StructType:
-    """Return the schema of the named columns, in their order; None is all of them.
+    """Return the schema of the named columns of stored messages, in their order; None is all of them.
 
     Raises:
         OptionError: A name is not a column of stored messages.
     """
     if names is None:
         return MESSAGE_SCHEMA
-    for name in names:
-        if name not in MESSAGE_SCHEMA.fieldNames():
-            raise OptionError("columns", name, f"some of {', '.join(MESSAGE_SCHEMA.fieldNames())}")
+    _check_names(names, MESSAGE_SCHEMA.fieldNames())
     return StructType([MESSAGE_SCHEMA[name] for name in names])
 
 
-def check_schema(schema: StructType) -> None:
-    """Check a schema that a user gave to a read: columns of stored messages, each with its own type.
+def columns_ddl(names: Sequence[str] | None, payload_format: PayloadFormat) -> str:
+    """The same as Spark's DDL, with the columns of decoded payloads behind those of stored messages.
+
+    As text, because Spark itself parses the types that a user gave for JSON.
+
+    Raises:
+        OptionError: A name is no column.
+    """
+    types = {field.name: field.dataType.simpleString() for field in MESSAGE_SCHEMA.fields}
+    types |= payload_format.columns_ddl()
+    _check_names(names or (), types)
+    return ", ".join(f"{name} {types[name]}" for name in names or types)
+
+
+def check_schema(schema: StructType, payload_format: PayloadFormat = RAW) -> None:
+    """Check a schema that a user gave to a read: columns of messages or decoded payloads, each with its own type.
 
     Raises:
         OptionError: A column does not exist or has another type.
     """
-    select_columns(schema.fieldNames())
+    decoded = payload_format.columns_ddl()
+    _check_names(schema.fieldNames(), [*MESSAGE_SCHEMA.fieldNames(), *decoded])
     for field in schema.fields:
+        if field.name in decoded:
+            payload_format.check_type(field.name, field.dataType)
+            continue
         expected = MESSAGE_SCHEMA[field.name].dataType
         if field.dataType != expected:
             raise OptionError("schema", f"{field.name} {field.dataType.simpleString()}", expected.simpleString())
+
+
+def _check_names(names: Iterable[str], valid: Iterable[str]) -> None:
+    for name in names:
+        if name not in valid:
+            raise OptionError("columns", name, f"some of {', '.join(valid)}")
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from heliograph.config.units import parse_duration
 from heliograph.hocon import Node
 from heliograph.pipeline.errors import RuleFileError
 
@@ -87,6 +88,15 @@ class Section:
         if not isinstance(node.value, bool):
             raise self.mistake(f"{self._name(key)} is {node.kind}, but must be true or false", node)
         return node.value
+
+    def duration(self, key: str, default_s: float) -> float:
+        """The seconds of the duration under a key, such as `500ms` or `1m`."""
+        if key not in self.fields:
+            return default_s
+        try:
+            return parse_duration(self.text(key))
+        except ValueError as error:
+            raise self.mistake(f"{self._name(key)} is no duration: {error}", self.fields[key]) from error
 
     def names(self, key: str) -> tuple[str, ...]:
         """The list of names under a key; empty where the key is not there."""

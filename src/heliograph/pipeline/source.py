@@ -2,19 +2,20 @@
 
 `HeliographDataSource` is what a session registers; the readers are here, the writers in `heliograph.pipeline.writer`.
 Spark pickles all of these classes: the source to a planning process on the driver, the readers to the workers. So they
-hold plain values only, and connect to the storage reader where they are used.
+hold plain values only, and connect to the storage readers where they are used.
 
 A micro-batch is decided by two offsets, and a read of the same two offsets returns the same rows at any time: they are
 positions in streams, which are append-only. That is what makes the source replayable after a crash.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -24,39 +25,21 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.client import Positions, ReadPlan, Selection, StorageClient, StreamStep
+from heliograph.pipeline.client import Positions, ReadPlan, Selection, StorageClient
+from heliograph.pipeline.decoding import PayloadDecoder
+from heliograph.pipeline.endpoints import Endpoints
 from heliograph.pipeline.errors import DataLossError, OptionError
+from heliograph.pipeline.offsets import Offset as Offset
+from heliograph.pipeline.offsets import make_offset, more_lost
 from heliograph.pipeline.options import EARLIEST, LATEST, SinkOptions, SourceOptions
-from heliograph.pipeline.schema import arrow_schema, check_schema, conform, select_columns
+from heliograph.pipeline.partitions import MessagePartition, PartitionSize, plan_partitions
+from heliograph.pipeline.pushdown import narrow
+from heliograph.pipeline.schema import arrow_schema, check_schema, columns_ddl, conform
 from heliograph.pipeline.writer import MqttBatchWriter, MqttStreamWriter
 
 FORMAT: Final = "heliograph"
 
 _log = logging.getLogger(__name__)
-
-#: The rows of a range that nobody has counted: it gets a partition for itself.
-UNKNOWN: Final = 2**62
-
-#: JSON form of a place in all streams: {"streams": {stream id: position}, "start": µs, if the read began at a time}.
-Offset = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class StreamRange:
-    """The rows of one stream after one position, up to another."""
-
-    stream: str
-    position: str
-    to: str
-    messages: int
-
-
-@dataclass(frozen=True)
-class MessagePartition(InputPartition):
-    """One partition of a read: ranges of streams that one task reads one after another. It pickles to the workers."""
-
-    selection: Selection
-    ranges: tuple[StreamRange, ...]
 
 
 class HeliographDataSource(DataSource):
@@ -70,9 +53,10 @@ class HeliographDataSource(DataSource):
         """The name of the format."""
         return FORMAT
 
-    def schema(self) -> StructType:
-        """The columns of stored messages, or those that the option ``columns`` names."""
-        return select_columns(SourceOptions.of(self.options).columns)
+    def schema(self) -> str:
+        """The columns of stored messages and decoded payloads, or those that the option ``columns`` names."""
+        options = SourceOptions.of(self.options)
+        return columns_ddl(options.columns, options.payload_format)
 
     def reader(self, schema: StructType) -> "MessageReader":
         """A batch reader of the given columns."""
@@ -95,7 +79,7 @@ class _RangeReader:
     """What both readers share: reading one partition, on a worker."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        check_schema(schema)
+        check_schema(schema, options.payload_format)
         self.options = options
         self.columns = schema
 
@@ -104,16 +88,46 @@ class _RangeReader:
         if not isinstance(partition, MessagePartition):
             # Spark plans one partition of its own where there are none.
             return
-        schema, names = arrow_schema(self.columns), self.columns.fieldNames()
-        with StorageClient(self.options.endpoint) as client:
+        schema = arrow_schema(self.columns)
+        decoder = PayloadDecoder(self.options.payload_format, self.columns)
+        with ExitStack() as connections:
+            clients: dict[str, StorageClient] = {}
             for span in partition.ranges:
+                if span.endpoint not in clients:
+                    clients[span.endpoint] = connections.enter_context(self.options.connect(span.endpoint))
+                rows = clients[span.endpoint].read(
+                    partition.selection, span.stream, span.position, span.to, decoder.reads
+                )
                 try:
-                    for batch in client.read(partition.selection, span.stream, span.position, span.to, names):
-                        yield conform(batch, schema)
+                    for batch in rows:
+                        yield conform(decoder.decoded(batch, span.stream), schema)
                 except DataLossError as error:
                     if self.options.fail_on_data_loss:
                         raise
-                    _log.warning("%s", error)
+                    _log.warning("up to %d messages are left out: %s", span.messages, error)
+
+    def _endpoints(self) -> Endpoints:
+        return Endpoints(self.options.endpoints, self.options.connect, self.options.database)
+
+    def _size(self) -> PartitionSize:
+        return PartitionSize(self.options.partition_messages, self.options.partition_bytes)
+
+
+class _PushFilters:
+    """The method ``pushFilters`` of a reader that works in any session.
+
+    Spark refuses a reader that overrides the method while ``spark.sql.python.filterPushdown.enabled`` is false, as it
+    is by default: it looks whether ``__func__`` of the method is that of its own class. Without filters such a reader
+    reads more than it needs, and the same rows come out, so there is nothing to refuse.
+    """
+
+    __func__: ClassVar[Callable[..., Any]] = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, reader: "MessageReader") -> None:
+        self._reader = reader
+
+    def __call__(self, filters: Iterable[Filter]) -> Iterable[Filter]:
+        return self._reader.take_filters(filters)
 
 
 class MessageReader(_RangeReader, DataSourceReader):
@@ -125,19 +139,38 @@ class MessageReader(_RangeReader, DataSourceReader):
             raise OptionError("start", LATEST, "earliest or a time: a batch read of what comes later is empty")
         if options.end == EARLIEST:
             raise OptionError("end", EARLIEST, "latest or a time")
+        self._selection: Selection | None = options.selection(_time_of(options.start), _time_of(options.end, ""))
+
+    @property
+    def pushFilters(self) -> _PushFilters:  # noqa: N802
+        """Narrows the read; Spark calls it before `partitions`, if pushing filters is enabled in the session."""
+        return _PushFilters(self)
+
+    def take_filters(self, filters: Iterable[Filter]) -> Iterable[Filter]:
+        """Narrow the read to where the rows of some filters lie; return the filters that Spark must apply."""
+        filters = list(filters)
+        if self._selection is None:
+            return filters
+        narrowed = narrow(self._selection, filters)
+        self._selection = narrowed.selection
+        return narrowed.left
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan the read. Called once, in a planning process on the driver; it asks the storage reader."""
-        start, end = (time if isinstance(time, int) else None for time in (self.options.start, self.options.end))
-        selection = self.options.selection(start, end)
-        with StorageClient(self.options.endpoint) as client:
-            plan = client.plan(selection)
-            whole = [
-                StreamRange(stream, "", step.position, step.messages)
-                for stream, step in sorted(plan.streams.items())
-                if step.position
-            ]
-            return plan_partitions(client, selection, whole, self.options.partition_messages)
+        """Plan the read. Called once, in a planning process on the driver; it asks the storage readers."""
+        if self._selection is None:
+            return []
+        endpoints = self._endpoints()
+        try:
+            begin = endpoints.named(_positions_of(self.options.start))
+            plan = endpoints.plan(self._selection, begin)
+            if isinstance(self.options.end, dict):
+                there = endpoints.named(_positions_of(self.options.end))
+                whole = _between(begin, {name: to for name, to in there.items() if name in plan.streams})
+                return plan_partitions(endpoints, self._selection, whole, self._size())
+            whole = _between(begin, plan.positions())
+            return plan_partitions(endpoints, self._selection, whole, self._size(), plan.streams)
+        finally:
+            endpoints.close()
 
 
 class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -149,32 +182,34 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
-        self._start = options.start if isinstance(options.start, int) else None
+        self._start = _time_of(options.start)
         if options.end != LATEST:
             raise OptionError("end", options.end, "left out: a stream has no end (read it as a batch for that)")
-        self._client: StorageClient | None = None
+        self._connections: Endpoints | None = None
         self._end: int | None = None
-        self._planned: tuple[Offset, dict[str, int]] | None = None
+        self._planned: tuple[Offset, ReadPlan] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # A connection does not pickle, and the workers open their own.
-        return {**self.__dict__, "_client": None}
+        return {**self.__dict__, "_connections": None, "_planned": None}
 
     def initialOffset(self) -> Offset:  # noqa: N802
         """Where a new query begins. Called once, and never again for the same checkpoint."""
         if self.options.start == LATEST:
-            return _offset(self._connection().plan(self._selection_from(None)).positions(), None)
-        return _offset({}, self._start)
+            return make_offset(self._connection().plan(self._selection_from(None)).positions(), None)
+        return make_offset(self._connection().named(_positions_of(self.options.start)), self._start)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """Where the next micro-batch ends. Called once for each trigger; `start` itself says that nothing is new."""
-        positions = start["streams"]
+        positions = self._connection().named(start["streams"])
         selection = replace(self._selection_from(start), end=self._end)
         plan = self._connection().plan(selection, positions, **self._limits(limit))
-        self._tell_loss(plan)
+        lost = {stream: messages for stream, messages in plan.dropped.items() if messages != 0}
+        if lost:
+            self._tell_loss(lost)
         kept = {stream: position for stream, position in positions.items() if stream not in plan.dropped}
-        end = _offset({**kept, **plan.positions()}, start.get("start"))
-        self._planned = end, {stream: step.messages for stream, step in plan.streams.items()}
+        end = make_offset({**kept, **plan.positions()}, start.get("start"), more_lost(start, lost))
+        self._planned = end, plan
         return end
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -187,34 +222,28 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
         """The end of everything stored, for the figures of the query. Called once for each trigger."""
-        return _offset(self._connection().plan(self._selection_from(None)).positions(), None)
+        if self._planned is not None and self._end is None and self._planned[1].messages_remaining == 0:
+            return make_offset(self._planned[0]["streams"], None)
+        return make_offset(self._connection().plan(self._selection_from(None)).positions(), None)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of the query at what is stored now. Called once, before the first micro-batch."""
-        last = self._connection().info(self.options.database)["stored_at"]
-        self._end = (last or 0) + 1
+        self._end = (self._connection().stored_until() or 0) + 1
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Cut a micro-batch into partitions. Called once for each, also when it is run again after a restart."""
-        known = self._planned[1] if self._planned is not None and self._planned[0] == end else {}
-        whole = [
-            StreamRange(stream, start["streams"].get(stream, ""), position, known.get(stream, UNKNOWN))
-            for stream, position in end["streams"].items()
-            if position != start["streams"].get(stream)
-        ]
-        selection = self._selection_from(start)
-        return plan_partitions(self._connection(), selection, whole, self.options.partition_messages)
+        endpoints = self._connection()
+        whole = _between(endpoints.named(start["streams"]), endpoints.named(end["streams"]))
+        counted = self._planned[1].streams if self._planned is not None and self._planned[0] == end else None
+        return plan_partitions(endpoints, self._selection_from(start), whole, self._size(), counted)
 
     def stop(self) -> None:
-        """Close the connection. Called when the query ends."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        """Close the connections. Called when the query ends."""
+        if self._connections is not None:
+            self._connections.close()
+            self._connections = None
 
-    def _tell_loss(self, plan: ReadPlan) -> None:
-        lost = {stream: messages for stream, messages in plan.dropped.items() if messages != 0}
-        if not lost:
-            return
+    def _tell_loss(self, lost: dict[str, int | None]) -> None:
         told = ", ".join(
             f"{'an unknown number' if messages is None else f'up to {messages}'} of {stream}"
             for stream, messages in sorted(lost.items())
@@ -226,10 +255,10 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
             )
         _log.warning("messages were removed before they were read, and are left out: %s", told)
 
-    def _connection(self) -> StorageClient:
-        if self._client is None:
-            self._client = StorageClient(self.options.endpoint)
-        return self._client
+    def _connection(self) -> Endpoints:
+        if self._connections is None:
+            self._connections = self._endpoints()
+        return self._connections
 
     def _selection_from(self, offset: Offset | None) -> Selection:
         return self.options.selection(offset.get("start") if offset is not None else self._start)
@@ -240,90 +269,20 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
         return {"messages_max": self.options.trigger_messages_max, "bytes_max": self.options.trigger_bytes_max}
 
 
-def plan_partitions(
-    client: StorageClient, selection: Selection, whole: Sequence[StreamRange], size: int
-) -> list[InputPartition]:
-    """Make partitions of about `size` rows each of the ranges of a read.
-
-    Large ranges are cut, so that all cores have work; small ones share a partition, since each partition costs Spark a
-    task and two Python workers.
-
-    Args:
-        client: The connection to the storage reader.
-        selection: The selection that the ranges were planned for.
-        whole: The ranges, one for each stream.
-        size: The rows that one partition should have.
-    """
-    ranges = _cut(client, selection, whole, size)
-    groups: list[list[StreamRange]] = []
-    room = 0
-    for span in sorted(ranges, key=lambda span: span.messages, reverse=True):
-        if span.messages > room:
-            groups.append([])
-            room = size
-        groups[-1].append(span)
-        room -= span.messages
-    return [MessagePartition(selection, tuple(group)) for group in groups]
+def _time_of(place: int | str | Offset, field: str = "start") -> int | None:
+    """The time in a place, if it has one."""
+    if isinstance(place, dict):
+        time: int | None = place.get(field)
+        return time
+    return place if isinstance(place, int) else None
 
 
-def _cut(client: StorageClient, selection: Selection, whole: Sequence[StreamRange], size: int) -> list[StreamRange]:
-    # The reader is asked for the positions in between. It may by now have more than the ranges hold, so a range is
-    # closed as soon as the rows up to a position make up all of its rows: positions can be counted, but not compared.
-    is_cut = {span.stream: UNKNOWN > span.messages > size + size // 2 for span in whole}
-    ranges = [span for span in whole if not is_cut[span.stream]]
-    cuts = {span.stream: _Cut(span) for span in whole if is_cut[span.stream]}
-    # Streams that are done stand still at their ends and cost a plan nothing but what has come since.
-    reached = {span.stream: span.to for span in whole}
-    while cuts:
-        reached |= {stream: cut.reached for stream, cut in cuts.items()}
-        plan = client.plan(selection, reached, messages_max=size * len(whole))
-        moved = [stream for stream in cuts if stream in plan.streams and plan.streams[stream].messages]
-        # Streams of a later generation wait for those of an earlier one; when nothing moves, nothing is left to ask.
-        for stream in moved or list(cuts):
-            if moved and cuts[stream].advance(plan.streams[stream], size):
-                continue
-            ranges += cuts[stream].finish()
-            reached[stream] = cuts.pop(stream).whole.to
-    return ranges
+def _positions_of(place: int | str | Offset) -> dict[str, str]:
+    """The positions in a place; none if it is no offset."""
+    return dict(place["streams"]) if isinstance(place, dict) else {}
 
 
-class _Cut:
-    """A range that is being cut: the pieces so far, where the next begins, and how far the reader was asked."""
-
-    def __init__(self, whole: StreamRange) -> None:
-        self.whole = whole
-        self.reached = whole.position
-        self._pieces: list[StreamRange] = []
-        self._begin = whole.position
-        self._counted = 0
-        self._counted_before = 0
-
-    def advance(self, step: StreamStep, size: int) -> bool:
-        """Take in how far a plan goes; return whether there is more after it."""
-        self._counted += step.messages
-        if self._counted >= self.whole.messages:
-            return False
-        self.reached = step.position
-        if self._counted - self._counted_before >= size:
-            messages = self._counted - self._counted_before
-            self._pieces.append(StreamRange(self.whole.stream, self._begin, self.reached, messages))
-            self._begin, self._counted_before = self.reached, self._counted
-        return True
-
-    def finish(self) -> list[StreamRange]:
-        """All pieces, the last of them up to the end of the range."""
-        messages = self.whole.messages - self._counted_before
-        return [*self._pieces, StreamRange(self.whole.stream, self._begin, self.whole.to, messages)]
-
-
-def _offset(positions: Positions, start: int | None) -> Offset:
-    # Spark compares offsets as text, so the order of the streams must always be the same.
-    offset: Offset = {"streams": dict(sorted(positions.items()))}
-    if start is not None:
-        offset["start"] = start
-    return offset
-
-
-def offset_positions(offset: Offset | None) -> dict[str, str]:
-    """The positions in an offset that Spark reports in its progress; none for a query that has not begun."""
-    return dict(offset["streams"]) if offset else {}
+def _between(begin: Positions, end: Positions) -> dict[str, tuple[str, str]]:
+    """The ranges of the streams that go on between two places."""
+    ranges = {stream: (begin.get(stream, ""), to) for stream, to in end.items()}
+    return {stream: ends for stream, ends in ranges.items() if ends[0] != ends[1]}

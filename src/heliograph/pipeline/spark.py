@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from heliograph.pipeline.errors import OptionError
 from heliograph.pipeline.gateway import end_gateway, launch_gateway
 from heliograph.pipeline.jre import find_java
-from heliograph.pipeline.source import HeliographDataSource
+from heliograph.pipeline.ranges import register_sources
 
 _DEFAULTS: Final = {
     "spark.ui.enabled": "false",
@@ -34,6 +34,8 @@ _DEFAULTS: Final = {
     # One message may fail a rule and a whole batch must not: the rule decides, so Spark's casts follow the ANSI rules.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A `where` on topic, time, client id or shard then narrows what the data source reads.
+    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
     # A year of small batches would otherwise keep a page of numbers for each of them in memory.
     "spark.sql.streaming.numRecentProgressUpdates": "20",
@@ -111,7 +113,7 @@ def start_session(
         undo.pop_all()
     weakref.finalize(context, shutil.rmtree, directory, ignore_errors=True)
     session = SparkSession(context)
-    session.dataSource.register(HeliographDataSource)
+    register_sources(session)
     return session
 
 

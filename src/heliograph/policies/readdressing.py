@@ -22,6 +22,7 @@ def readdressed(message: Message, topic: str) -> Message:
         message.username,
     )
     other.expiry_s = message.expiry_s  # it may be the broker's own, of which the properties say nothing
+    other.made_by = message.made_by
     return other
 
 

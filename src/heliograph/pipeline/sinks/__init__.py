@@ -15,8 +15,20 @@ __all__ = ["KINDS", "Batch", "Guarantee", "OutputMode", "Sink", "Written", "read
 #: The module and class of each `type`.
 KINDS: Final = {
     "console": ("console", "ConsoleSink"),
+    "csv": ("files", "CsvSink"),
+    "delta": ("delta", "DeltaSink"),
+    "iceberg": ("iceberg", "IcebergSink"),
+    "json": ("files", "JsonSink"),
+    "http": ("http", "HttpSink"),
+    "kafka": ("kafka", "KafkaSink"),
+    "mariadb": ("mysql", "MysqlSink"),
     "mqtt": ("mqtt", "MqttSink"),
+    "mysql": ("mysql", "MysqlSink"),
+    "orc": ("files", "OrcSink"),
     "parquet": ("parquet", "ParquetSink"),
+    "postgresql": ("postgresql", "PostgresqlSink"),
+    "redis": ("redis", "RedisSink"),
+    "webhook": ("http", "HttpSink"),
 }
 
 

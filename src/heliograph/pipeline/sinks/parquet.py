@@ -1,49 +1,38 @@
-"""The sink `parquet`: a table in Parquet files on this machine's file system."""
+"""The sink `parquet`: rows as Parquet files in a directory or an object store."""
 
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import ClassVar, Self
 
 from pyspark.sql import DataFrame
 
 from heliograph.pipeline.section import Section
-from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
-from heliograph.pipeline.sinks.parquet_tables import ParquetAppend, ParquetTable
+from heliograph.pipeline.sinks.files import FilesSink
+from heliograph.pipeline.sinks.interface import Batch, OutputMode, Written
+from heliograph.pipeline.sinks.places import open_place
+from heliograph.pipeline.sinks.result_table import ResultTable
 
 
 @dataclass(frozen=True)
-class ParquetSink:
-    """Rows go to a directory of Parquet files.
+class ParquetSink(FilesSink):
+    """Rows go to Parquet files: final ones to more and more of them, a result that changes to one."""
 
-    Attributes:
-        path: Directory of the table below the pipeline's output directory.
-        mode: Which rows the batches bring: those of append are final, the others are a result that changes.
-        partition_by: Columns that become directories.
-        key: Columns that identify a row of a result that changes (mode update).
-    """
-
-    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
-
-    path: str
-    mode: OutputMode = OutputMode.APPEND
-    partition_by: tuple[str, ...] = ()
-    key: tuple[str, ...] = ()
+    format_name: ClassVar[str] = "parquet"
+    more_keys: ClassVar[tuple[str, ...]] = ("key",)
 
     @classmethod
     def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
         """See `Sink.read`."""
-        section.check_keys("type", "path", "partition_by", "key", *more_keys)
-        sink = cls(table_path(section), mode, section.names("partition_by"), section.names("key"))
-        if mode is not OutputMode.APPEND and sink.partition_by:
-            raise section.mistake(f"{section.path}.partition_by is for mode append: a result that changes is one file")
+        sink = super().read(section, mode, more_keys)
+        for key in ("partition_by", "target_file_rows", "target_file_bytes"):
+            if mode is not OutputMode.APPEND and key in section.fields:
+                raise section.mistake(f"{section.path}.{key} is for mode append: a result that changes is one file")
         if mode is OutputMode.UPDATE and not sink.key:
             raise section.mistake(f"{section.path} has no key: mode update needs the columns that identify a row")
         return sink
 
-    @property
-    def owned(self) -> tuple[str, ...]:
-        """The table."""
-        return (f"the table {self.path}",)
+    @classmethod
+    def check_mode(cls, section: Section, mode: OutputMode) -> None:
+        """It takes all of them."""
 
     @property
     def target(self) -> str:
@@ -53,19 +42,10 @@ class ParquetSink:
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Append to the table, or bring it up to date."""
         if self.mode is OutputMode.APPEND:
-            append = ParquetAppend(batch.output, self.path, batch.owner, self.partition_by)
-            return Written(append.write(rows, batch.number))
+            return super().write(rows, batch)
+        place = open_place(self.path, self.storage_options, batch.output)
         key = self.key if self.mode is OutputMode.UPDATE else ()
-        return Written(ParquetTable(batch.output, self.path, batch.owner, key).write(rows, batch.number))
-
-
-def table_path(section: Section) -> str:
-    """The key `path` of a sink whose table lies below the output directory."""
-    path = section.text("path")
-    parts = PurePosixPath(path).parts
-    if PurePosixPath(path).is_absolute() or any(part.startswith((".", "_")) for part in parts):
-        raise section.mistake(
-            f"{section.path}.path is {path!r}, but must be a path below the output directory without a leading . or _",
-            section.fields["path"],
+        total = ResultTable(place, batch.guest_of or batch.owner, key, self.compression or "zstd").write(
+            rows, batch.number
         )
-    return path
+        return Written(total)

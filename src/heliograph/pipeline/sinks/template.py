@@ -1,38 +1,134 @@
-"""Text made of a row: templates with `${column}`, and the row as JSON."""
+"""Text made of a row: templates with `${column}`, and the row as JSON.
+
+Spark computes the text, so a template costs no Python per row and a value has one text, whichever sink writes it:
+strings as they are, bytes as UTF-8, structures, arrays, maps and variants as JSON, others as Spark casts them.
+"""
 
 import re
 from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
 
 from heliograph.pipeline.errors import SinkError
 
+#: What `${.}` stands for: the whole row as JSON.
+WHOLE_ROW: Final = "."
+
 _PLACEHOLDER: Final = re.compile(r"\$\{([^}]*)\}")
+_NULL: Final = "null"
 
 
-def template_column(template: str, columns: list[str], where: str) -> Column:
-    """Return the text of a template for each row, as a Spark column: ``${name}`` becomes the text of that column.
+def placeholders(template: str) -> list[str]:
+    """What stands between the braces of a template's placeholders, in their order."""
+    return [placeholder.strip() for placeholder in _PLACEHOLDER.findall(template)]
+
+
+def split_template(template: str) -> list[tuple[str, str | None]]:
+    """Take a template apart: each text with the placeholder behind it, None behind the last."""
+    parts: list[tuple[str, str | None]] = []
+    done = 0
+    for found in _PLACEHOLDER.finditer(template):
+        parts.append((template[done : found.start()], found[1].strip()))
+        done = found.end()
+    return [*parts, (template[done:], None)]
+
+
+def template_column(template: str, schema: StructType, where: str) -> Column:
+    """Return the text of a template for each row, as a Spark column; what is null is written ``null``.
+
+    ``${name}`` is a column, ``${a.b}`` a field of a structure, map or variant in a column, ``${.}`` the row as JSON.
+
+    Args:
+        template: The template.
+        schema: The columns of the rows.
+        where: What the template is for, in messages.
 
     Raises:
         SinkError: The template names a column that the rows do not have.
     """
-    parts: list[Column] = []
-    done = 0
-    for placeholder in _PLACEHOLDER.finditer(template):
-        name = placeholder[1]
-        if name not in columns:
-            raise SinkError(f"{where} is {template!r}, but the rows have no column {name!r}: {', '.join(columns)}")
-        parts.append(F.lit(template[done : placeholder.start()]))
-        parts.append(F.coalesce(F.col(_quoted(name)).cast("string"), F.lit("null")))
-        done = placeholder.end()
-    return F.concat(*parts, F.lit(template[done:]))
+    pieces: list[Column] = []
+    for text, name in split_template(template):
+        if text:
+            pieces.append(F.lit(text))
+        if name is not None:
+            pieces.append(F.coalesce(_text_at(name, schema, f"{where} is {template!r}"), F.lit(_NULL)))
+    return F.concat(*pieces) if pieces else F.lit("")
+
+
+def bytes_column(template: str, schema: StructType, where: str, *, keep_null: bool = False) -> Column:
+    """Return the bytes of a template for each row: those of a column where it is nothing but its placeholder.
+
+    Args:
+        template: The template.
+        schema: The columns of the rows.
+        where: What the template is for, in messages.
+        keep_null: Whether a template that is nothing but a placeholder is null where its column is.
+
+    Raises:
+        SinkError: The template names a column that the rows do not have.
+    """
+    names = placeholders(template)
+    if len(names) == 1 and template.startswith("${") and template.endswith("}") and names[0] != WHOLE_ROW:
+        column, kind = column_at(names[0], schema, f"{where} is {template!r}")
+        exact = column if isinstance(kind, BinaryType) else F.encode(text_of(column, kind), "utf-8")
+        return exact if keep_null else F.coalesce(exact, F.lit(_NULL.encode()))
+    return F.encode(template_column(template, schema, where), "utf-8")
+
+
+def column_at(name: str, schema: StructType, where: str) -> tuple[Column, DataType]:
+    """The column or field that a placeholder names, and its type.
+
+    Raises:
+        SinkError: The rows do not have it.
+    """
+    if name in schema.fieldNames():
+        return F.col(quoted(name)), schema[name].dataType
+    first, *path = name.split(".")
+    if not path or first not in schema.fieldNames():
+        raise SinkError(f"{where}, but the rows have no column {name!r}: {', '.join(schema.fieldNames())}")
+    column, kind = F.col(quoted(first)), schema[first].dataType
+    for depth, key in enumerate(path):
+        if isinstance(kind, StructType) and key in kind.fieldNames():
+            column, kind = column.getField(key), kind[key].dataType
+        elif isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
+            column, kind = F.try_element_at(column, F.lit(key)), kind.valueType
+        elif isinstance(kind, VariantType):
+            steps = "".join(f"[{_json_path_key(step)}]" for step in path[depth:])
+            return F.try_variant_get(column, f"${steps}", "string"), StringType()
+        else:
+            above = ".".join([first, *path[:depth]])
+            raise SinkError(f"{where}, but {above} is {kind.simpleString()} and has no field {key!r}")
+    return column, kind
+
+
+def text_of(column: Column, kind: DataType) -> Column:
+    """The text of a value, as a Spark column; null stays null."""
+    if isinstance(kind, StringType):
+        return column
+    if isinstance(kind, BinaryType):
+        return F.make_valid_utf8(column.cast("string"))
+    if isinstance(kind, StructType | ArrayType | MapType | VariantType):
+        return F.to_json(column, {"ignoreNullFields": "false"})
+    return column.cast("string")
 
 
 def row_as_json(columns: list[str]) -> Column:
     """Return each row as a JSON object, as a Spark column; columns that are null are written as null."""
-    return F.to_json(F.struct(*(F.col(_quoted(name)) for name in columns)), {"ignoreNullFields": "false"})
+    return F.to_json(F.struct(*(F.col(quoted(name)) for name in columns)), {"ignoreNullFields": "false"})
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """The name of a column as Spark takes it for a name, whatever is in it."""
     return f"`{name.replace('`', '``')}`"
+
+
+def _text_at(name: str, schema: StructType, where: str) -> Column:
+    if name == WHOLE_ROW:
+        return row_as_json(schema.fieldNames())
+    return text_of(*column_at(name, schema, where))
+
+
+def _json_path_key(key: str) -> str:
+    return key if key.isascii() and key.isdigit() else "'" + key.replace("'", "\\'") + "'"

@@ -1,0 +1,102 @@
+"""Tables of what a micro-batch left out: dead letters and late rows, each batch exactly once.
+
+A batch is one directory of Parquet files, ``<table>/<query>/<owner>-<batch>``, that appears by one rename. A batch that
+runs again finds it there and writes nothing. Readers of the table see files of any depth and skip what has a leading
+dot.
+"""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from heliograph.pipeline.errors import SinkError
+
+_BATCH: Final = re.compile(r"([0-9a-f]{8})-(\d{8,})")
+
+
+class SideTable:
+    """What one query leaves out. Its state is on disk, so it can be made anew at any time.
+
+    Args:
+        directory: The table of the query.
+        owner: Identity of the query's checkpoint.
+    """
+
+    def __init__(self, directory: Path, owner: str) -> None:
+        self._directory = directory
+        self._owner = owner
+
+    def __repr__(self) -> str:
+        return f"SideTable({str(self._directory)!r})"
+
+    def write(self, rows: DataFrame, batch: int) -> int:
+        """Write what one batch left out; return how many rows that is.
+
+        Raises:
+            SinkError: It cannot be written.
+        """
+        place = self._directory / f"{self._owner[:8]}-{batch:08d}"
+        try:
+            if not place.exists():
+                self._write(rows, place)
+            return rows_in(place)
+        except OSError as error:
+            raise SinkError(f"{place} cannot be written: {error}") from error
+
+    def _write(self, rows: DataFrame, place: Path) -> None:
+        staging = place.with_name(f".{place.name}.unfinished")
+        shutil.rmtree(staging, ignore_errors=True)
+        rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false").parquet(str(staging.resolve()))
+        for file in staging.glob("*.parquet"):
+            if pq.read_metadata(file).num_rows == 0:
+                file.unlink()
+                continue
+            force_to_disk(file)
+        for checksum in staging.glob(".*.crc"):
+            checksum.unlink()
+        if not any(staging.iterdir()):
+            staging.rmdir()
+            return
+        force_to_disk(staging)
+        staging.rename(place)
+        force_to_disk(place.parent)
+
+
+def batches_in(directory: Path) -> Iterator[Path]:
+    """The batches of one query's table, the oldest first."""
+    if directory.is_dir():
+        found = [place for place in directory.iterdir() if _BATCH.fullmatch(place.name) and place.is_dir()]
+        yield from sorted(found, key=lambda place: (place.stat().st_mtime_ns, place.name))
+
+
+def rows_in(place: Path) -> int:
+    """How many rows a batch has; 0 for one that is not there."""
+    return sum(pq.read_metadata(file).num_rows for file in place.glob("*.parquet"))
+
+
+def remove_older(table: Path, age_s: float) -> int:
+    """Remove the batches of a table that are older than so many seconds; return how many."""
+    limit = time.time() - age_s
+    removed = 0
+    for query in table.iterdir() if table.is_dir() else ():
+        for place in batches_in(query):
+            if place.stat().st_mtime < limit:
+                shutil.rmtree(place, ignore_errors=True)
+                removed += 1
+    return removed
+
+
+def force_to_disk(path: Path) -> None:
+    """Wait until the system has written a file or directory."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,246 @@
+"""The sink `delta`: rows in a Delta Lake table, each batch in one commit that also says which batch it was."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.section import Section
+from heliograph.pipeline.sinks.files import target_size
+from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.lakes import (
+    INSTALL,
+    check_result_keys,
+    duration,
+    lake_path,
+    refuse_foreign_table,
+)
+from heliograph.pipeline.sinks.places import is_uri
+from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable
+
+_log = logging.getLogger(__name__)
+
+_KEYS: Final = (
+    *("type", "path", "partition_by", "key", "merge_schema", "shared", "target_file_bytes", "storage_options"),
+    *("optimize_every", "vacuum_every", "retention"),
+)
+_DESCRIPTION: Final = "Written by Heliograph, checkpoint "
+_EVERY: Final = range(1, 1_000_000)
+_WEEK_S: Final = 7 * 86_400.0
+
+
+@dataclass(frozen=True)
+class DeltaSink:
+    """Rows go to a Delta Lake table.
+
+    A batch is one commit with a transaction identifier (application and version) in the table's log: the application
+    is the query with its checkpoint, the version is the number of the batch. A batch whose number is in the log already
+    is not written again.
+
+    Attributes:
+        path: The table below the pipeline's output directory, or a URI.
+        mode: Which rows the batches bring: append adds them, update merges them by key, complete replaces all.
+        partition_by: Columns that become directories.
+        key: Columns that identify a row (mode update); null equals null.
+        merge_schema: Whether columns that the table does not have yet are added to it.
+        shared: Whether others write to the table too.
+        target_file_bytes: Size of a file, about.
+        optimize_every: After how many batches small files are made into large ones; None is never.
+        vacuum_every: After how many batches files that the table no longer needs are removed; None is never.
+        retention_s: How old such a file must be.
+        storage_options: Options of delta-rs for a URI; they may be secret.
+    """
+
+    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
+
+    path: str
+    mode: OutputMode = OutputMode.APPEND
+    partition_by: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
+    merge_schema: bool = False
+    shared: bool = False
+    target_file_bytes: int | None = None
+    optimize_every: int | None = None
+    vacuum_every: int | None = None
+    retention_s: float = _WEEK_S
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
+        """See `Sink.read`."""
+        section.check_keys(*_KEYS, *more_keys)
+        return cls(
+            lake_path(section),
+            mode,
+            section.names("partition_by"),
+            check_result_keys(section, mode),
+            section.flag("merge_schema"),
+            section.flag("shared"),
+            target_size(section).bytes,
+            section.number("optimize_every", 0, _EVERY) or None,
+            section.number("vacuum_every", 0, _EVERY) or None,
+            duration(section, "retention", _WEEK_S),
+            section.texts("storage_options"),
+        )
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """The table, unless it is shared."""
+        return () if self.shared else (f"the table {self.path}",)
+
+    @property
+    def target(self) -> str:
+        """The table."""
+        return f"Delta table {self.path}"
+
+    def write(self, rows: DataFrame, batch: Batch) -> Written:
+        """Bring a batch into the table, unless it is there."""
+        with _translated(self.path):
+            table = self._open(batch)
+            if self.has(table, batch):
+                return Written(_count(table), {"rows": 0, "files": 0, "bytes": 0})
+            name = f"{self.path.replace('://', '/')}/{batch.owner}"
+            with staged_rows(rows, batch.output, name) as staged:
+                files = self.commit(table, staged, batch)
+                figures = {"rows": staged.rows, "files": files, "bytes": staged.bytes}
+        table = self._open(batch)
+        self._maintain(table, batch.number)
+        return Written(_count(table), figures)
+
+    def has(self, table: "DeltaTable | None", batch: Batch) -> bool:
+        """Whether the log says that a batch was written."""
+        version = table.transaction_version(_application(batch)) if table is not None else None
+        return version is not None and version >= batch.number
+
+    def commit(self, table: "DeltaTable | None", staged: StagedRows, batch: Batch) -> int:
+        """Write the rows of a batch in one commit; returns how many files it added."""
+        from deltalake import CommitProperties, Transaction
+
+        if not staged.rows and self.mode is not OutputMode.COMPLETE:
+            return 0
+        said = {"heliograph.query": batch.query, "heliograph.batch": str(batch.number)}
+        properties = CommitProperties(said, None, [Transaction(_application(batch), batch.number)])
+        if self.mode is OutputMode.UPDATE and table is not None:
+            same = " AND ".join(f"(held.{_quoted(name)} <=> new.{_quoted(name)})" for name in self.key)
+            merger = table.merge(
+                staged.reader(),
+                same,
+                source_alias="new",
+                target_alias="held",
+                merge_schema=self.merge_schema,
+                commit_properties=properties,
+            )
+            metrics = merger.when_matched_update_all().when_not_matched_insert_all().execute()
+            return int(metrics["num_target_files_added"])
+        self._write(table, staged, batch, properties)
+        metrics = self._opened(batch).history(1)[0].get("operationMetrics", {})
+        return int(metrics.get("num_added_files", 0))
+
+    def _write(
+        self, table: "DeltaTable | None", staged: StagedRows, batch: Batch, properties: "CommitProperties"
+    ) -> None:
+        from deltalake import WriterProperties, write_deltalake
+
+        is_complete = self.mode is OutputMode.COMPLETE
+        write_deltalake(
+            # The table as it was when the log was looked at: another commit of this batch since then is a conflict.
+            table if table is not None else self._uri(batch.output),
+            staged.reader(),
+            mode="overwrite" if is_complete else "append",
+            partition_by=list(self.partition_by) or None,
+            schema_mode=("overwrite" if is_complete else "merge") if self.merge_schema else None,
+            description=f"{_DESCRIPTION}{_owner(batch)}" if table is None else None,
+            storage_options=dict(self.storage_options) if table is None else None,
+            target_file_size=self.target_file_bytes,
+            writer_properties=WriterProperties(compression="ZSTD"),
+            commit_properties=properties,
+        )
+
+    def _maintain(self, table: "DeltaTable | None", batch: int) -> None:
+        """Optimise and vacuum when it is time. What fails is told and left to the next time: the batch has arrived."""
+        if table is None:
+            return
+        try:
+            if self.optimize_every is not None and (batch + 1) % self.optimize_every == 0:
+                table.optimize.compact(target_size=self.target_file_bytes)
+            if self.vacuum_every is not None and (batch + 1) % self.vacuum_every == 0:
+                hours = int(self.retention_s // 3600)
+                table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+        except Exception as error:  # noqa: BLE001 (whatever its library raises)
+            _log.warning("the Delta table %s could not be tidied up: %s", self.path, error)
+
+    def _open(self, batch: Batch) -> "DeltaTable | None":
+        """The table, None if there is none.
+
+        Raises:
+            SinkError: It belongs to another checkpoint.
+        """
+        deltalake = _library()
+        if not deltalake.DeltaTable.is_deltatable(self._uri(batch.output), dict(self.storage_options)):
+            return None
+        table = self._opened(batch)
+        if not self.shared:
+            description = table.metadata().description or ""
+            is_ours = description.startswith(_DESCRIPTION)
+            refuse_foreign_table(
+                self.path, description.removeprefix(_DESCRIPTION) if is_ours else "something else", _owner(batch)
+            )
+        return table
+
+    def _opened(self, batch: Batch) -> "DeltaTable":
+        table: DeltaTable = _library().DeltaTable(
+            self._uri(batch.output), storage_options=dict(self.storage_options) or None
+        )
+        return table
+
+    def _uri(self, output: Path) -> str:
+        return self.path if is_uri(self.path) else str((output / self.path).resolve())
+
+
+def _application(batch: Batch) -> str:
+    return f"heliograph/{batch.query}/{batch.owner}"
+
+
+def _owner(batch: Batch) -> str:
+    return batch.guest_of or batch.owner
+
+
+def _count(table: "DeltaTable | None") -> int:
+    return int(table.count()) if table is not None else 0
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _library() -> Any:
+    try:
+        import deltalake
+    except ImportError as error:
+        raise SinkError(f"the sink delta needs the package deltalake: {INSTALL} ({error})") from None
+    return deltalake
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    exceptions = _library().exceptions
+    try:
+        yield
+    except exceptions.SchemaMismatchError as error:
+        raise SinkError(
+            f"the Delta table {path} has other columns than the rows: {error}. Set merge_schema = true to have columns "
+            "added, or name the columns as the table does"
+        ) from error
+    except exceptions.CommitFailedError as error:
+        raise SinkError(f"the Delta table {path} was changed by somebody else at the same time: {error}") from error
+    except (exceptions.DeltaError, pa.ArrowException, OSError, ValueError) as error:
+        raise SinkError(f"the Delta table {path} cannot be written: {error}") from error

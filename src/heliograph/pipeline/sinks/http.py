@@ -1,0 +1,364 @@
+"""The sink `http`: rows posted to a web service, one by one or as JSON arrays, signed, with an idempotency key.
+
+Rows arrive at least once. A request that is sent again has the same idempotency key, also from the next driver, so that
+a service that remembers keys takes each once. The key ends with a digest of the body: should a batch that runs again
+bring its rows in other portions, no portion is taken for another one.
+"""
+
+import email.utils
+import gzip
+import hashlib
+import hmac
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.section import Section
+from heliograph.pipeline.sinks.arrow_rows import ArrowRows
+from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, Attempts, RetryPolicy, TransientError
+from heliograph.pipeline.sinks.secret import Secret, read_secret
+from heliograph.pipeline.sinks.template import bytes_column, placeholders, row_as_json, template_column
+from heliograph.pipeline.sinks.tls import TlsSettings
+
+if TYPE_CHECKING:
+    import httpx
+
+#: Headers of every request: what it is, when it was signed, and the signature of time and body.
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+TIMESTAMP: Final = "X-Heliograph-Timestamp"
+SIGNATURE: Final = "X-Heliograph-Signature"
+
+_METHODS: Final = ("POST", "PUT", "PATCH")
+_BATCH_ROWS: Final = 100
+_BATCH_ROWS_MAX: Final = 10_000
+_CONCURRENCY_MAX: Final = 64
+_TIMEOUT_S: Final = 30.0
+_ANSWER_MAX: Final = 300
+_URL: Final = "heliograph_url"
+_BODY: Final = "heliograph_body"
+_HEADER: Final = "heliograph_header_"
+
+_Kind = TypeVar("_Kind", bound="HttpSink")
+
+# Too early, too many, and what a proxy says for a server that is away.
+_TRANSIENT_STATUS: Final = frozenset({408, 425, 429})
+# The service refuses us or does not know the address: nothing that a row can help, unless the row made the address.
+_LASTING_STATUS: Final = frozenset({401, 403, 407})
+_ADDRESS_STATUS: Final = frozenset({404, 405, 410})
+
+
+@dataclass(frozen=True)
+class HttpSink:
+    """Rows become requests.
+
+    Attributes:
+        url: Template of the address.
+        method: The method.
+        headers: Templates of headers, by name.
+        body: Template of the body for one row; None is the row as JSON.
+        batch_rows: Rows of one request; with more than one the body is a JSON array of them.
+        concurrency: Requests at a time; with more than one they may arrive in another order.
+        gzip: Whether bodies are compressed.
+        username: Who asks, for basic authentication.
+        password: The password for it.
+        sign_key: The key of the signature; None sends none.
+        tls: How to check the server; None is by the system's authorities.
+        timeout_s: Seconds to wait for an answer.
+        retry: How often it is tried again.
+    """
+
+    guarantee: ClassVar[Guarantee] = Guarantee.AT_LEAST_ONCE
+
+    url: str
+    method: str = "POST"
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    body: str | None = None
+    batch_rows: int = _BATCH_ROWS
+    concurrency: int = 1
+    gzip: bool = False
+    username: str | None = None
+    password: Secret | None = None
+    sign_key: Secret | None = None
+    tls: TlsSettings | None = None
+    timeout_s: float = _TIMEOUT_S
+    retry: RetryPolicy = DEFAULT_RETRY
+
+    @classmethod
+    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
+        """See `Sink.read`."""
+        own = ("url", "method", "headers", "body", "batch_rows", "concurrency", "gzip", "sign_key", "sign_key_file")
+        section.check_keys("type", *own, "username", "password", "password_file", "ssl", "timeout", "retry", *more_keys)
+        sink = cls(
+            url=section.text("url"),
+            method=section.text("method", "POST").upper(),
+            headers=tuple(section.texts("headers").items()),
+            body=section.text("body") if "body" in section.fields else None,
+            batch_rows=section.number("batch_rows", _BATCH_ROWS, range(1, _BATCH_ROWS_MAX + 1)),
+            concurrency=section.number("concurrency", 1, range(1, _CONCURRENCY_MAX + 1)),
+            gzip=section.flag("gzip"),
+            username=section.text("username") if "username" in section.fields else None,
+            password=read_secret(section, "password"),
+            sign_key=read_secret(section, "sign_key"),
+            tls=TlsSettings.read(section),
+            timeout_s=section.duration("timeout", _TIMEOUT_S),
+            retry=RetryPolicy.read(section),
+        )
+        return _checked(section, sink)
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """Nothing: several queries may post."""
+        return ()
+
+    @property
+    def target(self) -> str:
+        """The method and the address, without what may be secret in it."""
+        return f"HTTP {self.method} {_without_secrets(self.url)}"
+
+    def write(self, rows: DataFrame, batch: Batch) -> Written:
+        """Post the rows and wait for every answer."""
+        prepared = _prepare(rows, self)
+        with self._client() as client, ThreadPoolExecutor(self.concurrency, "http-sink") as pool:
+            poster = _Poster(self, client, f"{batch.owner}-{batch.query}-{batch.number}")
+            sent = _Sent()
+            requests = _requests(prepared, self.batch_rows)
+            for part in _in_parallel(pool, poster.post, requests, self.concurrency):
+                sent.add(part)
+                for row, reason in part.refused:
+                    batch.refuse(prepared.row(row, 0), reason)
+        return Written(figures=sent.figures())
+
+    def _client(self) -> "httpx.Client":
+        try:
+            import httpx
+        except ImportError as error:
+            raise SinkError("the sink http needs httpx: pip install 'heliograph[sinks]'") from error
+        auth = None
+        if self.username is not None:
+            auth = httpx.BasicAuth(self.username, self.password.reveal() if self.password is not None else "")
+        limits = httpx.Limits(max_connections=self.concurrency)
+        verify = self.tls.context() if self.tls is not None else True
+        return httpx.Client(auth=auth, timeout=self.timeout_s, limits=limits, verify=verify, follow_redirects=False)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """Rows that are posted together, with what was made of them.
+
+    Attributes:
+        name: What tells it from others of its batch.
+        rows: Their chunk, with the columns of the rows and the computed ones.
+    """
+
+    name: str
+    rows: pa.RecordBatch
+
+    def halves(self) -> "tuple[_Request, _Request]":
+        half = self.rows.num_rows // 2
+        return (
+            replace(self, name=f"{self.name}.0", rows=self.rows.slice(0, half)),
+            replace(self, name=f"{self.name}.1", rows=self.rows.slice(half)),
+        )
+
+    def first(self, column: str) -> Any:
+        return self.rows.column(column)[0].as_py()
+
+
+@dataclass
+class _Sent:
+    """What became of requests."""
+
+    rows: int = 0
+    bytes: int = 0
+    requests: int = 0
+    retries: int = 0
+    refused: list[tuple[pa.RecordBatch, str]] = field(default_factory=list)
+    refused_count: int = 0
+
+    def add(self, part: "_Sent") -> None:
+        self.rows += part.rows
+        self.bytes += part.bytes
+        self.requests += part.requests
+        self.retries += part.retries
+        self.refused_count += len(part.refused)
+
+    def figures(self) -> dict[str, int]:
+        return {
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "requests": self.requests,
+            "retries": self.retries,
+            "refused": self.refused_count,
+        }
+
+
+class _RefusedError(Exception):
+    """The service will not take this request."""
+
+
+class _Poster:
+    """Posts the requests of one batch. Its threads share it; it has no state but the client."""
+
+    def __init__(self, sink: HttpSink, client: "httpx.Client", batch: str) -> None:
+        self._sink = sink
+        self._client = client
+        self._batch = batch
+        self._sign_key = sink.sign_key.reveal().encode() if sink.sign_key is not None else None
+        self._may_be_address = bool(placeholders(sink.url))
+
+    def post(self, request: _Request) -> _Sent:
+        """Post a request; one that is refused is halved until the rows are found that the service does not take."""
+        sent = _Sent()
+        waiting = [request]
+        while waiting:
+            part = waiting.pop()
+            body = self._body(part)
+            attempts = Attempts(self._sink.retry)
+            sent.requests += 1
+            try:
+                attempts.run(partial(self._post_once, part, body))
+            except _RefusedError as error:
+                if part.rows.num_rows > 1:
+                    waiting += reversed(part.halves())
+                else:
+                    sent.refused.append((part.rows, str(error)))
+            else:
+                sent.rows += part.rows.num_rows
+                sent.bytes += len(body)
+            sent.retries += attempts.retries
+        return sent
+
+    def _body(self, request: _Request) -> bytes:
+        bodies = request.rows.column(_BODY).to_pylist()
+        body: bytes = bodies[0] if self._sink.batch_rows == 1 else b"[" + b",".join(bodies) + b"]"
+        # Without a time in it, so that the same rows are the same bytes.
+        return gzip.compress(body, mtime=0) if self._sink.gzip else body
+
+    def _headers(self, request: _Request, body: bytes) -> dict[str, str]:
+        digest = hashlib.sha256(body).hexdigest()[:16]
+        headers = {"Content-Type": "application/json", IDEMPOTENCY_KEY: f"{self._batch}-{request.name}-{digest}"}
+        for number, (name, template) in enumerate(self._sink.headers):
+            headers[name] = request.first(f"{_HEADER}{number}") if placeholders(template) else template
+        if self._sink.gzip:
+            headers["Content-Encoding"] = "gzip"
+        if self._sign_key is not None:
+            headers[TIMESTAMP] = str(int(time.time()))
+            headers[SIGNATURE] = signature(self._sign_key, headers[TIMESTAMP], body)
+        return headers
+
+    def _post_once(self, request: _Request, body: bytes) -> None:
+        import httpx
+
+        url = request.first(_URL) if self._may_be_address else self._sink.url
+        try:
+            headers = self._headers(request, body)
+            with self._client.stream(self._sink.method, url, content=body, headers=headers) as answer:
+                if answer.is_success:
+                    return
+                told = _bounded_text(answer)
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeEncodeError) as error:
+            raise _RefusedError(f"no request can be made of it: {error}") from error
+        except httpx.HTTPError as error:
+            raise TransientError(f"{self._sink.target}: {error or type(error).__name__}") from error
+        self._judge(answer, told)
+
+    def _judge(self, answer: "httpx.Response", told: str) -> None:
+        status = answer.status_code
+        text = f"answered {status} {answer.reason_phrase}{': ' if told else ''}{told}"
+        if status in _TRANSIENT_STATUS or status >= 500:
+            raise TransientError(f"{self._sink.target} {text}", _retry_after_s(answer.headers.get("Retry-After")))
+        is_address = status in _ADDRESS_STATUS and not self._may_be_address
+        if status < 400 or status in _LASTING_STATUS or is_address:
+            raise SinkError(f"{self._sink.target} {text}")
+        raise _RefusedError(text)
+
+
+def signature(key: bytes, timestamp: str, body: bytes) -> str:
+    """The value of the header `X-Heliograph-Signature`: HMAC-SHA256 of ``<timestamp>.<body>``, in hexadecimal digits.
+
+    Args:
+        key: The key that both sides know.
+        timestamp: The header `X-Heliograph-Timestamp`: seconds since the epoch. A receiver refuses old ones.
+        body: The body as it was sent, compressed if it was.
+    """
+    return f"sha256={hmac.new(key, timestamp.encode() + b'.' + body, hashlib.sha256).hexdigest()}"
+
+
+def _prepare(rows: DataFrame, sink: HttpSink) -> ArrowRows:
+    schema = rows.schema
+    body = row_as_json(rows.columns).cast("binary") if sink.body is None else bytes_column(sink.body, schema, "body")
+    computed = [body.alias(_BODY)]
+    if placeholders(sink.url):
+        computed.append(template_column(sink.url, schema, "url").alias(_URL))
+    for number, (name, template) in enumerate(sink.headers):
+        if placeholders(template):
+            computed.append(template_column(template, schema, f"headers.{name}").alias(f"{_HEADER}{number}"))
+    return ArrowRows(rows, computed=computed)
+
+
+def _requests(rows: ArrowRows, batch_rows: int) -> Iterator[_Request]:
+    for number, chunk in enumerate(rows.chunks(batch_rows)):
+        yield _Request(str(number), chunk)
+
+
+def _in_parallel(
+    pool: ThreadPoolExecutor, action: Callable[[_Request], _Sent], requests: Iterable[_Request], count: int
+) -> Iterator[_Sent]:
+    """Run an action for each request, at most `count` at a time; the first that fails ends it."""
+    running: set[Future[_Sent]] = set()
+    for request in requests:
+        running.add(pool.submit(action, request))
+        if len(running) >= count:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            yield from (each.result() for each in done)
+    yield from (each.result() for each in running)
+
+
+def _bounded_text(answer: "httpx.Response") -> str:
+    text = b""
+    for piece in answer.iter_bytes(_ANSWER_MAX):
+        text += piece
+        if len(text) >= _ANSWER_MAX:
+            break
+    return " ".join(text[:_ANSWER_MAX].decode("utf-8", "replace").split())
+
+
+def _retry_after_s(text: str | None) -> float | None:
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _without_secrets(url: str) -> str:
+    # Tokens are found in queries, passwords before the host.
+    address = url.partition("?")[0]
+    scheme, slashes, rest = address.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _checked(section: Section, sink: _Kind) -> _Kind:
+    if not sink.url.startswith(("http://", "https://")):
+        raise section.mistake(f"{section.path}.url must begin with http:// or https://", section.fields["url"])
+    if sink.method not in _METHODS:
+        told = f"{section.path}.method is {sink.method!r}, but must be one of {', '.join(_METHODS)}"
+        raise section.mistake(told, section.fields["method"])
+    if sink.batch_rows > 1 and any(placeholders(text) for text in (sink.url, *(text for _, text in sink.headers))):
+        if "batch_rows" in section.fields:
+            told = f"{section.path}.batch_rows must be 1: url or headers take something of the row"
+            raise section.mistake(told, section.fields["batch_rows"])
+        return replace(sink, batch_rows=1)
+    return sink

@@ -1,0 +1,276 @@
+"""The sink `iceberg`: rows in an Apache Iceberg table, each batch in one commit that also says which batch it was."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.section import Section
+from heliograph.pipeline.sinks.iceberg_partitions import Partition, add_partitions, parse_partition
+from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.lakes import INSTALL, check_result_keys, duration, refuse_foreign_table
+from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table, Transaction
+
+_log = logging.getLogger(__name__)
+
+_KEYS: Final = (
+    *("type", "table", "catalog", "partition_by", "key", "merge_schema", "shared", "snapshots_kept"),
+    *("target_file_bytes",),
+)
+_NAMESPACE: Final = "default"
+_CATALOG_NAME: Final = "heliograph"
+_DAY_S: Final = 86_400.0
+_SNAPSHOTS_KEPT_S: Final = 5 * _DAY_S
+_EXPIRE_EVERY: Final = 100
+# Of rows in memory that become a file at least.
+_CHUNK_BYTES: Final = 256 << 20
+_FILE_BYTES: Final = range(1 << 20, 1 << 40)
+
+_OWNER: Final = "heliograph.owner"
+_BATCH: Final = "heliograph.batch"
+_QUERY: Final = "heliograph.query"
+
+# A commit for each batch makes many small manifests and old metadata files: have them merged, and removed.
+_TABLE_PROPERTIES: Final = {
+    "commit.manifest-merge.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+
+
+@dataclass(frozen=True)
+class IcebergSink:
+    """Rows go to an Apache Iceberg table.
+
+    A batch is one commit. The summary of its snapshot names the checkpoint and the number of the batch, and so does a
+    property of the table, which stays when the snapshot expires. A batch whose number is there is not written again.
+
+    Attributes:
+        table: Name of the table, with its namespace or in the namespace `default`.
+        mode: Which rows the batches bring: append adds them, update merges them by key, complete replaces all.
+        partitions: How rows are parted.
+        key: Columns that identify a row (mode update); a row in which one is null is refused.
+        merge_schema: Whether columns that the table does not have yet are added to it.
+        shared: Whether others write to the table too.
+        snapshots_kept_s: How old a snapshot becomes before it may expire.
+        target_file_bytes: Size of a file, about; None is the table's own property.
+        catalog: Properties of the catalog as pyiceberg names them; they may be secret. Empty is an SQLite file in the
+            output directory, with the tables beside it.
+    """
+
+    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
+
+    table: str
+    mode: OutputMode = OutputMode.APPEND
+    partitions: tuple[Partition, ...] = ()
+    key: tuple[str, ...] = ()
+    merge_schema: bool = False
+    shared: bool = False
+    snapshots_kept_s: float = _SNAPSHOTS_KEPT_S
+    target_file_bytes: int | None = None
+    catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
+        """See `Sink.read`."""
+        section.check_keys(*_KEYS, *more_keys)
+        return cls(
+            _table_name(section),
+            mode,
+            tuple(parse_partition(section, text) for text in section.names("partition_by")),
+            check_result_keys(section, mode),
+            section.flag("merge_schema"),
+            section.flag("shared"),
+            duration(section, "snapshots_kept", _SNAPSHOTS_KEPT_S),
+            section.number("target_file_bytes", 0, _FILE_BYTES) or None,
+            section.texts("catalog"),
+        )
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """The table, unless it is shared."""
+        return () if self.shared else (f"the Iceberg table {self.table}",)
+
+    @property
+    def target(self) -> str:
+        """The table."""
+        return f"Iceberg table {self.table}"
+
+    def write(self, rows: DataFrame, batch: Batch) -> Written:
+        """Bring a batch into the table, unless it is there."""
+        with _translated(self.table):
+            table = self.find(batch)
+            if table is not None and self.has(table, batch):
+                return Written(_total(table), {"rows": 0, "files": 0, "bytes": 0})
+            with staged_rows(rows, batch.output, f"iceberg/{self.table}/{batch.owner}") as staged:
+                table = table if table is not None else self.create(staged.schema, batch)
+                row_count = self.commit(table, staged, batch)
+        self._maintain(table, batch.number)
+        snapshot = table.current_snapshot()
+        summary = dict(snapshot.summary.additional_properties) if snapshot is not None and snapshot.summary else {}
+        files, size = (int(summary.get(name, 0)) for name in ("added-data-files", "added-files-size"))
+        return Written(_total(table), {"rows": row_count, "files": files, "bytes": size})
+
+    def find(self, batch: Batch) -> "Table | None":
+        """The table, None if there is none.
+
+        Raises:
+            SinkError: It belongs to another checkpoint.
+        """
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            table: Table = self._catalog(batch.output).load_table(self.table)
+        except NoSuchTableError:
+            return None
+        if not self.shared:
+            refuse_foreign_table(
+                self.table, table.properties.get(_OWNER, "something else"), batch.guest_of or batch.owner
+            )
+        return table
+
+    def has(self, table: "Table", batch: Batch) -> bool:
+        """Whether the table says that a batch was written."""
+        return _newest(table, batch.owner) >= batch.number
+
+    def create(self, schema: pa.Schema, batch: Batch) -> "Table":
+        """Make the table for rows of a schema."""
+        catalog = self._catalog(batch.output)
+        catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
+        properties = {**_TABLE_PROPERTIES, _OWNER: batch.guest_of or batch.owner}
+        if self.target_file_bytes is not None:
+            properties["write.target-file-size-bytes"] = str(self.target_file_bytes)
+        with catalog.create_table_transaction(self.table, schema, properties=properties) as transaction:
+            add_partitions(transaction, self.partitions)
+        return catalog.load_table(self.table)
+
+    def commit(self, table: "Table", staged: StagedRows, batch: Batch) -> int:
+        """Write the rows of a batch in one commit; returns how many they were."""
+        if not staged.rows and self.mode is not OutputMode.COMPLETE:
+            return 0
+        said = {_OWNER: batch.owner, _QUERY: batch.query, _BATCH: str(batch.number)}
+        row_count = staged.rows
+        with table.transaction() as transaction:
+            if self.merge_schema:
+                with transaction.update_schema() as update:
+                    update.union_by_name(staged.schema)
+            if self.mode is OutputMode.UPDATE:
+                row_count = self._merge(transaction, staged, batch, said)
+            else:
+                replacing = self.mode is OutputMode.COMPLETE and bool(_total(table))
+                self._add(transaction, staged, said, replacing=replacing)
+            transaction.set_properties({_batch_property(batch.owner): str(batch.number)})
+        return row_count
+
+    def _add(self, transaction: "Transaction", staged: StagedRows, said: dict[str, str], *, replacing: bool) -> None:
+        """Add the rows, the first of them in the place of all that were there if `replacing`."""
+        if not self.partitions:
+            write = transaction.overwrite if replacing else transaction.append
+            write(staged.reader(), snapshot_properties=said)
+            return
+        # The library takes rows that have to be parted as tables only. A large batch is several snapshots then, which
+        # still appear together.
+        for number, table in enumerate(staged.tables(_CHUNK_BYTES)):
+            write = transaction.overwrite if replacing and number == 0 else transaction.append
+            write(table, snapshot_properties=said)
+        if replacing and not staged.rows:
+            transaction.overwrite(staged.schema.empty_table(), snapshot_properties=said)
+
+    def _merge(self, transaction: "Transaction", staged: StagedRows, batch: Batch, said: dict[str, str]) -> int:
+        table = staged.reader().read_all()
+        is_keyed = pc.and_kleene  # of a key that is null the library would add a row each time
+        valid = None
+        for name in self.key:
+            column = pc.is_valid(table.column(name))
+            valid = column if valid is None else is_keyed(valid, column)
+        for row in table.filter(pc.invert(valid)).to_pylist():
+            batch.refuse(
+                row, f"a column of the key ({', '.join(self.key)}) is null, which an Iceberg table cannot take"
+            )
+        keyed = table.filter(valid)
+        transaction.upsert(keyed, list(self.key), snapshot_properties=said)
+        return int(keyed.num_rows)
+
+    def _maintain(self, table: "Table", batch: int) -> None:
+        """Have old snapshots expire now and then. What fails is left to the next time: the batch has arrived."""
+        if (batch + 1) % _EXPIRE_EVERY != 0:
+            return
+        try:
+            oldest = datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=self.snapshots_kept_s)
+            table.maintenance.expire_snapshots().older_than(oldest).commit()
+        except Exception as error:  # noqa: BLE001 (whatever its library raises)
+            _log.warning("old snapshots of the Iceberg table %s could not be expired: %s", self.table, error)
+
+    def _catalog(self, output: Path) -> "Catalog":
+        from pyiceberg.catalog import load_catalog
+
+        properties = dict(self.catalog)
+        if not properties:
+            output.mkdir(parents=True, exist_ok=True)
+            home = output.resolve()
+            properties = {"type": "sql", "uri": f"sqlite:///{home}/iceberg.db", "warehouse": f"file://{home}/iceberg"}
+        # A catalog in an SQL database holds the tables of several names.
+        return load_catalog(properties.pop("name", _CATALOG_NAME), **properties)
+
+
+def _newest(table: "Table", owner: str) -> int:
+    """The number of the last batch that a checkpoint brought; -1 if it has brought none."""
+    numbers = [int(table.properties.get(_batch_property(owner), -1))]
+    for snapshot in table.snapshots():
+        summary = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+        if summary.get(_OWNER) == owner:
+            numbers.append(int(summary.get(_BATCH, -1)))
+    return max(numbers)
+
+
+def _batch_property(owner: str) -> str:
+    return f"{_BATCH}.{owner}"
+
+
+def _total(table: "Table") -> int | None:
+    snapshot = table.current_snapshot()
+    if snapshot is None or snapshot.summary is None:
+        return 0
+    total = snapshot.summary.additional_properties.get("total-records")
+    return int(total) if total is not None else None
+
+
+def _table_name(section: Section) -> str:
+    name = section.text("table")
+    parts = name.split(".")
+    if not all(part.replace("_", "").replace("-", "").isalnum() for part in parts):
+        raise section.mistake(
+            f"{section.path}.table is {name!r}, but must be a name such as obs, or weather.obs with a namespace",
+            section.fields["table"],
+        )
+    return name if len(parts) > 1 else f"{_NAMESPACE}.{name}"
+
+
+@contextmanager
+def _translated(table: str) -> Iterator[None]:
+    try:
+        import pyiceberg.exceptions as exceptions
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError as error:
+        raise SinkError(f"the sink iceberg needs the package pyiceberg: {INSTALL} ({error})") from None
+    foreign: tuple[Any, ...] = (SQLAlchemyError, pa.ArrowException, OSError, ValueError, NotImplementedError)
+    try:
+        yield
+    except exceptions.CommitFailedException as error:
+        raise SinkError(f"the Iceberg table {table} was changed by somebody else at the same time: {error}") from error
+    except exceptions.NotInstalledError as error:
+        raise SinkError(f"the Iceberg table {table} needs more of pyiceberg: {INSTALL} ({error})") from error
+    except foreign as error:
+        raise SinkError(f"the Iceberg table {table} cannot be written: {error}") from error

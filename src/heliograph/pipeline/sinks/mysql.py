@@ -1,0 +1,268 @@
+"""The sink `mysql`: rows into a table of MariaDB or MySQL, or by a statement, each micro-batch exactly once.
+
+Rows are sent as inserts of many rows; with a `key`, those that are there already are updated or kept. The whole batch
+is one transaction, see `sql_batches`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BinaryType, DecimalType, StringType, StructField, StructType
+
+from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.section import Section
+from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
+from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.mysql_errors import translated
+from heliograph.pipeline.sinks.sql_batches import write_exactly_once
+from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_key, read_sql_settings
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+    from pymysql.cursors import Cursor
+
+_PORT: Final = 3306
+_BATCH_ROWS: Final = 5_000
+_CONNECT_S: Final = 10
+
+# Without the strict modes a value that does not fit would be changed in silence.
+_SESSION: Final = (
+    "SET SESSION time_zone = '+00:00', SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE'"
+)
+
+_TYPES: Final = {
+    "tinyint": "TINYINT",
+    "smallint": "SMALLINT",
+    "int": "INT",
+    "bigint": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "DATETIME(6)",
+    "timestamp_ntz": "DATETIME(6)",
+    "binary": "LONGBLOB",
+}
+
+
+@dataclass(frozen=True)
+class MysqlSink:
+    """Rows go to a MariaDB or MySQL database.
+
+    Attributes:
+        settings: Where and how.
+    """
+
+    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
+
+    settings: SqlSettings
+
+    @classmethod
+    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
+        """See `Sink.read`."""
+        return cls(read_sql_settings(section, mode, _PORT, _BATCH_ROWS, more_keys))
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """The table, where a batch replaces all of it."""
+        return self.settings.owned
+
+    @property
+    def target(self) -> str:
+        """The table and the database."""
+        return f"MySQL {self.settings.what} at {self.settings.place}"
+
+    def write(self, rows: DataFrame, batch: Batch) -> Written:
+        """Write a batch in one transaction."""
+        settings = self.settings
+        statements = _Statements(settings, rows.schema)
+
+        @contextmanager
+        def transaction() -> Iterator[_Transaction]:
+            with self._connected() as connection:
+                with translated(self.target):
+                    statements.prepare(connection)
+                yield _Transaction(connection, statements, self.target)
+
+        return write_exactly_once(
+            transaction,
+            ArrowRows(rows, more=statements.parameters),
+            batch,
+            settings.retry,
+            chunk_rows=settings.batch_rows,
+            replace=settings.mode is OutputMode.COMPLETE,
+        )
+
+    @contextmanager
+    def _connected(self) -> Iterator["Connection[Cursor]"]:
+        try:
+            import pymysql
+        except ImportError as error:
+            raise SinkError("MariaDB and MySQL need pymysql: pip install 'heliograph[sinks]'") from error
+        settings = self.settings
+        with translated(self.target):
+            connection = pymysql.connect(
+                host=settings.host,
+                port=settings.port,
+                database=settings.database,
+                user=settings.username,
+                # As text it would be sent in Latin-1.
+                password=settings.password.reveal().encode() if settings.password is not None else b"",
+                ssl=settings.tls.context() if settings.tls is not None else None,
+                charset="utf8mb4",
+                connect_timeout=_CONNECT_S,
+                read_timeout=settings.timeout_s,
+                write_timeout=settings.timeout_s,
+                init_command=_SESSION,
+            )
+        try:
+            yield connection
+        finally:
+            if connection.open:
+                connection.close()
+
+
+class _Statements:
+    """The statements of one batch. They are made once and used by each attempt."""
+
+    def __init__(self, settings: SqlSettings, schema: StructType) -> None:
+        self.settings = settings
+        self.ledger = _table(settings.ledger)
+        self.parameters: tuple[str, ...] = tuple(schema.fieldNames())
+        self._schema = schema
+        for name in self.parameters:
+            # It is pymysql's mark of a parameter, and nothing takes it out of an insert of many rows.
+            if "%" in name:
+                raise SinkError(f"the column {name!r} has a percent sign, which no column may have here: rename it")
+        check_key(settings, self.parameters)
+        if settings.template is not None:
+            self.parameters = settings.template.names
+            self.insert = settings.template.statement
+        else:
+            self.insert = self._insert()
+
+    def prepare(self, connection: "Connection[Cursor]") -> None:
+        """Create what is to be there. It is done first because it would end a transaction."""
+        with connection.cursor() as cursor:
+            if not _exists(cursor, self.settings.ledger):
+                cursor.execute(
+                    f"CREATE TABLE IF NOT EXISTS {self.ledger} (owner VARCHAR(100), query VARCHAR(150), "
+                    "batch BIGINT NOT NULL, written_at DATETIME(6) NOT NULL, "
+                    "PRIMARY KEY (owner, query)) ENGINE=InnoDB CHARACTER SET utf8mb4"
+                )
+            table = self.settings.table
+            if table is not None and self.settings.create and not _exists(cursor, table):
+                cursor.execute(self._create_table(table))
+        connection.commit()
+
+    def _insert(self) -> str:
+        assert self.settings.table is not None
+        names = [_column(name) for name in self.parameters]
+        values = ", ".join(["%s"] * len(names))
+        statement = f"INSERT INTO {_table(self.settings.table)} ({', '.join(names)}) VALUES ({values})"
+        if not self.settings.key:
+            return statement
+        others = [name for name in self.parameters if name not in self.settings.key]
+        if self.settings.on_conflict == NOTHING or not others:
+            # IGNORE would do it too, but also lets values pass that do not fit.
+            first = _column(self.settings.key[0])
+            return f"{statement} ON DUPLICATE KEY UPDATE {first} = {first}"
+        sets = (f"{name} = VALUES({name})" for name in (_column(name) for name in others))
+        return f"{statement} ON DUPLICATE KEY UPDATE {', '.join(sets)}"
+
+    def _create_table(self, table: str) -> str:
+        key = self.settings.key
+        columns = [f"{_column(field.name)} {_type(field, field.name in key)}" for field in self._schema]
+        if key:
+            columns.append(f"PRIMARY KEY ({', '.join(_column(name) for name in key)})")
+        told = ", ".join(columns)
+        return f"CREATE TABLE IF NOT EXISTS {_table(table)} ({told}) ENGINE=InnoDB CHARACTER SET utf8mb4"
+
+
+class _Transaction:
+    """See `SqlTransaction`."""
+
+    def __init__(self, connection: "Connection[Cursor]", statements: _Statements, target: str) -> None:
+        self._connection = connection
+        self._statements = statements
+        self._target = target
+
+    def last_batch(self, owner: str, query: str) -> int | None:
+        ledger = self._statements.ledger
+        claim = (
+            f"INSERT INTO {ledger} (owner, query, batch, written_at) VALUES (%s, %s, -1, NOW(6)) "
+            "ON DUPLICATE KEY UPDATE owner = owner"
+        )
+        with translated(self._target), self._connection.cursor() as cursor:
+            cursor.execute(claim, (owner, query))
+            cursor.execute(f"SELECT batch FROM {ledger} WHERE owner = %s AND query = %s FOR UPDATE", (owner, query))
+            row = cursor.fetchone()
+        return int(row[0]) if row is not None else None
+
+    def empty_table(self) -> None:
+        assert self._statements.settings.table is not None
+        with translated(self._target), self._connection.cursor() as cursor:
+            cursor.execute(f"DELETE FROM {_table(self._statements.settings.table)}")
+
+    def write(self, chunk: pa.RecordBatch) -> None:
+        values = zip(*(chunk.column(name).to_pylist() for name in self._statements.parameters), strict=True)
+        with translated(self._target), self._connection.cursor() as cursor:
+            cursor.execute("SAVEPOINT heliograph")
+            try:
+                cursor.executemany(self._statements.insert, list(values))
+            except Exception:
+                if self._connection.open:
+                    _back_to_savepoint(cursor)
+                raise
+            cursor.execute("RELEASE SAVEPOINT heliograph")
+
+    def record(self, owner: str, query: str, batch: int) -> None:
+        update = f"UPDATE {self._statements.ledger} SET batch = %s, written_at = NOW(6) WHERE owner = %s AND query = %s"
+        with translated(self._target), self._connection.cursor() as cursor:
+            cursor.execute(update, (batch, owner, query))
+
+    def commit(self) -> None:
+        with translated(self._target):
+            self._connection.commit()
+
+
+def _back_to_savepoint(cursor: "Cursor") -> None:
+    import pymysql
+
+    try:
+        cursor.execute("ROLLBACK TO SAVEPOINT heliograph")
+    except pymysql.MySQLError:
+        # A deadlock has undone the whole transaction and the savepoint with it; the first error says what happened.
+        return
+
+
+def _table(name: str) -> str:
+    return ".".join(_column(part) for part in name.split("."))
+
+
+def _column(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _exists(cursor: "Cursor", table: str) -> bool:
+    schema, _, name = table.rpartition(".")
+    cursor.execute(
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s",
+        (schema or None, name),
+    )
+    return cursor.fetchone() is not None
+
+
+def _type(field: StructField, is_key: bool) -> str:
+    # Long texts and blobs cannot be keys.
+    if is_key and isinstance(field.dataType, StringType):
+        return "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    if is_key and isinstance(field.dataType, BinaryType):
+        return "VARBINARY(255)"
+    if isinstance(field.dataType, DecimalType):
+        return f"DECIMAL({field.dataType.precision}, {field.dataType.scale})"
+    return "JSON" if is_complex(field.dataType) else _TYPES.get(field.dataType.simpleString(), "LONGTEXT")

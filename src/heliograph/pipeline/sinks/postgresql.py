@@ -1,0 +1,305 @@
+"""The sink `postgresql`: rows into a table by COPY, or by a statement of the user's, each micro-batch exactly once.
+
+Every chunk of rows is copied behind a savepoint: straight into the table, or with a `key` into a temporary table from
+which they are inserted or updated. The whole batch is one transaction, see `sql_batches`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DecimalType, StructField, StructType
+
+from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.section import Section
+from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
+from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.postgresql_errors import translated
+from heliograph.pipeline.sinks.sql_batches import write_exactly_once
+from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_key, read_sql_settings
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import sql
+
+_PORT: Final = 5432
+_BATCH_ROWS: Final = 10_000
+_SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_CONNECT_S: Final = 10
+
+# Of the temporary table; the ordinal tells which of several rows with one key came last.
+_STAGING: Final = "heliograph_staging"
+_ORDINAL: Final = "heliograph_ordinal"
+
+_TYPES: Final = {
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+    "binary": "bytea",
+}
+
+
+@dataclass(frozen=True)
+class PostgresqlSink:
+    """Rows go to a PostgreSQL database.
+
+    Attributes:
+        settings: Where and how.
+        sslmode: How TLS is used, in PostgreSQL's word.
+    """
+
+    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
+
+    settings: SqlSettings
+    sslmode: str = "prefer"
+
+    @classmethod
+    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
+        """See `Sink.read`."""
+        settings = read_sql_settings(section, mode, _PORT, _BATCH_ROWS, ("sslmode", *more_keys))
+        default = "prefer" if settings.tls is None else "verify-full" if settings.tls.verify else "require"
+        sslmode = section.text("sslmode", default)
+        if sslmode not in _SSL_MODES:
+            told = f"{section.path}.sslmode is {sslmode!r}, but must be one of {', '.join(_SSL_MODES)}"
+            raise section.mistake(told, section.fields["sslmode"])
+        return cls(settings, sslmode)
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """The table, where a batch replaces all of it."""
+        return self.settings.owned
+
+    @property
+    def target(self) -> str:
+        """The table and the database."""
+        return f"PostgreSQL {self.settings.what} at {self.settings.place}"
+
+    def write(self, rows: DataFrame, batch: Batch) -> Written:
+        """Write a batch in one transaction."""
+        settings = self.settings
+        names = settings.template.names if settings.template is not None else ()
+        statements = _Statements(settings, rows.schema)
+
+        @contextmanager
+        def transaction() -> Iterator[_Transaction]:
+            with self._connected(batch.query) as connection:
+                with translated(self.target):
+                    statements.prepare(connection)
+                yield _Transaction(connection, statements, self.target)
+
+        return write_exactly_once(
+            transaction,
+            ArrowRows(rows, bytes_as_hex=settings.template is None, more=names),
+            batch,
+            settings.retry,
+            chunk_rows=settings.batch_rows,
+            replace=settings.mode is OutputMode.COMPLETE,
+        )
+
+    @contextmanager
+    def _connected(self, query: str) -> Iterator["psycopg.Connection[tuple[Any, ...]]"]:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise SinkError("PostgreSQL needs psycopg: pip install 'heliograph[sinks]'") from error
+        settings, tls = self.settings, self.settings.tls
+        milliseconds = max(1, round(settings.timeout_s * 1000))
+        with translated(self.target):
+            connection = psycopg.connect(
+                host=settings.host,
+                port=settings.port,
+                dbname=settings.database,
+                user=settings.username,
+                password=settings.password.reveal() if settings.password is not None else None,
+                sslmode=self.sslmode,
+                sslrootcert=(tls.cacertfile or "system") if tls is not None and tls.verify else None,
+                sslcert=tls.certfile if tls is not None else None,
+                sslkey=(tls.keyfile or tls.certfile) if tls is not None else None,
+                connect_timeout=_CONNECT_S,
+                tcp_user_timeout=milliseconds,
+                application_name=f"heliograph {query}"[:63],
+                options=f"-c timezone=UTC -c statement_timeout={milliseconds}",
+            )
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+class _Statements:
+    """The statements of one batch. They are made once and used by each attempt."""
+
+    def __init__(self, settings: SqlSettings, schema: StructType) -> None:
+        from psycopg import sql
+
+        self.settings = settings
+        self.ledger = sql.Identifier(*settings.ledger.split("."))
+        self.columns = schema.fieldNames()
+        self.table = sql.Identifier(*settings.table.split(".")) if settings.table is not None else None
+        check_key(settings, self.columns)
+        self._schema = schema
+
+    def prepare(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
+        """Create what is to be there, and begin with constraints that answer at once."""
+        from psycopg import sql
+
+        if not _exists(connection, self.ledger):
+            columns = "owner text, query text, batch bigint NOT NULL, written_at timestamptz"
+            create = sql.SQL("CREATE TABLE IF NOT EXISTS {} (" + columns + ", PRIMARY KEY (owner, query))")
+            connection.execute(create.format(self.ledger))
+        if self.table is not None and self.settings.create and not _exists(connection, self.table):
+            connection.execute(self._create_table(self.table))
+        connection.commit()
+        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        if self.table is not None and self.settings.key:
+            columns_of = sql.SQL(
+                "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT {}, 0::bigint AS {} FROM {} LIMIT 0"
+            )
+            staging, ordinal = sql.Identifier(_STAGING), sql.Identifier(_ORDINAL)
+            connection.execute(columns_of.format(staging, self._names(self.columns), ordinal, self.table))
+
+    def copy(self) -> "sql.Composed":
+        """Takes the rows, as CSV."""
+        from psycopg import sql
+
+        copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)")
+        if self.settings.key:
+            return copy.format(sql.Identifier(_STAGING), self._names([*self.columns, _ORDINAL]))
+        assert self.table is not None
+        return copy.format(self.table, self._names(self.columns))
+
+    def merge(self) -> "sql.Composed":
+        """Brings the rows of the temporary table into the table: of several with one key, the last."""
+        from psycopg import sql
+
+        key = self._names(self.settings.key)
+        others = [name for name in self.columns if name not in self.settings.key]
+        first = self.settings.on_conflict == NOTHING
+        action: sql.Composable = sql.SQL("DO NOTHING")
+        if others and not first:
+            sets = [sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in others]
+            action = sql.SQL("DO UPDATE SET {}").format(sql.SQL(", ").join(sets))
+        return sql.SQL(
+            "INSERT INTO {table} ({columns}) SELECT {columns} FROM (SELECT DISTINCT ON ({key}) * FROM {staging} "
+            "ORDER BY {key}, {ordinal} " + ("ASC" if first else "DESC") + ") AS rows ON CONFLICT ({key}) {action}"
+        ).format(
+            table=self.table,
+            columns=self._names(self.columns),
+            key=key,
+            staging=sql.Identifier(_STAGING),
+            ordinal=sql.Identifier(_ORDINAL),
+            action=action,
+        )
+
+    def _create_table(self, table: "sql.Identifier") -> "sql.Composed":
+        from psycopg import sql
+
+        columns: list[sql.Composable] = [
+            sql.SQL("{} {}").format(sql.Identifier(field.name), sql.SQL(_type(field))) for field in self._schema
+        ]
+        if self.settings.key:
+            columns.append(sql.SQL("PRIMARY KEY ({})").format(self._names(self.settings.key)))
+        return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(table, sql.SQL(", ").join(columns))
+
+    @staticmethod
+    def _names(names: list[str] | tuple[str, ...]) -> "sql.Composed":
+        from psycopg import sql
+
+        return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+class _Transaction:
+    """See `SqlTransaction`."""
+
+    def __init__(self, connection: "psycopg.Connection[tuple[Any, ...]]", statements: _Statements, target: str) -> None:
+        self._connection = connection
+        self._statements = statements
+        self._target = target
+
+    def last_batch(self, owner: str, query: str) -> int | None:
+        from psycopg import sql
+
+        ledger = self._statements.ledger
+        claim = sql.SQL("INSERT INTO {} VALUES (%s, %s, -1, now()) ON CONFLICT DO NOTHING")
+        ask = sql.SQL("SELECT batch FROM {} WHERE owner = %s AND query = %s FOR UPDATE")
+        with translated(self._target):
+            self._connection.execute(claim.format(ledger), (owner, query))
+            row = self._connection.execute(ask.format(ledger), (owner, query)).fetchone()
+        return int(row[0]) if row is not None else None
+
+    def empty_table(self) -> None:
+        from psycopg import sql
+
+        with translated(self._target):
+            self._connection.execute(sql.SQL("DELETE FROM {}").format(self._statements.table))
+
+    def write(self, chunk: pa.RecordBatch) -> None:
+        # Leaving the inner block by an error goes back to a savepoint.
+        with translated(self._target), self._connection.transaction():
+            if self._statements.settings.template is not None:
+                self._execute_each(chunk)
+            else:
+                self._copy(chunk)
+
+    def record(self, owner: str, query: str, batch: int) -> None:
+        from psycopg import sql
+
+        update = sql.SQL("UPDATE {} SET batch = %s, written_at = now() WHERE owner = %s AND query = %s")
+        with translated(self._target):
+            values = (batch, owner, query)
+            self._connection.execute(update.format(self._statements.ledger), values)
+
+    def commit(self) -> None:
+        with translated(self._target):
+            self._connection.commit()
+
+    def _copy(self, chunk: pa.RecordBatch) -> None:
+        statements = self._statements
+        has_key = bool(statements.settings.key)
+        if has_key:
+            chunk = chunk.append_column(_ORDINAL, pa.array(range(chunk.num_rows), pa.int64()))
+        with self._connection.cursor() as cursor:
+            with cursor.copy(statements.copy()) as copy:
+                copy.write(_csv(chunk))
+            if has_key:
+                cursor.execute(statements.merge())
+                cursor.execute(f"TRUNCATE {_STAGING}")
+
+    def _execute_each(self, chunk: pa.RecordBatch) -> None:
+        template = self._statements.settings.template
+        assert template is not None
+        columns = [chunk.column(name).to_pylist() for name in template.names]
+        with self._connection.cursor() as cursor:
+            cursor.executemany(template.statement.encode(), zip(*columns, strict=True))
+
+
+def _csv(chunk: pa.RecordBatch) -> bytes:
+    # Every value in quotes and null without, which is how PostgreSQL tells "" from null.
+    columns = [column.cast(pa.string()) if pa.types.is_decimal(column.type) else column for column in chunk.columns]
+    buffer = pa.BufferOutputStream()
+    options = pa_csv.WriteOptions(include_header=False, quoting_style="all_valid")
+    pa_csv.write_csv(pa.RecordBatch.from_arrays(columns, names=chunk.schema.names), buffer, options)
+    text: bytes = buffer.getvalue().to_pybytes()
+    return text
+
+
+def _type(field: StructField) -> str:
+    if isinstance(field.dataType, DecimalType):
+        return f"numeric({field.dataType.precision}, {field.dataType.scale})"
+    return "jsonb" if is_complex(field.dataType) else _TYPES.get(field.dataType.simpleString(), "text")
+
+
+def _exists(connection: "psycopg.Connection[tuple[Any, ...]]", table: "sql.Identifier") -> bool:
+    row = connection.execute("SELECT to_regclass(%s)", (table.as_string(connection),)).fetchone()
+    return row is not None and row[0] is not None

@@ -1,0 +1,115 @@
+"""Trying again what failed for a reason that passes: how often, with which pauses, for how long.
+
+A sink tries a while by itself, because a lost connection or a deadlock is over in a moment and the batch need not be
+computed again. After that `SinkError` goes to the driver, which shows it and runs the batch again with longer pauses.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Self, TypeVar
+
+from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.section import Section
+
+_Result = TypeVar("_Result")
+
+_ATTEMPTS_MAX: Final = 100
+
+
+class TransientError(Exception):
+    """The target may take it when tried again. It does not leave the sinks: it ends as `SinkError`.
+
+    Attributes:
+        pause_s: What the target asks to wait; None leaves it to the policy.
+    """
+
+    def __init__(self, text: str, pause_s: float | None = None) -> None:
+        super().__init__(text)
+        self.pause_s = pause_s
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How a sink tries again.
+
+    Attributes:
+        attempts: How often at most, with the first.
+        first_pause_s: Pause after the first failure; it doubles with each.
+        longest_pause_s: Where it stops doubling.
+        deadline_s: Seconds from the first attempt after which none begins.
+    """
+
+    attempts: int = 5
+    first_pause_s: float = 0.2
+    longest_pause_s: float = 10.0
+    deadline_s: float = 60.0
+
+    @classmethod
+    def read(cls, section: Section) -> Self:
+        """Read the object `retry` of a sink's section; what it does not say is as the defaults are."""
+        retry = section.section("retry")
+        if retry is None:
+            return cls()
+        retry.check_keys("attempts", "first_pause", "longest_pause", "deadline")
+        return cls(
+            retry.number("attempts", cls.attempts, range(1, _ATTEMPTS_MAX + 1)),
+            retry.duration("first_pause", cls.first_pause_s),
+            retry.duration("longest_pause", cls.longest_pause_s),
+            retry.duration("deadline", cls.deadline_s),
+        )
+
+    def pause_s(self, failures: int) -> float:
+        """The pause after so many failures."""
+        return min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 30))
+
+
+#: What a sink does whose section does not say.
+DEFAULT_RETRY: Final = RetryPolicy()
+
+
+class Attempts:
+    """Runs one thing until it goes well or the policy ends; it counts how often it was tried again.
+
+    Args:
+        policy: How to try again.
+        clock: Seconds of a clock that does not go back.
+        sleep: Waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        policy: RetryPolicy,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.retries = 0
+        self._policy = policy
+        self._clock = clock
+        self._sleep = sleep
+
+    def __repr__(self) -> str:
+        return f"Attempts({self._policy}, retries={self.retries})"
+
+    def run(self, action: Callable[[], _Result]) -> _Result:
+        """Run an action; it is run again after a `TransientError`.
+
+        Raises:
+            SinkError: It did not go well in time.
+        """
+        last_start = self._clock() + self._policy.deadline_s
+        failures = 0
+        while True:
+            try:
+                return action()
+            except TransientError as error:
+                failures += 1
+                pause = self._policy.pause_s(failures) if error.pause_s is None else error.pause_s
+                if failures >= self._policy.attempts or self._clock() + pause > last_start:
+                    raise SinkError(f"{error} (tried {_times(failures)})") from error
+            self.retries += 1
+            self._sleep(pause)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

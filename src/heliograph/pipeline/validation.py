@@ -1,0 +1,47 @@
+"""Checks a whole pipeline with Spark, without reading a message: what `heliograph pipeline validate` does."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from heliograph.pipeline.definition import Pipeline
+from heliograph.pipeline.errors import RuleFileError, sentence_of
+from heliograph.pipeline.leftovers import REFUSED_METRICS
+from heliograph.pipeline.lineage import analyzed
+from heliograph.pipeline.source import FORMAT
+from heliograph.pipeline.views import Messages, ViewBuilder, complete_rows
+
+
+def check_pipeline(session: SparkSession, pipeline: Pipeline, source: Mapping[str, str]) -> list[str]:
+    """Have Spark analyze every query and view of a pipeline; return the names of the queries.
+
+    Raises:
+        RuleFileError: Spark would refuse one; all that are wrong are told.
+    """
+    mistakes = []
+    for name in pipeline.query_names:
+        try:
+            _check(session, pipeline, name, source)
+        except RuleFileError as error:
+            mistakes.append(str(error))
+        except (AnalysisException, ParseException, PySparkException, ValueError) as error:
+            mistakes.append(f"{pipeline.job(name).origin}: {name}: {sentence_of(error)}")
+    if mistakes:
+        raise RuleFileError("\n".join(mistakes))
+    return pipeline.query_names
+
+
+def _check(session: SparkSession, pipeline: Pipeline, name: str, source: Mapping[str, str]) -> None:
+    builder = ViewBuilder(session, pipeline, source, _stream)
+    job = pipeline.job(name)
+    rows = complete_rows(builder.rows(name), job.required, REFUSED_METRICS)
+    jvm: Any = session._jvm
+    mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, job.mode.value.capitalize())()
+    # What Spark itself asks when a query starts: not every query that it can analyze can be a stream.
+    jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(analyzed(rows), mode)
+
+
+def _stream(session: SparkSession, messages: Messages) -> DataFrame:
+    return session.readStream.format(FORMAT).options(**messages.options).load()

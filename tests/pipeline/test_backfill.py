@@ -1,0 +1,118 @@
+"""Backfills and changed files: nothing is left out or repeated, and what is not sound is refused."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.backfill import BACKFILLS, plan_backfill
+from heliograph.pipeline.driver import PipelineDriver
+from heliograph.pipeline.errors import BackfillError
+from heliograph.pipeline.queries import RunSettings
+from heliograph.pipeline.rulefile import load_pipeline
+from heliograph.pipeline.watch import FileWatch
+from support.pipeline_run import Run
+
+if TYPE_CHECKING:
+    from pipeline.conftest import Stored
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+_RULE = """
+rules.obs {
+  sql = "SELECT payload.n AS n FROM \\"a/#\\""
+  columns { n = bigint }
+  sink { type = parquet, path = obs }
+}
+"""
+
+
+@pytest.fixture
+def run(stored: "Stored", tmp_path: Path) -> Run:
+    return Run(tmp_path, stored.endpoint)
+
+
+def _await(condition: Callable[[], bool], deadline_s: float = 90) -> None:
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def _backfill(spark: SparkSession, run: Run, since: str, until: str | None = None) -> int:
+    pipeline, settings = load_pipeline(run.file), run.settings()
+    spans = plan_backfill(pipeline, pipeline.query_names, settings, since, until)
+    directory = run.checkpoint / BACKFILLS
+    own = RunSettings(directory, settings.output, settings.mqtt, settings.source, None)
+    directory.mkdir(exist_ok=True)
+    driver = PipelineDriver(spark, pipeline, own, spans=spans)
+    assert driver.run(), driver.figures
+    return driver.figures[0].rows_written
+
+
+def test_a_backfill_ends_exactly_where_the_query_began(spark: SparkSession, run: Run, stored: "Stored") -> None:
+    run.write_rules(_RULE)
+    stored.put_commits("a/1", 3, 10)
+    run.source = {"start": "latest"}
+    assert run.once(spark)["obs"].rows_written == 0
+    stored.put("a/1", [b'{"n": 100}', b'{"n": 101}'])
+    assert run.once(spark)["obs"].rows_written == 2
+    assert _backfill(spark, run, "earliest") == 30
+    assert run.numbers() == [*range(30), 100, 101]
+    assert _backfill(spark, run, "earliest") == 0
+    stored.put("a/1", [b'{"n": 102}'])
+    assert run.once(spark)["obs"].rows_written == 1
+    assert run.numbers() == [*range(30), 100, 101, 102]
+    with pytest.raises(BackfillError, match=r"obs was backfilled from the earliest message until .* already"):
+        _backfill(spark, run, "1970-01-02")
+    with pytest.raises(BackfillError, match=r"obs itself began at .* would repeat messages: leave --to out"):
+        _backfill(spark, run, "earliest", "2100-01-01")
+
+
+def test_a_query_that_was_backfilled_before_it_ran_goes_on_there(
+    spark: SparkSession, run: Run, stored: "Stored"
+) -> None:
+    run.write_rules(_RULE)
+    stored.put_commits("a/1", 2, 10)
+    assert _backfill(spark, run, "earliest") == 20
+    stored.put("a/1", [b'{"n": 20}'])
+    assert run.once(spark)["obs"].rows_written == 1
+    assert run.numbers() == list(range(21))
+
+
+def test_a_changed_file_restarts_the_query_that_changed_and_no_other(
+    spark: SparkSession, run: Run, stored: "Stored"
+) -> None:
+    other = _RULE.replace("rules.obs", "rules.other").replace("path = obs", "path = other")
+    run.write_rules(_RULE + other)
+    run.watch = FileWatch(run.file)
+    stored.put("a/1", [b'{"n": 1}'])
+    driver = run.driver(spark, trigger_s=0.1)
+    thread = threading.Thread(target=driver.run)
+    thread.start()
+    try:
+        _await(lambda: all(figures.rows_written == 1 for figures in driver.figures))
+        before = {name: query.running for name, query in driver._queries.items()}
+        run.write_rules(_RULE.replace("payload.n AS n", "payload.n + 10 AS n") + other)
+        driver.reload()
+        _await(lambda: driver._queries["obs"].running is not before["obs"])
+        stored.put("a/1", [b'{"n": 2}'])
+        _await(lambda: all(figures.rows_written == 2 for figures in driver.figures))
+        assert driver._queries["other"].running is before["other"]
+        run.write_rules(_RULE.replace("a/#", "b/#") + other)
+        driver.reload()
+        _await(lambda: "its sources changed" in (run.checkpoint / "status.json").read_text())
+        stored.put("a/1", [b'{"n": 3}'])
+        _await(lambda: all(figures.rows_written == 3 for figures in driver.figures))
+        run.write_rules(_RULE.replace("payload.n AS n", "payload.n + 10 AS n"))
+        driver.reload()
+        _await(lambda: len(driver.figures) == 1)
+    finally:
+        driver.stop()
+        thread.join(60)
+    assert run.numbers() == [1, 12, 13]
+    assert sorted(run.table("other").column("n").to_pylist()) == [1, 2, 3]

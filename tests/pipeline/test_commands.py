@@ -1,0 +1,92 @@
+"""`heliograph pipeline`: what its actions print and how they end."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import SparkSession
+
+from heliograph.cli.main import main
+from heliograph.pipeline.errors import RuleFileError
+from heliograph.pipeline.preview import preview_queries
+from heliograph.pipeline.rulefile import load_pipeline
+from heliograph.pipeline.validation import check_pipeline
+from support.pipeline_run import Run
+
+if TYPE_CHECKING:
+    from pipeline.conftest import Stored
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+_FILE = """
+rules.obs {
+  sql = "SELECT payload.n AS n, 6 / payload.n AS share FROM \\"a/#\\""
+  columns { n = bigint, share = double }
+  sink { type = parquet, path = obs }
+}
+stream_sql.total {
+  sql = "SELECT sum(n) AS n FROM obs"
+  mode = complete
+  sink { type = console }
+}
+"""
+
+
+@pytest.fixture
+def run(stored: "Stored", tmp_path: Path) -> Run:
+    return Run(tmp_path, stored.endpoint)
+
+
+def test_a_pipeline_is_checked_without_a_broker(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "p.hocon"
+    file.write_text(_FILE)
+    nobody = {"endpoint": "127.0.0.1:9"}
+    assert check_pipeline(spark, load_pipeline(file), nobody) == ["obs", "total"]
+    file.write_text(_FILE.replace("sum(n)", "sum(gust)").replace("type = console }", "type = console }\n  version = 2"))
+    with pytest.raises(RuleFileError, match=r"p.hocon:7: total: \[UNRESOLVED_COLUMN"):
+        check_pipeline(spark, load_pipeline(file), nobody)
+    file.write_text(_FILE.replace("mode = complete", "mode = append"))
+    with pytest.raises(RuleFileError, match=r"p.hocon:7: total: .*append"):
+        check_pipeline(spark, load_pipeline(file), nobody)
+
+
+def test_a_plan_shows_what_comes_of_the_last_messages_and_writes_nothing(
+    spark: SparkSession, run: Run, stored: "Stored"
+) -> None:
+    run.write_rules(_FILE)
+    stored.put("b/1", [b"of no interest"])
+    for n in (1, 2, 3, 0):
+        stored.put("a/1", [b'{"n": %d}' % n])
+    pipeline = load_pipeline(run.file)
+    source = {"endpoint": run.endpoint}
+    obs, total = preview_queries(spark, pipeline, pipeline.query_names, source, 3)
+    assert (obs.messages, obs.failed, obs.rows_count) == (3, 1, 2)
+    assert sorted(row["n"] for row in obs.rows) == [2, 3]
+    assert "zero" in obs.reasons[0]
+    assert (obs.target, obs.guarantee) == (pipeline.sink("obs").target, "exactly once")
+    assert (total.engine, total.rows) == ("Spark SQL", ({"n": 5},))
+    assert not run.output.exists()
+    assert not run.checkpoint.exists()
+
+
+@pytest.mark.timeout(240)
+def test_the_commands_as_a_person_uses_them(run: Run, stored: "Stored", capsys: pytest.CaptureFixture[str]) -> None:
+    run.write_rules(_FILE.split("stream_sql")[0])
+    stored.put("a/1", [b'{"n": 1}', b'{"n": 0}'])
+    told = subprocess.run(run.command(action="once"), capture_output=True, text=True, timeout=120, check=False)
+    assert told.returncode == 0, told.stderr
+    checkpoint, output = ["--checkpoint", str(run.checkpoint)], ["--output", str(run.output)]
+    assert main(["pipeline", "status", *checkpoint]) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("not running; the figures are of the last run")
+    assert "exactly once" in shown
+    assert main(["pipeline", "status", *checkpoint, "--json"]) == 1
+    (figures,) = json.loads(capsys.readouterr().out)["queries"]
+    assert (figures["rows_written"], figures["rows_failed"], figures["dead_letters"], figures["lag"]) == (1, 1, 1, 0)
+    assert main(["pipeline", "dlq", "ls", *output]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:4] == ["obs", "rule", "1", "0"]
+    assert main(["pipeline", "dlq", "show", "obs", *output]) == 0
+    assert 'payload {"n": 0}' in capsys.readouterr().out
+    assert main(["pipeline", "status", "--checkpoint", str(run.directory / "nothere")]) == 2

@@ -1,0 +1,153 @@
+"""Dead letters: what a rule or a sink refuses is kept with its reason and position, and comes back when mended."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from heliograph.pipeline.letters import count_letters, replay_letters, show_letters
+from heliograph.pipeline.rulefile import load_pipeline
+from heliograph.pipeline.section import Section
+from heliograph.pipeline.side_tables import remove_older
+from heliograph.pipeline.sinks import KINDS, Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks import parquet as parquet_sinks
+from support.pipeline_run import Run
+
+if TYPE_CHECKING:
+    from pipeline.conftest import Stored
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+_RULE = """
+rules.obs {
+  sql = "SELECT payload.n / payload.by AS n, payload.name AS name FROM \\"a/#\\""
+  columns { n = double, name = string }
+  required = [name]
+  sink { type = parquet, path = obs }
+}
+"""
+
+
+@dataclass(frozen=True)
+class PickySink:
+    """A Parquet sink that will not have some names."""
+
+    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
+    refused: ClassVar[set[str]] = set()
+    fails_once: ClassVar[list[str]] = []
+
+    inner: parquet_sinks.ParquetSink
+
+    @classmethod
+    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
+        return cls(parquet_sinks.ParquetSink.read(section, mode, more_keys))
+
+    @property
+    def owned(self) -> tuple[str, ...]:
+        return self.inner.owned
+
+    @property
+    def target(self) -> str:
+        return self.inner.target
+
+    def write(self, rows: DataFrame, batch: Batch) -> Written:
+        kept = rows.where(~rows["name"].isin(list(self.refused))) if self.refused else rows
+        for row in rows.collect() if self.refused else ():
+            values: Mapping[str, Any] = row.asDict()
+            if values["name"] in self.refused:
+                batch.refuse(values, f"the name {values['name']} is taken")
+        written = self.inner.write(kept, batch)
+        if self.fails_once:
+            raise RuntimeError(self.fails_once.pop())
+        return written
+
+
+@pytest.fixture
+def run(stored: "Stored", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setattr("heliograph.pipeline.driver._FIRST_PAUSE_S", 0.01)
+    return Run(tmp_path, stored.endpoint)
+
+
+def _letters(run: Run) -> list[dict[str, Any]]:
+    table: pa.Table = ds.dataset(run.output / "dead_letters", format="parquet").to_table()
+    return sorted(table.to_pylist(), key=lambda letter: (letter["cause"], letter["payload"] or b""))
+
+
+def test_messages_that_fail_or_lack_something_are_kept_and_replayed_once_the_rule_is_mended(
+    spark: SparkSession, run: Run, stored: "Stored"
+) -> None:
+    run.write_rules(_RULE)
+    stored.put("a/1", [b'{"n": 4, "by": 2, "name": "x"}', b'{"n": 1, "by": 0, "name": "y"}'])
+    stored.put("a/2", [b'{"n": 6, "by": 2}', b"no JSON"])
+    figures = run.once(spark)["obs"]
+    assert (figures.rows_written, figures.rows_failed, figures.rows_refused, figures.dead_letters) == (1, 2, 1, 3)
+    lacking, not_json, failed = _letters(run)
+    assert (lacking["cause"], lacking["row"]) == ("required", '{"n":3.0}')
+    assert lacking["reason"] == "without a value, but required: name"
+    assert (failed["cause"], failed["rule"], failed["topic"]) == ("rule", "obs", "a/1")
+    assert (failed["batch"], failed["payload"]) == (0, b'{"n": 1, "by": 0, "name": "y"}')
+    assert len(failed["guid"]) == 16
+    assert failed["stream"].startswith("messages/")
+    assert failed["stored_at"] is not None
+    assert "zero" in failed["reason"]
+    assert not_json["payload"] == b"no JSON"
+
+    mended = _RULE.replace("payload.n / payload.by", "CASE WHEN payload.by = 0 THEN 0 ELSE payload.n / payload.by END")
+    run.write_rules(mended)
+    replayed = replay_letters(spark, load_pipeline(run.file), "obs", run.settings())
+    assert (replayed.letters, replayed.rows, replayed.kept) == (1, 1, 2)
+    assert sorted(run.table("obs").column("name").to_pylist()) == ["x", "y"]
+    again = replay_letters(spark, load_pipeline(run.file), "obs", run.settings())
+    assert (again.letters, again.rows, again.kept) == (0, 0, 2)
+    assert run.table("obs").num_rows == 2
+
+    counts = {count.cause: (count.waiting, count.replayed) for count in count_letters(run.output / "dead_letters")}
+    assert counts == {"required": (1, 0), "rule": (1, 1)}
+    shown = list(show_letters(run.output / "dead_letters", "obs", 10))
+    assert len(shown) == 2
+    assert "no JSON" in "\n".join(letter.to_text() for letter in shown)
+    assert remove_older(run.output / "dead_letters", 3600) == 0
+    assert remove_older(run.output / "dead_letters", -1) == 1
+    assert count_letters(run.output / "dead_letters") == []
+
+
+def test_a_row_that_the_sink_refuses_keeps_its_message_also_when_the_batch_runs_again(
+    spark: SparkSession, run: Run, stored: "Stored", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picky = dict(KINDS) | {"picky": ("picky", "PickySink")}
+    monkeypatch.setattr("heliograph.pipeline.sinks.KINDS", picky)
+    monkeypatch.setattr("heliograph.pipeline.sinks.import_module", lambda name: _Modules(name))
+    run.write_rules(_RULE.replace("type = parquet", "type = picky"))
+    stored.put("a/1", [b'{"n": 4, "by": 2, "name": "x"}', b'{"n": 8, "by": 2, "name": "y"}', b"no JSON"])
+    PickySink.refused.update({"y"})
+    PickySink.fails_once.append("killed behind the sink's commit")
+    try:
+        figures = run.once(spark)["obs"]
+        assert (figures.restarts, figures.dead_letters) == (1, 2)
+        assert run.table("obs").column("name").to_pylist() == ["x"]
+        not_json, refused = _letters(run)
+        assert not_json["cause"] == "rule"
+        assert (refused["cause"], refused["reason"]) == ("sink", "the name y is taken")
+        assert (refused["topic"], refused["payload"]) == ("a/1", b'{"n": 8, "by": 2, "name": "y"}')
+        kept = replay_letters(spark, load_pipeline(run.file), "obs", run.settings())
+        assert (kept.letters, kept.rows, kept.kept) == (0, 0, 2)
+        PickySink.refused.clear()
+        replayed = replay_letters(spark, load_pipeline(run.file), "obs", run.settings())
+        assert (replayed.letters, replayed.rows, replayed.kept) == (1, 1, 1)
+        assert sorted(run.table("obs").column("name").to_pylist()) == ["x", "y"]
+    finally:
+        PickySink.refused.clear()
+        PickySink.fails_once.clear()
+
+
+class _Modules:
+    """The module of a kind of sink: of Parquet's, or this one."""
+
+    def __init__(self, name: str) -> None:
+        self.PickySink = PickySink
+        self.ParquetSink = parquet_sinks.ParquetSink

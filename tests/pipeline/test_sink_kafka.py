@@ -1,0 +1,96 @@
+"""The sink `kafka` by librdkafka, and the brokers that librdkafka has inside: what a consumer reads afterwards."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.sinks.kafka import spark_knows_kafka
+from support.kafka import KafkaCluster, kafka_cluster
+from support.sinks import Refused, batch_of, sink_of
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with kafka_cluster() as running:
+        yield running
+
+
+def test_rows_become_messages(spark: SparkSession, cluster: KafkaCluster) -> None:
+    sink = sink_of(f'{{ type = kafka, servers = "{cluster.servers}", topic = "obs-${{kind}}", key = "${{id}}" }}')
+    rows = spark.range(0, 1000, 1, 2).selectExpr("id", "IF(id % 2 = 0, 'even', 'odd') AS kind")
+    written = sink.write(rows, batch_of(0))
+    messages = cluster.read("obs-even", 500)
+    assert sorted(int(message.key() or b"") for message in messages) == list(range(0, 1000, 2))
+    assert json.loads(messages[0].value() or b"") == {"id": int(messages[0].key() or b""), "kind": "even"}
+    assert (written.figures["rows"], written.figures["refused"]) == (1000, 0)
+    assert written.figures["bytes"] > 20_000
+
+
+def test_templates_say_how_a_message_is_made(spark: SparkSession, cluster: KafkaCluster) -> None:
+    sink = sink_of(
+        f'{{ type = kafka, servers = "{cluster.servers}", topic = made, value = "${{payload}}", key = "k-${{id}}", '
+        'partition = "${id}", headers { id = "${id}", kind = fixed }, compression = zstd }'
+    )
+    sink.write(spark.sql("SELECT 2 AS id, X'00FF' AS payload UNION ALL SELECT 3, NULL"), batch_of(0))
+    first, second = cluster.read("made", 2)
+    assert (first.partition(), first.key(), first.value()) == (2, b"k-2", b"\x00\xff")
+    assert first.headers() == [("id", b"2"), ("kind", b"fixed")]
+    assert (second.partition(), second.value()) == (3, None)
+
+
+def test_refused_rows_are_told_and_the_others_sent(spark: SparkSession, cluster: KafkaCluster) -> None:
+    sink = sink_of(
+        f'{{ type = kafka, servers = "{cluster.servers}", topic = fussy, value = "${{value}}", '
+        'partition = "${partition}", properties { "message.max.bytes" = "2000" } }'
+    )
+    rows = spark.sql(
+        "SELECT id, IF(id = 5, repeat('x', 5000), 'v') AS value, IF(id = 7, 99, 0) AS partition FROM range(10)"
+    )
+    refused = Refused()
+    written = sink.write(rows, batch_of(0, refused))
+    reasons = {row["id"]: reason for row, reason in refused.rows}
+    assert sorted(reasons) == [5, 7]
+    assert "too large" in reasons[5]
+    assert "partition" in reasons[7]
+    assert (written.figures["rows"], written.figures["refused"]) == (8, 2)
+    assert len(cluster.read("fussy", 8)) == 8
+
+
+def test_brokers_that_are_not_there_are_told(spark: SparkSession) -> None:
+    sink = sink_of(
+        '{ type = kafka, servers = "127.0.0.1:9", topic = t, username = u, password = s3cret, '
+        "retry { deadline = 500ms, first_pause = 10ms } }"
+    )
+    with pytest.raises(
+        SinkError, match=r"Kafka topic t at 127\.0\.0\.1:9: 3 of 3 messages were not delivered"
+    ) as error:
+        sink.write(spark.range(3), batch_of(0))
+    assert "s3cret" not in str(error.value)
+    assert "s3cret" not in repr(sink)
+
+
+def test_sparks_own_sink_is_not_there_without_its_jar(spark: SparkSession) -> None:
+    assert not spark_knows_kafka(spark)
+    with pytest.raises(SinkError, match="Spark does not know Kafka: add its jar"):
+        sink_of('{ type = kafka, servers = "h:1", topic = t, client = spark }').write(spark.range(1), batch_of(0))
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("", "has no topic"),
+        ("topic = t, client = java", "must be one of auto, spark, librdkafka"),
+        ("topic = t, compression = zip", "must be one of none"),
+        ('topic = t, properties { "acks" = "0" }', "properties.acks is not for a person to set"),
+        ('topic = t, properties { "no.such" = "0" }', 'No such configuration property: "no.such"'),
+    ],
+)
+def test_mistakes_are_told(spark: SparkSession, more: str, told: str) -> None:
+    with pytest.raises((RuleFileError, SinkError), match=re.escape(told)):
+        sink_of(f'{{ type = kafka, servers = "h:1", {more} }}').write(spark.range(1), batch_of(0))

@@ -1,0 +1,178 @@
+"""The sink `mqtt`, mosquitto and Heliograph itself: what a subscriber hears of rows."""
+
+import json
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paho.mqtt.client import Client, MQTTMessage
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.errors import RuleFileError, SinkError
+from support.certificates import Authority
+from support.mosquitto import free_port
+from support.mosquitto import mosquitto as running_mosquitto
+from support.process import NodeProcess
+from support.sinks import Refused, batch_of, sink_of
+
+pytestmark = [
+    pytest.mark.service,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),  # pytest undoes Spark's filter
+]
+
+_DEADLINE_S = 20.0
+
+
+@contextmanager
+def subscribed(port: int, topic_filter: str) -> Iterator["_Heard"]:
+    """A subscriber that collects what it hears."""
+    heard = _Heard()
+    is_subscribed = threading.Event()
+    client = Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
+    client.on_subscribe = lambda *_: is_subscribed.set()
+    client.on_message = lambda client, data, message: heard.take(message)
+    client.connect("127.0.0.1", port)
+    client.loop_start()
+    client.subscribe(topic_filter, qos=2)
+    assert is_subscribed.wait(_DEADLINE_S)
+    try:
+        yield heard
+    finally:
+        client.disconnect()
+        client.loop_stop()
+
+
+class _Heard:
+    def __init__(self) -> None:
+        self._messages: list[MQTTMessage] = []
+        self._changed = threading.Condition()
+
+    def take(self, message: MQTTMessage) -> None:
+        with self._changed:
+            self._messages.append(message)
+            self._changed.notify_all()
+
+    def wait_for(self, count: int) -> list[MQTTMessage]:
+        end = time.monotonic() + _DEADLINE_S
+        with self._changed:
+            while len(self._messages) < count and time.monotonic() < end:
+                self._changed.wait(end - time.monotonic())
+            return list(self._messages)
+
+
+def _user_properties(message: MQTTMessage) -> Any:
+    assert message.properties is not None
+    return message.properties.json()["UserProperty"]  # type: ignore[no-untyped-call]
+
+
+def test_rows_become_messages(spark: SparkSession, mosquitto: tuple[str, int]) -> None:
+    sink = sink_of(
+        f'{{ type = mqtt, server = "127.0.0.1:{mosquitto[1]}", topic = "s/${{kind}}", qos = 2, window = 50, '
+        'properties { "Content-Type" = "application/json", "User-Property.id" = "${id}" } }'
+    )
+    rows = spark.range(0, 1000, 1, 2).selectExpr("id", "IF(id % 2 = 0, 'even', 'odd') AS kind")
+    with subscribed(mosquitto[1], "s/+") as heard:
+        written = sink.write(rows, batch_of(0))
+        messages = heard.wait_for(1000)
+    assert sorted(json.loads(message.payload)["id"] for message in messages) == list(range(1000))
+    assert {message.topic for message in messages} == {"s/even", "s/odd"}
+    assert {message.qos for message in messages} == {2}
+    assert all(_user_properties(message) == [("id", str(json.loads(message.payload)["id"]))] for message in messages)
+    assert (written.figures["rows"], written.figures["refused"], written.figures["retries"]) == (1000, 0, 0)
+    assert written.figures["bytes"] == sum(len(message.payload) for message in messages)
+
+
+def test_refused_rows_are_told_and_the_others_published(spark: SparkSession, mosquitto: tuple[str, int]) -> None:
+    sink = sink_of(
+        f'{{ type = mqtt, server = "127.0.0.1:{mosquitto[1]}", topic = "${{topic}}", payload = "${{payload}}", '
+        'properties { "Message-Expiry-Interval" = "${expiry}" } }'
+    )
+    rows = spark.sql(
+        """SELECT id, CASE id WHEN 3 THEN 'r/+' WHEN 4 THEN '' WHEN 5 THEN 'r/' || CHR(0) ELSE 'r/ok' END AS topic,
+                  X'00FF' AS payload, IF(id = 6, 'soon', '60') AS expiry, named_struct('x', id) AS s FROM range(10)"""
+    )
+    refused = Refused()
+    with subscribed(mosquitto[1], "r/#") as heard:
+        written = sink.write(rows, batch_of(0, refused))
+        messages = heard.wait_for(6)
+    assert [message.payload for message in messages] == [b"\x00\xff"] * 6
+    reasons = {row["id"]: reason for row, reason in refused.rows}
+    assert sorted(reasons) == [3, 4, 5, 6]
+    assert "holds a wildcard" in reasons[3]
+    assert "Message-Expiry-Interval is 'soon'" in reasons[6]
+    assert {row["id"]: row["s"] for row, _ in refused.rows}[3] == {"x": 3}
+    assert (written.figures["rows"], written.figures["refused"]) == (6, 4)
+
+
+def test_a_broker_that_asks_for_a_password_and_speaks_tls(spark: SparkSession, tmp_path: Path) -> None:
+    passwords = tmp_path / "passwords"
+    program = shutil.which("mosquitto_passwd")
+    if program is None:
+        pytest.skip("mosquitto_passwd is not installed")
+    subprocess.run([program, "-b", "-c", str(passwords), "spark", "s3cret"], check=True, capture_output=True)
+    authority = Authority(tmp_path)
+    certificate = authority.server()
+    port = free_port()
+    listener = (
+        f"listener {port} 127.0.0.1\ncertfile {certificate}\nkeyfile {certificate}\n"
+        f"allow_anonymous false\npassword_file {passwords}\nmax_packet_size 1000\n"
+    )
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret\n")
+    section = f'type = mqtt, server = "localhost:{port}", topic = t, username = spark, password_file = "{secret}"'
+    trusted = f'ssl {{ cacertfile = "{authority.cafile}" }}'
+    with running_mosquitto(tmp_path, listener):
+        refused = Refused()
+        rows = spark.sql("SELECT repeat('x', 2000) AS t UNION ALL SELECT 'y'")
+        written = sink_of(f"{{ {section}, {trusted} }}").write(rows, batch_of(0, refused))
+        assert (written.figures["rows"], written.figures["refused"]) == (1, 1)
+        assert "takes 1000 at most" in refused.rows[0][1]
+        with pytest.raises(SinkError, match="certificate verify failed"):
+            sink_of(f"{{ {section}, ssl {{}} }}").write(rows, batch_of(0))
+        secret.write_text("wrong")
+        with pytest.raises(SinkError, match=r"refused the connection: (Not authorized|Bad user name)") as error:
+            sink_of(f"{{ {section}, {trusted} }}").write(rows, batch_of(0))
+        assert "wrong" not in str(error.value)
+
+
+def test_a_broker_that_is_not_there_is_told(spark: SparkSession) -> None:
+    sink = sink_of('{ type = mqtt, server = "127.0.0.1:9", topic = t, retry { attempts = 2 } }')
+    with pytest.raises(SinkError, match=r"MQTT topic t at 127\.0\.0\.1:9: .*cannot be reached: .*refused"):
+        sink.write(spark.range(1), batch_of(0))
+
+
+def test_heliograph_itself_takes_rows(spark: SparkSession, tmp_path: Path) -> None:
+    node = NodeProcess(tmp_path).start()
+    try:
+        sink = sink_of(f'{{ type = mqtt, server = "127.0.0.1:{node.port}", topic = "h/${{id}}", retain = true }}')
+        assert sink.write(spark.range(100), batch_of(0)).figures["rows"] == 100
+        with subscribed(node.port, "h/+") as heard:
+            messages = heard.wait_for(100)
+        assert sorted(int(message.topic[2:]) for message in messages) == list(range(100))
+        assert all(message.retain for message in messages)
+    finally:
+        node.stop()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("", "has no topic"),
+        ('topic = t, properties { "Contnt-Type" = a }', "names 'Contnt-Type', but must name one of Content-Type"),
+        ("topic = t, qos = 3", "from 0 to 2"),
+        ("topic = t, server = h", "option server is 'h'"),
+        ("topic = t, ssl { verify = maybe }", "must be verify_peer or verify_none"),
+    ],
+)
+def test_mistakes_are_told(more: str, told: str) -> None:
+    with pytest.raises(RuleFileError, match=re.escape(told)):
+        sink_of(f"{{ type = mqtt, {more} }}")

@@ -1,0 +1,135 @@
+"""The sink `mysql` and a real MariaDB: what is in the table afterwards, whatever happened on the way."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.sinks import OutputMode
+from heliograph.pipeline.sinks.mysql import MysqlSink
+from heliograph.pipeline.sinks.retry import RetryPolicy
+from support.mariadb import Mariadb, mariadb
+from support.sinks import Refused, batch_of, sink_of
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mariadb]:
+    with mariadb(tmp_path_factory.mktemp("mariadb")) as running:
+        yield running
+
+
+def test_values_of_every_type_arrive(spark: SparkSession, server: Mariadb) -> None:
+    rows = spark.sql(
+        """SELECT 'a' AS id, CAST(7 AS TINYINT) AS small, 9000000000 AS big, 1.5D AS d,
+                  CAST(12.30 AS DECIMAL(10, 2)) AS amount, 'it''s \\\\ 100% "☀"' AS t, '' AS empty, X'00FF' AS b,
+                  true AS flag, DATE'2026-01-31' AS day, TIMESTAMP'2026-01-31 12:00:00.123456Z' AS at,
+                  TIMESTAMP_NTZ'2026-01-31 12:00:00' AS local, named_struct('x', 1) AS s,
+                  CAST(NULL AS STRING) AS nothing"""
+    )
+    sink = sink_of(server.section("table = every_type, create = true, key = [id]"))
+    assert sink.write(rows, batch_of(0, query="types")).figures["rows"] == 1
+    (found,) = server.query(
+        "SELECT small, big, d, CAST(amount AS CHAR), t, empty, b, flag, CAST(day AS CHAR), CAST(at AS CHAR), "
+        "CAST(local AS CHAR), s, nothing FROM every_type"
+    )
+    assert found == (
+        *(7, 9_000_000_000, 1.5, "12.30", rows.collect()[0]["t"], "", b"\x00\xff", 1, "2026-01-31"),
+        *("2026-01-31 12:00:00.123456", "2026-01-31 12:00:00.000000", '{"x":1}', None),
+    )
+
+
+def test_a_batch_that_is_written_again_changes_nothing(spark: SparkSession, server: Mariadb) -> None:
+    server.query("CREATE TABLE plain (n BIGINT)")
+    sink = sink_of(server.section("table = plain, batch_rows = 300"))
+    rows = spark.range(1000).withColumnRenamed("id", "n")
+    assert sink.write(rows, batch_of(0, query="again")).figures["rows"] == 1000
+    assert sink.write(rows, batch_of(0, query="again")).figures["repeated"] == 1
+    sink.write(rows, batch_of(1, query="again"))
+    assert server.query("SELECT count(*), count(DISTINCT n) FROM plain") == ((2000, 1000),)
+
+
+def test_refused_rows_are_told_and_the_others_written(spark: SparkSession, server: Mariadb) -> None:
+    server.query("CREATE TABLE picky (id INT PRIMARY KEY, t VARCHAR(4), n SMALLINT NOT NULL CHECK (n <> 3), d DOUBLE)")
+    sink = sink_of(server.section("table = picky"))
+    rows = spark.sql(
+        """SELECT CAST(id AS INT) AS id, CASE id WHEN 17 THEN 'too long' ELSE 't' END AS t,
+                  CASE id WHEN 40 THEN 100000 WHEN 41 THEN NULL WHEN 42 THEN 3 ELSE 1 END AS n,
+                  CASE id WHEN 50 THEN CAST('NaN' AS DOUBLE) ELSE 1D END AS d
+           FROM (SELECT id FROM range(100) UNION ALL SELECT 5)"""
+    )
+    refused = Refused()
+    written = sink.write(rows.coalesce(1), batch_of(0, refused, query="refused"))
+    assert server.query("SELECT count(*) FROM picky") == ((95,),)
+    assert (written.figures["rows"], written.figures["refused"]) == (95, 6)
+    assert sorted(row["id"] for row, _ in refused.rows) == [5, 17, 40, 41, 42, 50]
+
+
+def test_rows_of_a_key_are_updated_or_kept(spark: SparkSession, server: Mariadb) -> None:
+    server.query("CREATE TABLE keyed (id VARCHAR(10), day DATE, n INT, PRIMARY KEY (id, day))")
+    section = "table = keyed, key = [id, day]"
+    updating = sink_of(server.section(section), OutputMode.UPDATE)
+    rows = "SELECT 'a' AS id, DATE'2026-01-01' AS day, {} AS n"
+    updating.write(spark.sql(f"{rows.format(1)} UNION ALL {rows.format(2)}").coalesce(1), batch_of(0, query="keyed"))
+    assert server.query("SELECT id, n FROM keyed") == (("a", 2),)
+    keeping = sink_of(server.section(section + ", on_conflict = nothing"))
+    keeping.write(spark.sql(rows.format(4)), batch_of(1, query="keyed"))
+    assert server.query("SELECT id, n FROM keyed") == (("a", 2),)
+
+
+def test_a_whole_result_replaces_the_table(spark: SparkSession, server: Mariadb) -> None:
+    sink = sink_of(server.section("table = whole, create = true"), OutputMode.COMPLETE)
+    sink.write(spark.range(5), batch_of(0, query="whole"))
+    sink.write(spark.range(3), batch_of(1, query="whole"))
+    assert server.query("SELECT id FROM whole ORDER BY id") == ((0,), (1,), (2,))
+
+
+def test_a_statement_takes_columns_as_parameters(spark: SparkSession, server: Mariadb) -> None:
+    server.query("CREATE TABLE stated (id INT PRIMARY KEY, t TEXT, x DOUBLE)")
+    statement = "INSERT INTO stated (id, t, x) VALUES (${id}, ${t}, ${s.x}) ON DUPLICATE KEY UPDATE t = '50%'"
+    sink = sink_of(server.section(f'sql = "{statement}"'))
+    evil = "'); DROP TABLE stated; --"
+    rows = spark.sql(f"""SELECT 1 AS id, "{evil}" AS t, named_struct('x', 1.5D) AS s""")
+    sink.write(rows, batch_of(0, query="stated"))
+    assert server.query("SELECT * FROM stated") == ((1, evil, 1.5),)
+    sink.write(rows, batch_of(1, query="stated"))
+    assert server.query("SELECT t FROM stated") == (("50%",),)
+
+
+def test_a_lock_that_others_hold_is_waited_for(spark: SparkSession, server: Mariadb) -> None:
+    server.query("CREATE TABLE locked (id INT PRIMARY KEY)")
+    server.query("INSERT INTO locked VALUES (0)")
+    # The wait for a lock ends by an error on the third row, once.
+    server.query("CREATE TABLE waits (n INT)")
+    server.query(
+        "CREATE TRIGGER wait BEFORE INSERT ON locked FOR EACH ROW BEGIN "
+        "IF NEW.id = 3 AND GET_LOCK('first', 0) = 1 AND @waited IS NULL THEN SET @waited = 1; "
+        "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'Deadlock found'; END IF; END"
+    )
+    sink = sink_of(server.section("table = locked, retry { first_pause = 1ms, attempts = 2 }"))
+    with pytest.raises(SinkError, match=r"Deadlock found .tried 2 times"):
+        sink.write(spark.range(1, 10), batch_of(0, query="locked"))
+    server.query("DROP TRIGGER wait")
+    assert sink.write(spark.range(1, 10), batch_of(0, query="locked")).figures["rows"] == 9
+
+
+def test_a_server_that_is_not_there_is_tried_and_told(spark: SparkSession, server: Mariadb) -> None:
+    sink = sink_of(server.section("table = t"))
+    assert isinstance(sink, MysqlSink)
+    away = replace(sink, settings=replace(sink.settings, port=9, retry=RetryPolicy(attempts=2, first_pause_s=0.001)))
+    with pytest.raises(SinkError, match=r"MySQL table t at 127\.0\.0\.1:9/weather: .*tried 2 times") as error:
+        away.write(spark.range(1), batch_of(0))
+    assert server.password not in str(error.value)
+    assert server.password not in repr(away)
+
+
+def test_what_a_person_must_mend_is_told_at_once(spark: SparkSession, server: Mariadb) -> None:
+    with pytest.raises(SinkError, match=r"Table 'weather\.missing' doesn't exist"):
+        sink_of(server.section("table = missing")).write(spark.range(1), batch_of(0, query="missing"))
+    with pytest.raises(SinkError, match="Access denied"):
+        sink_of(server.section("table = t").replace(server.password, "wrong")).write(spark.range(1), batch_of(0))
+    with pytest.raises(RuleFileError, match="did you mean table"):
+        sink_of(server.section("tabel = t"))

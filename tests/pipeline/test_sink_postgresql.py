@@ -1,0 +1,208 @@
+"""The sink `postgresql` and a real server: what is in the table afterwards, whatever happened on the way."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.sinks import OutputMode
+from heliograph.pipeline.sinks.postgresql import PostgresqlSink
+from heliograph.pipeline.sinks.retry import RetryPolicy
+from support.postgresql import Postgresql, postgresql
+from support.sinks import Refused, batch_of, sink_of
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgresql]:
+    with postgresql() as running:
+        yield running
+
+
+def test_values_of_every_type_arrive(spark: SparkSession, server: Postgresql) -> None:
+    rows = spark.sql(
+        """SELECT 1 AS id, CAST(7 AS TINYINT) AS small, 9000000000 AS big, 1.5D AS d, CAST('NaN' AS DOUBLE) AS nan,
+                  CAST(12.30 AS DECIMAL(10, 2)) AS amount, 'quote " comma, line\n' AS t, '' AS empty, X'00FF' AS b,
+                  true AS flag, DATE'2026-01-31' AS day, TIMESTAMP'2026-01-31 12:00:00.123456Z' AS at,
+                  TIMESTAMP_NTZ'2026-01-31 12:00:00' AS local, named_struct('x', 1, 'y', array('a')) AS s,
+                  parse_json('{"a": [1]}') AS v, CAST(NULL AS STRING) AS nothing"""
+    )
+    sink = sink_of(server.section("table = every_type, create = true, key = [id]"))
+    written = sink.write(rows, batch_of(0, query="types"))
+    assert written.figures["rows"] == 1
+    (found,) = server.query(
+        "SELECT small, big, d, nan::text, amount::text, t, empty, b, flag, day::text, at AT TIME ZONE 'UTC', "
+        "local::text, s, v, nothing FROM every_type"
+    )
+    assert [str(value) if index == 10 else value for index, value in enumerate(found)] == [
+        *(7, 9_000_000_000, 1.5, "NaN", "12.30", 'quote " comma, line\n', "", b"\x00\xff", True, "2026-01-31"),
+        *("2026-01-31 12:00:00.123456", "2026-01-31 12:00:00", {"x": 1, "y": ["a"]}, {"a": [1]}, None),
+    ]
+
+
+def test_a_batch_that_is_written_again_changes_nothing(spark: SparkSession, server: Postgresql) -> None:
+    server.query("CREATE TABLE plain (n bigint)")
+    sink = sink_of(server.section("table = plain, batch_rows = 300"))
+    rows = spark.range(1000).withColumnRenamed("id", "n")
+    assert sink.write(rows, batch_of(0, query="a_batch_that")).figures["rows"] == 1000
+    assert sink.write(rows, batch_of(0, query="a_batch_that")).figures == {
+        "rows": 0,
+        "bytes": 0,
+        "retries": 0,
+        "refused": 0,
+        "repeated": 1,
+    }
+    sink.write(rows, batch_of(1, query="a_batch_that"))
+    # Another query of the same checkpoint, and the same query of another one, count for themselves.
+    sink.write(rows, batch_of(0, query="other"))
+    sink.write(rows, batch_of(0, query="a_batch_that", owner="owner-2"))
+    assert server.query("SELECT count(*), count(DISTINCT n) FROM plain") == [(4000, 1000)]
+
+
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")  # pytest undoes Spark's filter
+def test_a_batch_of_many_partitions_arrives(spark: SparkSession, server: Postgresql) -> None:
+    server.query("CREATE TABLE partitions (n bigint)")
+    sink = sink_of(server.section("table = partitions, batch_rows = 100"))
+    sink.write(spark.range(0, 1000, 1, 9).withColumnRenamed("id", "n"), batch_of(0, query="a_batch_of"))
+    assert server.query("SELECT count(*), sum(n) FROM partitions") == [(1000, 499500)]
+
+
+def test_refused_rows_are_told_and_the_others_written(spark: SparkSession, server: Postgresql) -> None:
+    server.query("CREATE TABLE picky (id int PRIMARY KEY, t text CHECK (length(t) < 5), n smallint NOT NULL)")
+    sink = sink_of(server.section("table = picky"))
+    rows = spark.sql(
+        """SELECT CAST(id AS INT) AS id,
+                  CASE id WHEN 17 THEN 'too long' WHEN 30 THEN CONCAT('a', CHR(0)) ELSE 't' END AS t,
+                  CASE id WHEN 40 THEN 100000 WHEN 41 THEN NULL ELSE 1 END AS n
+           FROM (SELECT id FROM range(100) UNION ALL SELECT 5)"""
+    )
+    refused = Refused()
+    written = sink.write(rows.coalesce(1), batch_of(0, refused, query="refused_rows_are"))
+    assert server.query("SELECT count(*) FROM picky") == [(96,)]
+    assert (written.figures["rows"], written.figures["refused"]) == (96, 5)
+    assert sorted(row["id"] for row, _ in refused.rows) == [5, 17, 30, 40, 41]
+    reasons = {row["id"]: reason for row, reason in refused.rows}
+    assert "picky_t_check" in reasons[17]
+    assert "out of range" in reasons[40]
+    assert "null value" in reasons[41]
+    # The batch is in the table, so it is neither written nor refused again.
+    assert sink.write(rows, batch_of(0, query="refused_rows_are")).figures["repeated"] == 1
+
+
+def test_rows_of_a_key_are_updated_or_kept(spark: SparkSession, server: Postgresql) -> None:
+    server.query("CREATE TABLE keyed (id text, day date, n int, PRIMARY KEY (id, day))")
+    section = "table = keyed, key = [id, day]"
+    updating = sink_of(server.section(section), OutputMode.UPDATE)
+    rows = "SELECT 'a' AS id, DATE'2026-01-01' AS day, {} AS n"
+    # Two rows of one key in a batch: the last one counts.
+    updating.write(
+        spark.sql(f"{rows.format(1)} UNION ALL {rows.format(2)}").coalesce(1), batch_of(0, query="rows_of_a")
+    )
+    assert server.query("SELECT id, n FROM keyed") == [("a", 2)]
+    updating.write(spark.sql(rows.format(3)), batch_of(1, query="rows_of_a"))
+    assert server.query("SELECT id, n FROM keyed") == [("a", 3)]
+    keeping = sink_of(server.section(section + ", on_conflict = nothing"))
+    keeping.write(spark.sql(rows.format(4)), batch_of(2, query="rows_of_a"))
+    assert server.query("SELECT id, n FROM keyed") == [("a", 3)]
+
+
+def test_a_whole_result_replaces_the_table(spark: SparkSession, server: Postgresql) -> None:
+    sink = sink_of(server.section("table = whole, create = true"), OutputMode.COMPLETE)
+    sink.write(spark.range(5), batch_of(0, query="a_whole_result"))
+    sink.write(spark.range(3), batch_of(1, query="a_whole_result"))
+    assert server.query("SELECT id FROM whole ORDER BY id") == [(0,), (1,), (2,)]
+    assert sink.owned == (f"the table whole at 127.0.0.1:{server.port}/postgres",)
+
+
+def test_a_statement_takes_columns_as_parameters(spark: SparkSession, server: Postgresql) -> None:
+    server.query("CREATE TABLE stated (id int PRIMARY KEY, t text, x double precision, doc jsonb)")
+    statement = "INSERT INTO stated VALUES (${id}, upper(${t}), ${s.x}, ${s}) ON CONFLICT (id) DO UPDATE SET t = '50%'"
+    sink = sink_of(server.section(f'sql = "{statement}"'))
+    evil = "'); DROP TABLE stated; --"
+    rows = spark.sql(f"""SELECT 1 AS id, "{evil}" AS t, named_struct('x', 1.5D) AS s""")
+    sink.write(rows, batch_of(0, query="a_statement_takes"))
+    assert server.query("SELECT * FROM stated") == [(1, evil.upper(), 1.5, {"x": 1.5})]
+    sink.write(rows, batch_of(1, query="a_statement_takes"))
+    assert server.query("SELECT t FROM stated") == [("50%",)]
+    refused = Refused()
+    sink.write(
+        spark.sql("SELECT CAST(NULL AS INT) AS id, 'b' AS t, named_struct('x', 1.5D) AS s"),
+        batch_of(2, refused, query="a_statement_takes"),
+    )
+    assert [row for row, _ in refused.rows] == [{"id": None, "t": "b", "s": {"x": 1.5}}]
+
+
+def test_a_batch_survives_a_connection_that_is_cut(spark: SparkSession, server: Postgresql) -> None:
+    # The third chunk ends its own connection, once: what a sequence has counted is not undone with the transaction.
+    server.query("CREATE TABLE cut (n bigint)")
+    server.query("CREATE SEQUENCE chunks")
+    server.query(
+        "CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN "
+        "IF nextval(''chunks'') = 3 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NULL; END'"
+    )
+    server.query("CREATE TRIGGER cut AFTER INSERT ON cut FOR EACH STATEMENT EXECUTE FUNCTION cut()")
+    sink = sink_of(server.section("table = cut, batch_rows = 200, retry { first_pause = 1ms }"))
+    written = sink.write(spark.range(1000).withColumnRenamed("id", "n"), batch_of(0, query="cut"))
+    assert server.query("SELECT count(*), count(DISTINCT n) FROM cut") == [(1000, 1000)]
+    assert (written.figures["rows"], written.figures["retries"]) == (1000, 1)
+
+
+def test_a_server_that_is_not_there_is_tried_and_told(spark: SparkSession, server: Postgresql) -> None:
+    sink = sink_of(server.section("table = t"))
+    assert isinstance(sink, PostgresqlSink)
+    away = replace(sink, settings=replace(sink.settings, port=9, retry=RetryPolicy(attempts=2, first_pause_s=0.001)))
+    with pytest.raises(SinkError, match=r"PostgreSQL table t at 127\.0\.0\.1:9/postgres: .*tried 2 times") as error:
+        away.write(spark.range(1), batch_of(0, query="a_server_that"))
+    assert server.password not in str(error.value)
+    assert server.password not in repr(away)
+
+
+def test_what_a_person_must_mend_is_told_at_once(spark: SparkSession, server: Postgresql) -> None:
+    with pytest.raises(SinkError, match='relation "missing" does not exist'):
+        sink_of(server.section("table = missing")).write(spark.range(1), batch_of(0, query="what_a_person"))
+    wrong = server.section("table = t").replace(server.password, "wrong")
+    with pytest.raises(SinkError, match="password authentication failed") as error:
+        sink_of(wrong).write(spark.range(1), batch_of(0, query="what_a_person"))
+    assert "wrong" not in str(error.value)
+    with pytest.raises(SinkError, match="names 'station', but the rows have id"):
+        sink_of(server.section("table = t, key = [station]")).write(spark.range(1), batch_of(0, query="what_a_person"))
+
+
+def test_tls_checks_the_server(spark: SparkSession, server: Postgresql) -> None:
+    section = "table = tls, create = true"
+    trusted = sink_of(server.section(f'{section}, ssl {{ cacertfile = "{server.cafile}" }}'))
+    assert trusted.write(spark.range(1), batch_of(0, query="tls_checks_the")).figures["rows"] == 1
+    with pytest.raises(SinkError, match="certificate verify failed"):
+        sink_of(server.section(f"{section}, ssl {{}}, retry {{ attempts = 1 }}")).write(
+            spark.range(1), batch_of(0, query="tls_checks_the")
+        )
+
+
+@pytest.mark.parametrize(
+    ("more", "mode", "told"),
+    [
+        ("", OutputMode.APPEND, "needs either table or sql"),
+        ("table = t, sql = 'INSERT'", OutputMode.APPEND, "takes nothing of a row"),
+        ("table = t, on_conflict = updat", OutputMode.APPEND, "must be update or nothing"),
+        ("table = t", OutputMode.UPDATE, "has no key: mode update needs"),
+        ("sql = 'INSERT INTO t VALUES (${a})', key = [a]", OutputMode.APPEND, "sink.key is for a table"),
+        ("sql = 'DELETE FROM t WHERE a = ${a}'", OutputMode.COMPLETE, "cannot take mode complete"),
+        ("table = t, sslmode = on", OutputMode.APPEND, "must be one of disable"),
+        ("table = t, password_file = p", OutputMode.APPEND, "both password and password_file"),
+        ("table = t, tabel = u", OutputMode.APPEND, "did you mean table"),
+    ],
+)
+def test_mistakes_are_told_with_their_line(more: str, mode: OutputMode, told: str) -> None:
+    section = Postgresql(5432, None).section(more.replace("'", '"'))  # type: ignore[arg-type]  # no certificate is used
+    with pytest.raises(RuleFileError, match=re.escape(told)):
+        sink_of(section, mode)
+
+
+def test_a_placeholder_in_quotes_is_refused() -> None:
+    section = "{ type = postgresql, server = h, database = d, sql = \"INSERT INTO t VALUES ('${a}')\" }"
+    with pytest.raises(RuleFileError, match=r"leave out the quotes around \$\{a\}"):
+        sink_of(section)

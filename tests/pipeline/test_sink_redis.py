@@ -1,0 +1,124 @@
+"""The sink `redis` and a real server: what the keys hold afterwards, whatever happened on the way."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import redis
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.sinks.redis import RedisSink
+from heliograph.pipeline.sinks.retry import RetryPolicy
+from support.redis import RedisServer, redis_server
+from support.sinks import Refused, batch_of, sink_of
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: RedisServer) -> Iterator[redis.Redis]:
+    with server.client() as client:
+        client.flushall()
+        yield client
+
+
+def test_rows_become_commands(spark: SparkSession, server: RedisServer, client: redis.Redis) -> None:
+    section = """commands = [[HSET, "obs:${id}", temp, "${s.temp}", row, "${.}"], "SADD stations \\"st ${id}\\""]"""
+    rows = spark.sql(
+        "SELECT 1 AS id, named_struct('temp', 20.5D) AS s, CAST(NULL AS STRING) AS t UNION ALL SELECT 2, NULL, 'x'"
+    )
+    written = sink_of(server.section(section)).write(rows, batch_of(0))
+    assert client.hgetall("obs:1") == {"temp": "20.5", "row": '{"id":1,"s":{"temp":20.5},"t":null}'}
+    assert client.hget("obs:2", "temp") == "null"
+    assert client.smembers("stations") == {"st 1", "st 2"}
+    assert written.figures == {"rows": 2, "commands": 4, "retries": 0, "refused": 0, "repeated": 0}
+
+
+def test_bytes_stay_bytes(spark: SparkSession, server: RedisServer, client: redis.Redis) -> None:
+    sink = sink_of(server.section('command = [SET, raw, "${payload}"]'))
+    sink.write(spark.sql("SELECT X'00FFFE' AS payload"), batch_of(0))
+    with redis.Redis(port=server.port, password=server.password) as raw:
+        assert raw.get("raw") == b"\x00\xff\xfe"
+
+
+def test_a_batch_that_is_written_again_counts_once(
+    spark: SparkSession, server: RedisServer, client: redis.Redis
+) -> None:
+    sink = sink_of(server.section('command = "INCRBY total ${id}", batch_rows = 7'))
+    assert sink.write(spark.range(100), batch_of(0)).figures["rows"] == 100
+    assert sink.write(spark.range(100), batch_of(0)).figures["repeated"] == 1
+    assert client.get("total") == "4950"
+    sink.write(spark.range(10), batch_of(1))
+    assert client.get("total") == "4995"
+
+
+def test_refused_rows_are_told_and_the_others_written(
+    spark: SparkSession, server: RedisServer, client: redis.Redis
+) -> None:
+    client.set("n:3", "no number")
+    sink = sink_of(server.section('command = "INCR n:${id}", batch_rows = 2'))
+    refused = Refused()
+    written = sink.write(spark.range(5), batch_of(0, refused))
+    assert [(row, reason) for row, reason in refused.rows] == [({"id": 3}, "value is not an integer or out of range")]
+    assert (written.figures["rows"], written.figures["refused"]) == (4, 1)
+    assert client.mget("n:0", "n:1", "n:2", "n:4") == ["1", "1", "1", "1"]
+    assert sink.write(spark.range(5), batch_of(0)).figures["repeated"] == 1
+    assert client.get("n:0") == "1"
+
+
+def test_a_transaction_that_is_cut_leaves_nothing(
+    spark: SparkSession, server: RedisServer, client: redis.Redis
+) -> None:
+    # The last row is a command that Redis refuses to queue, so that the transaction before it is thrown away.
+    sink = sink_of(server.section('commands = ["INCR total", "NOSUCHCOMMAND x"], batch_rows = 3'))
+    with pytest.raises(SinkError, match="unknown command"):
+        sink.write(spark.range(10), batch_of(0))
+    assert client.keys("*") == []
+
+
+def test_a_server_that_is_full_is_tried_again(spark: SparkSession, server: RedisServer, client: redis.Redis) -> None:
+    client.config_set("maxmemory", "1")
+    try:
+        sink = sink_of(server.section('command = "SET k:${id} v", retry { attempts = 2, first_pause = 1ms }'))
+        with pytest.raises(SinkError, match=r"maxmemory.*tried 2 times"):
+            sink.write(spark.range(10), batch_of(0))
+    finally:
+        client.config_set("maxmemory", "0")
+    assert sink.write(spark.range(10), batch_of(0)).figures["rows"] == 10
+
+
+def test_a_server_that_is_not_there_is_told(spark: SparkSession, server: RedisServer) -> None:
+    sink = sink_of(server.section('command = "SET a ${id}"'))
+    assert isinstance(sink, RedisSink)
+    away = replace(sink, port=9, retry=RetryPolicy(attempts=2, first_pause_s=0.001))
+    with pytest.raises(SinkError, match=r"Redis SET at 127\.0\.0\.1:9/0: .*tried 2 times") as error:
+        away.write(spark.range(1), batch_of(0))
+    assert server.password not in str(error.value)
+    assert server.password not in repr(away)
+    with pytest.raises(SinkError, match="invalid username-password pair"):
+        sink_of(server.section("command = 'SET a b'".replace("'", '"')).replace(server.password, "no")).write(
+            spark.range(1), batch_of(0)
+        )
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("", "needs either command or commands"),
+        ("command = [MULTI]", "MULTI cannot be part of a transaction"),
+        ('command = ["${c}", a]', "cannot come from a row"),
+        ("command = {}", "must be a list of texts"),
+        ("comand = a", "did you mean command"),
+        ("command = [SET, a, b], database = 5000", "from 0 to 1023"),
+    ],
+)
+def test_mistakes_are_told(more: str, told: str) -> None:
+    with pytest.raises(RuleFileError, match=told):
+        sink_of(RedisServer(1).section(more))

@@ -1,0 +1,193 @@
+"""What the options of the data source make of a read, on a real Spark and real storage readers."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import StructType
+
+from heliograph.pipeline.client import StorageClient
+
+if TYPE_CHECKING:
+    from pipeline.conftest import Stored
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+
+def _read(spark: SparkSession, stored: "Stored", **options: str) -> DataFrame:
+    return spark.read.format("heliograph").options(**{"endpoint": stored.endpoint, **options}).load()
+
+
+def _numbers(rows: list[Row]) -> list[int]:
+    return sorted(json.loads(row["payload"])["n"] for row in rows)
+
+
+def _read_by_the_reader(stored: "Stored") -> dict[str, int]:
+    with StorageClient(stored.endpoint) as client:
+        counts: dict[str, int] = client.info()["read"]
+        return counts
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator["Stored"]:
+    """The storage of another node."""
+    from pipeline.conftest import Stored
+
+    other = Stored(tmp_path / "other")
+    yield other
+    other.close()
+
+
+def test_a_narrow_query_reads_narrowly(
+    spark: SparkSession, stored: "Stored", capsys: pytest.CaptureFixture[str]
+) -> None:
+    for device in range(40):
+        stored.put(f"site/{device}/state", [b'{"n": %d}' % device] * 5, clientid=f"device-{device % 20}")
+    times = sorted(row[0] for row in _read(spark, stored).select("stored_at").distinct().collect())
+    messages = _read(spark, stored)
+    narrow = {
+        5: messages.where(F.col("topic") == "site/35/state"),
+        10: messages.where("topic IN ('site/36/state', 'site/37/state', 'other')"),
+        20: messages.where(F.col("stored_at") < F.lit(times[4])),
+        15: messages.where((F.col("stored_at") > F.lit(times[-4])) & (F.col("qos") == 1)),
+        0: messages.where("shard = 7"),
+    }
+    for rows, query in narrow.items():
+        before = _read_by_the_reader(stored)
+        assert len(query.collect()) == rows
+        after = _read_by_the_reader(stored)
+        assert after["rows_read"] - before["rows_read"] == rows
+    before = _read_by_the_reader(stored)
+    assert len(messages.where("clientid = 'device-3' AND topic LIKE 'site/23%'").collect()) == 5
+    after = _read_by_the_reader(stored)
+    assert after["rows_given"] - before["rows_given"] == 10
+    narrow[5].explain()
+    assert "Filter (" not in capsys.readouterr().out
+
+
+def test_a_session_without_pushdown_reads_the_same(spark: SparkSession, stored: "Stored") -> None:
+    stored.put("a/1", [b'{"n": 0}'])
+    stored.put("a/2", [b'{"n": 1}'])
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    try:
+        assert _numbers(_read(spark, stored).where("topic = 'a/2'").collect()) == [1]
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+def test_offsets_bound_a_table(spark: SparkSession, stored: "Stored", tmp_path: Path) -> None:
+    stored.put_commits("a/1", 2, 10)
+    query = (
+        spark.readStream.format("heliograph")
+        .option("endpoint", stored.endpoint)
+        .load()
+        .writeStream.format("noop")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    assert query.lastProgress is not None
+    offset = json.dumps(json.loads(query.lastProgress.json)["sources"][0]["endOffset"])
+    stored.put("a/1", [b'{"n": 20}'])
+    stored.put("b/1", [b'{"n": 21}'])
+    assert _numbers(_read(spark, stored, start=offset).collect()) == [20, 21]
+    assert _numbers(_read(spark, stored, end=offset).collect()) == list(range(20))
+    assert _read(spark, stored, start=offset, end=offset).collect() == []
+
+
+def test_several_endpoints_are_read_as_one(
+    spark: SparkSession, stored: "Stored", other: "Stored", tmp_path: Path
+) -> None:
+    both = {"endpoint": f"{stored.endpoint},{other.endpoint}"}
+    stored.put_commits("a/1", 3, 10)
+    other.put("a/1", [b'{"n": 30}'])
+    assert _numbers(_read(spark, stored, **both).collect()) == list(range(31))
+    found: list[int] = []
+
+    def run_once(options: dict[str, str]) -> dict[str, str]:
+        rows = spark.readStream.format("heliograph").options(**options).load()
+        writer = rows.writeStream.foreachBatch(lambda batch, _: found.extend(_numbers(batch.collect())))
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+        assert query.lastProgress is not None
+        streams: dict[str, str] = json.loads(query.lastProgress.json)["sources"][0]["endOffset"]["streams"]
+        return streams
+
+    assert list(run_once({"endpoint": stored.endpoint})) == ["messages/0/1/1"]
+    streams = run_once(both | {"maxMessagesPerTrigger": "4"})
+    assert sorted(found) == list(range(31))
+    sites, own = zip(*(stream.rpartition(":")[::2] for stream in streams), strict=True)
+    assert (set(own), len(set(sites))) == ({"messages/0/1/1"}, 2)
+    other.put("b/1", [b'{"n": 31}'])
+    reordered = run_once({"endpoint": f"{other.endpoint},{stored.endpoint}"})
+    assert sorted(found) == list(range(32))
+    assert len(reordered) == 3
+
+
+def test_partitions_have_about_the_same_bytes_and_small_streams_share_one(
+    spark: SparkSession, stored: "Stored"
+) -> None:
+    for commit in range(40):
+        stored.put("large", [b"%1000d" % commit] * 10)
+    for stream in range(8):
+        stored.put(f"small/{stream}", [b"x" * 100])
+    messages = _read(spark, stored, partitionBytes="100000")
+    sizes = messages.rdd.mapPartitions(lambda rows: [sum(len(row["payload"]) for row in rows)]).collect()
+    assert sum(sizes) == 400_800
+    assert 5 <= len(sizes) <= 6
+    assert max(sizes) <= 120_000
+
+
+def test_json_payloads_become_typed_columns(spark: SparkSession, stored: "Stored") -> None:
+    stored.put("a/1", [b'{"temp": 1.5, "tags": ["x"], "at": "2026-01-01T00:00:00Z"}', b'{"temp": "warm"}', b"\xff"])
+    rows = _read(
+        spark, stored, schema="json", jsonSchema="temp DOUBLE, tags ARRAY<STRING>, at TIMESTAMP", columns="value"
+    )
+    good, *bad = rows.select("value.*").collect()
+    assert (good["temp"], good["tags"], good["at"].isoformat()) == (1.5, ["x"], "2026-01-01T00:00:00")
+    assert bad == [Row(temp=None, tags=None, at=None)] * 2
+    told = _read(spark, stored, schema="json", jsonSchema="temp DOUBLE").orderBy("guid")
+    assert [row["decode_error"] for row in told.collect()] == [
+        None,
+        "field temp changed from number to string",
+        "it is not UTF-8",
+    ]
+    assert [bytes(row["payload"]) for row in told.collect()][2] == b"\xff"
+    with pytest.raises(PySparkException, match="cannot be decoded: field temp changed from number to string"):
+        _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", onDecodeError="fail").collect()
+    with pytest.raises(PySparkException, match=r"option jsonSchema is 'value.temp date', but must be struct"):
+        _read(spark, stored, schema="json", jsonSchema="temp DATE").collect()
+
+
+def test_variants_are_sparks_own(spark: SparkSession, stored: "Stored") -> None:
+    stored.put("a/1", [b'{"temp": 1.5, "tags": ["x"]}', b"temp"])
+    rows = _read(spark, stored, schema="variant").orderBy("guid")
+    found = rows.selectExpr("variant_get(value, '$.tags[0]', 'string') AS tag", "value:temp::double AS temp", "value")
+    assert [row[:2] for row in found.collect()] == [("x", 1.5), (None, None)]
+    assert [row["decode_error"] is None for row in rows.collect()] == [True, False]
+
+
+def test_named_schemas_become_typed_columns(spark: SparkSession, stored: "Stored", tmp_path: Path) -> None:
+    avro = {"type": "record", "name": "T", "fields": [{"name": "temp", "type": "double"}]}
+    (tmp_path / "schemas.hocon").write_text(
+        f"schemas {{ telemetry {{ type = avro, source = {json.dumps(json.dumps(avro))} }}\n"
+        'device { type = protobuf, source = """syntax = "proto3"; message D { int32 n = 1; } message E {}""" } }'
+    )
+    stored.put("avro", [b"\0\0\0\0\0\0\xf0?", b"x"])
+    stored.put("protobuf", [b"\x08\x05", b"\xff"])
+    schemas = {"schemas": str(tmp_path / "schemas.hocon")}
+    rows = _read(spark, stored, topics="avro", schema="avro:telemetry", **schemas).orderBy("guid")
+    assert isinstance(rows.schema["value"].dataType, StructType)
+    assert [row["value"] and row["value"]["temp"] for row in rows.collect()] == [1.0, None]
+    assert [row["decode_error"] is None for row in rows.collect()] == [True, False]
+    rows = _read(spark, stored, topics="protobuf", schema="protobuf:device:D", **schemas).orderBy("guid")
+    assert [row["value"] and row["value"]["n"] for row in rows.collect()] == [5, None]
+    with pytest.raises(PySparkException, match="option schema is 'protobuf:device'"):
+        _read(spark, stored, schema="protobuf:device", **schemas).collect()

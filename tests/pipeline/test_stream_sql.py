@@ -1,0 +1,119 @@
+"""Stream SQL: several views, joins, deduplication and sessions; and late rows, compared with what Spark has dropped."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.errors import DefinitionChangedError
+from support.pipeline_run import Run
+
+if TYPE_CHECKING:
+    from pipeline.conftest import Stored
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+_OBS = """
+rules.obs {
+  sql = "SELECT payload.id AS id, payload.station AS station, payload.n AS n, payload.at AS at FROM \\"obs/#\\""
+  columns { id = string, station = string, n = bigint, at = timestamp }
+  watermark { column = at, delay = "1 minute" }
+  DEDUPLICATE
+}
+"""
+_TWICE = _OBS.replace("DEDUPLICATE", "deduplicate { columns = [id] }")
+_PLAIN = _OBS.replace("DEDUPLICATE", "")
+
+
+@pytest.fixture
+def run(stored: "Stored", tmp_path: Path) -> Run:
+    return Run(tmp_path, stored.endpoint)
+
+
+def _observation(station: str, n: int, minute: int, **more: Any) -> bytes:
+    at = f"2026-01-01T{minute // 60:02d}:{minute % 60:02d}:00Z"
+    return json.dumps({"id": f"{station}{n}", "station": station, "n": n, "at": at, **more}).encode()
+
+
+def _late(run: Run, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = ds.dataset(run.output / "late" / name, format="parquet").to_table().to_pylist()
+    return rows
+
+
+def test_views_join_tables_and_one_another(spark: SparkSession, run: Run, stored: "Stored") -> None:
+    (run.directory / "airports.csv").write_text("code,name\nJFK,Kennedy\nEWR,Newark\n")
+    run.write_rules(
+        _TWICE
+        + """
+        sources.alerts {
+          topics = ["alerts/#"]
+          watermark { column = stored_at, delay = "1 hour" }
+        }
+        tables.airports { type = csv, path = airports.csv }
+        stream_sql.named {
+          sql = "SELECT o.station, a.name, o.n FROM obs o JOIN airports a ON a.code = o.station -- not alerts"
+          sink { type = parquet, path = named }
+        }
+        stream_sql.alerted {
+          sql = "SELECT n, CAST(a.payload AS STRING) AS alert FROM obs JOIN alerts a ON a.topic = 'alerts/' || id"
+          sink { type = parquet, path = alerted }
+        }
+        stream_sql.visits {
+          from = obs
+          sql = \"\"\"SELECT station, session_window.start AS began, count(*) AS rows FROM obs
+                   GROUP BY station, session_window(at, '5 minutes')\"\"\"
+          mode = complete
+          sink { type = parquet, path = visits }
+        }
+        """
+    )
+    jfk = [_observation("JFK", n, minute) for n, minute in enumerate([0, 1, 30, 31])]
+    stored.put("obs/1", [*jfk, jfk[0], _observation("EWR", 9, 31)])
+    stored.put("alerts/JFK2", [b"gust"])
+    figures = run.once(spark)
+    named = run.table("named").to_pylist()
+    assert sorted((row["name"], row["n"]) for row in named) == [("Kennedy", n) for n in range(4)] + [("Newark", 9)]
+    assert run.table("alerted").to_pylist() == [{"n": 2, "alert": "gust"}]
+    visits = {(row["station"], row["began"].minute): row["rows"] for row in run.table("visits").to_pylist()}
+    assert visits == {("JFK", 0): 2, ("JFK", 30): 2, ("EWR", 31): 1}
+    assert {name: query.lag for name, query in figures.items()} == dict.fromkeys(figures, 0)
+    assert figures["alerted"].rows_read == 7
+
+
+def test_rows_that_spark_drops_as_late_are_kept_exactly(spark: SparkSession, run: Run, stored: "Stored") -> None:
+    job = """
+    stream_sql.hourly {
+      sql = "SELECT n, window.end AS till, count(*) AS rows FROM obs GROUP BY n, window(at, '1 hour')"
+      mode = MODE
+      sink { type = parquet, path = hourly, KEY }
+    }
+    """
+    updated = job.replace("MODE", "update").replace("KEY", "key = [n, till]")
+    single = _TWICE.replace("rules.obs", "rules.once")
+    run.write_rules(
+        _PLAIN
+        + updated
+        + single.replace("columns = [id] }", "columns = [id] }\n  sink { type = parquet, path = once }")
+    )
+    stored.put("obs/1", [_observation("a", 1, 10), _observation("b", 2, 100)])
+    run.once(spark)  # the watermark comes to 1:39 behind this batch
+    late = [_observation("c", 3, 59), _observation("d", 4, 0)]
+    in_time = [_observation("e", 5, 61), _observation("f", 6, 200), _observation("g", 7, 99, id="a1")]
+    stored.put("obs/1", [*late, *in_time])
+    figures = run.once(spark)
+    hourly, once = figures["hourly"], figures["once"]
+    # Of a window the end decides, of a single row its own time.
+    assert (hourly.rows_late, hourly.late_kept) == (2, 2)
+    assert {json.loads(row["row"])["n"] for row in _late(run, "hourly")} == {3, 4}
+    assert {row["view"] for row in _late(run, "hourly")} == {"obs"}
+    assert (once.rows_late, once.late_kept) == (4, 4)
+    assert {json.loads(row["row"])["n"] for row in _late(run, "once")} == {3, 4, 5, 7}
+    assert {row["n"] for row in run.table("hourly").to_pylist()} == {1, 2, 5, 6, 7}
+
+    run.write_rules(_PLAIN + updated.replace("count(*)", "sum(1)"))
+    told = "its SQL changed, on which its state depends.* version = 2 in hourly"
+    with pytest.raises(DefinitionChangedError, match=told):
+        run.once(spark)

@@ -1,0 +1,75 @@
+"""A MariaDB to test against, on a free port of the loopback."""
+
+import getpass
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from support.mosquitto import free_port
+from support.servers import program, running
+
+_USER = "heliograph"
+_PASSWORD = "p'ss wörd"
+_DATABASE = "weather"
+
+
+@dataclass(frozen=True)
+class Mariadb:
+    """A running server and a user of its only database."""
+
+    port: int
+    user: str = _USER
+    password: str = _PASSWORD
+    database: str = _DATABASE
+
+    def query(self, statement: str) -> tuple[tuple[Any, ...], ...]:
+        """Execute a statement; the rows that it gives."""
+        connection = pymysql.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user=self.user,
+            password=self.password.encode(),
+            database=self.database,
+            autocommit=True,
+            charset="utf8mb4",
+        )
+        with connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+            return cursor.fetchall()
+
+    def section(self, more: str) -> str:
+        """The section of a sink that writes to it."""
+        return (
+            f'{{ type = mysql, server = "127.0.0.1:{self.port}", database = {self.database}, '
+            f'username = {self.user}, password = "{self.password}", {more} }}'
+        )
+
+
+@contextmanager
+def mariadb(folder: Path) -> Iterator[Mariadb]:
+    """A server until the block ends."""
+    install, server = program("mariadb-install-db"), program("mariadbd")
+    data = folder / "data"
+    options = ["--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}"]
+    without = ["--skip-test-db", "--auth-root-authentication-method=normal", "--skip-name-resolve"]
+    subprocess.run([install, *options, *without], check=True, capture_output=True)
+    first = folder / "first.sql"
+    password = _PASSWORD.replace("'", "''")
+    first.write_text(
+        f"CREATE DATABASE {_DATABASE};\n"
+        f"CREATE USER '{_USER}'@'127.0.0.1' IDENTIFIED BY '{password}';\n"
+        f"GRANT ALL ON {_DATABASE}.* TO '{_USER}'@'127.0.0.1';\n",
+        encoding="utf-8",
+    )
+    port = free_port()
+    command = [server, *options, "--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 's'}"]
+    # It is thrown away after the tests, so nothing is forced to the disk.
+    quick = ["--innodb-flush-log-at-trx-commit=0", "--skip-log-bin", "--innodb-buffer-pool-size=32M"]
+    names = ["--skip-name-resolve", "--character-set-server=utf8mb4", f"--init-file={first}"]
+    with running([*command, *quick, *names], "ready for connections"):
+        yield Mariadb(port)
