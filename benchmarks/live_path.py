@@ -1,9 +1,9 @@
 """The live path: from a publish to the row in a Parquet table that any reader sees.
 
 A node and `heliograph pipeline run` with one rule and a Parquet sink are started as a user starts them; 20 clients
-publish at a steady rate. Each payload says when it was published, and a file of a table is seen from the moment at which
-it is renamed into it. Printed are the percentiles of the time between the two, after a while of warming up; the target is a
-p99 of at most 3 seconds with a trigger of 1 second.
+publish at a steady rate. Each payload says when it was published, and a file of a table is seen from the moment at
+which it is renamed into it. Printed are the percentiles of the time between the two, after a while of warming up; the
+target is a p99 of at most 3 seconds with a trigger of 1 second.
 
     python benchmarks/live_path.py [--rate N] [--seconds N] [--trigger TIME]
 """

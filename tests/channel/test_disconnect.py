@@ -97,7 +97,12 @@ def test_an_error_ends_only_its_own_connection() -> None:
 
 @pytest.mark.parametrize(
     ("how", "reason"),
-    [("disconnect", "normal"), ("drop", "tcp_closed"), ("garbage", "protocol_error"), ("silence", "keepalive_timeout")],
+    [
+        ("disconnect", "normal"),
+        ("drop", "tcp_closed"),
+        ("garbage", "malformed_packet"),
+        ("silence", "keepalive_timeout"),
+    ],
 )
 def test_the_reason_that_callbacks_hear(how: str, reason: str) -> None:
     kernel = Kernel()

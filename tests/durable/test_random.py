@@ -11,16 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.broker.hooks import OK
+from heliograph.broker.message import Message, make_message
 from heliograph.config.sessions import DurableSessionsConfig
+from heliograph.mqtt.properties import encode_properties
 from heliograph.session.options import SessionOptions
 from support.clients import Actor, Publisher, Subscriber
 from support.durable import DurableKernel
+from support.packets import properties
 
 TOPICS = ("t/0", "t/1", "u/0")
 
 
 class World:
-    def __init__(self, path: Path, seed: int) -> None:
+    def __init__(self, path: Path, seed: int, *, stamps: bool = False) -> None:
         self.random = random.Random(seed)
         options = SessionOptions(
             max_inflight=self.random.choice((1, 3, 20)), max_mqueue_len=self.random.choice((2, 30))
@@ -28,6 +32,8 @@ class World:
         settings = DurableSessionsConfig(batch_size=self.random.choice((3, 512)))
         self.kernel = DurableKernel(path, session_options=options, settings=settings)
         self.kernel.automatic = False
+        self._stamps = stamps
+        self._hook_in()
         self.publishers = [Publisher(f"pub-{number}") for number in range(2)]
         self.subscribers = [
             Subscriber("one", "t/#", 1),
@@ -36,6 +42,11 @@ class World:
             Subscriber("exact", "u/0", 2),
         ]
         self.actors: list[Actor] = [*self.publishers, *self.subscribers]
+
+    def _hook_in(self) -> None:
+        if self._stamps:
+            point = self.kernel.broker.hooks.message_publish
+            point.add(lambda message: (OK, stamped(message)), 0, None, stamped)
 
     def settle(self) -> None:
         """Let everything be done that is under way, with everybody connected."""
@@ -73,6 +84,7 @@ class World:
             kernel.state.apply_first()
         self.kernel = kernel.crash(chance.random())
         self.kernel.automatic = False
+        self._hook_in()
         for actor in self.actors:
             actor.lost()
 
@@ -133,8 +145,22 @@ def test_everybody_gets_everything(tmp_path: Path, seed: int) -> None:
     run(tmp_path, seed, 400)
 
 
-def run(path: Path, seed: int, steps: int) -> None:
-    world = World(path, seed)
+@pytest.mark.parametrize("seed", range(10))
+def test_everybody_gets_everything_where_messages_are_changed(tmp_path: Path, seed: int) -> None:
+    run(tmp_path, seed, 400, stamps=True)
+
+
+def stamped(message: Message) -> Message:
+    """A message that says which one it is: its repetition differs from what is stored of it."""
+    stamp = encode_properties(properties(user_property=[("id", message.guid.hex())]))
+    numbers = message.qos, message.retain
+    return make_message(
+        message.id_high, message.id_low, message.topic, message.payload, *numbers, stamp, message.clientid, None
+    )
+
+
+def run(path: Path, seed: int, steps: int, *, stamps: bool = False) -> None:
+    world = World(path, seed, stamps=stamps)
     world.settle()
     for _ in range(steps):
         world.step()

@@ -62,7 +62,8 @@ def test_a_pipeline_starts_with_its_node_and_ends_with_it_even_killed(tmp_path: 
     _await(lambda: status.exists() and '"running"' in status.read_text(), 90)
     node.kill()
     _await(lambda: not _drivers(tmp_path), 60)
-    assert "Traceback" not in (tmp_path / "data" / "pipeline" / "pipeline.log").read_text()
+    log = (tmp_path / "data" / "pipeline" / "pipeline.log").read_text()
+    assert "Traceback" not in log, log
 
 
 def test_a_pipeline_that_cannot_run_is_an_alarm(tmp_path: Path) -> None:
@@ -78,6 +79,23 @@ def test_a_pipeline_that_cannot_run_is_an_alarm(tmp_path: Path) -> None:
         assert alarm.name == ALARM
         assert "nothere is neither a pipeline file nor a directory" in alarm.message
         assert process.statistics() == {"pipeline.running": 0, "pipeline.restarts": 0, "pipeline.failures": 1}
+
+    asyncio.run(fail())
+
+
+def test_a_pipeline_that_cannot_even_be_started_is_tried_again(tmp_path: Path) -> None:
+    async def fail() -> None:
+        told = _Told()
+        alarms = Alarms("node", told, lambda: 0)  # type: ignore[arg-type]  # all that alarms need of it
+        config = PipelineConfig(enable=True, file=str(tmp_path / "nothere"))
+        process = PipelineProcess(config, tmp_path, "127.0.0.1:9", "127.0.0.1:9", alarms, first_pause_s=0.01)
+        process.log_file.mkdir(parents=True)  # what is to be written to
+        process.start()
+        await told.event.wait()
+        await process.stop()
+        (alarm,) = alarms.active()
+        assert "the pipeline cannot be started" in alarm.message
+        assert process.statistics()["pipeline.failures"] == 3
 
     asyncio.run(fail())
 

@@ -36,7 +36,7 @@ def run(stored: "Stored", tmp_path: Path) -> Run:
     return Run(tmp_path, stored.endpoint)
 
 
-def _await(condition: Callable[[], bool], deadline_s: float = 90) -> None:
+def _await(condition: Callable[[], bool], deadline_s: float = 240) -> None:
     end = time.monotonic() + deadline_s
     while not condition():
         assert time.monotonic() < end
@@ -84,6 +84,7 @@ def test_a_query_that_was_backfilled_before_it_ran_goes_on_there(
     assert run.numbers() == list(range(21))
 
 
+@pytest.mark.timeout(300)
 def test_a_changed_file_restarts_the_query_that_changed_and_no_other(
     spark: SparkSession, run: Run, stored: "Stored"
 ) -> None:

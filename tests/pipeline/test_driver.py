@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from subprocess import Popen
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from paho.mqtt.client import Client
@@ -76,7 +77,17 @@ def _subscribed(address: tuple[str, int], topic_filter: str) -> Iterator[list[tu
     client.loop_stop()
 
 
-def _await(condition: Callable[[], bool], is_alive: Callable[[], bool], deadline_s: float = 90) -> None:
+@contextmanager
+def _started(command: Sequence[str | Path], output: IO[bytes] | int, log: IO[bytes]) -> Iterator["Popen[bytes]"]:
+    """A driver in a process of its own, which a test that fails leaves no more than one that passes."""
+    with Popen(command, stdout=output, stderr=log) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _await(condition: Callable[[], bool], is_alive: Callable[[], bool], deadline_s: float = 240) -> None:
     end = time.monotonic() + deadline_s
     while not condition():
         assert is_alive(), "the driver has ended"
@@ -206,25 +217,22 @@ def test_a_driver_killed_again_and_again_loses_and_repeats_no_row(
     bookkeeping = run.directory / "output" / ".heliograph" / "obs"
     count = 0
     for kill in range(2):
-        with (run.directory / "driver.log").open("ab") as log:
-            command = run.command("--trigger", "50ms", "--max-messages-per-trigger", "200")
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+        command = run.command("--trigger", "50ms", "--max-messages-per-trigger", "200")
         done = len(list(bookkeeping.glob("batches/*.json")))
-        for _ in range(40):
-            stored.put("weather/JFK/obs", _observations("JFK", range(count, count + 50)))
-            count += 50
+        with (run.directory / "driver.log").open("ab") as log, _started(command, log, log) as process:
+            for _ in range(40):
+                stored.put("weather/JFK/obs", _observations("JFK", range(count, count + 50)))
+                count += 50
 
-        def is_running() -> bool:
-            return process.poll() is None  # noqa: B023
+            def is_running() -> bool:
+                return process.poll() is None
 
-        def has_batches() -> bool:
-            return len(list(bookkeeping.glob("batches/*.json"))) >= done + 1 + kill  # noqa: B023
+            def has_batches() -> bool:
+                return len(list(bookkeeping.glob("batches/*.json"))) >= done + 1 + kill  # noqa: B023
 
-        # Killed while files are staged: in the middle of a batch, and in another batch each time.
-        _await(has_batches, is_running)
-        _await((bookkeeping / "staging").exists, is_running)
-        process.kill()
-        process.wait()
+            # Killed while files are staged: in the middle of a batch, and in another batch each time.
+            _await(has_batches, is_running)
+            _await((bookkeeping / "staging").exists, is_running)
     assert len(run.numbers()) < count
     # What the killed driver left of Spark may live on for a moment; the lock says when it has ended.
     with checkpoint_lock(run.directory / "checkpoint"):
@@ -233,18 +241,19 @@ def test_a_driver_killed_again_and_again_loses_and_repeats_no_row(
     assert sum(row["rows"] for row in run.table("hourly").to_pylist()) == count
 
 
+@pytest.mark.timeout(300)
 def test_the_command_runs_until_it_is_told_to_stop(run: Run, stored: "Stored") -> None:
     run.write_rules(_OBS)
     stored.put("weather/JFK/obs", _observations("JFK", range(5)))
     log_file = run.directory / "driver.log"
-    with log_file.open("wb") as log:
-        process = subprocess.Popen(run.command("--trigger", "100ms", "--json"), stdout=subprocess.PIPE, stderr=log)
-    _await(lambda: run.status().get("obs", {}).get("rows_written") == 5, lambda: process.poll() is None)
-    second = subprocess.run(run.command(), capture_output=True, text=True, timeout=60, check=False)
-    assert second.returncode == 2
-    assert f"is in use by another pipeline driver (process {process.pid})" in second.stderr
-    process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    command = run.command("--trigger", "100ms", "--json")
+    with log_file.open("wb") as log, _started(command, subprocess.PIPE, log) as process:
+        _await(lambda: run.status().get("obs", {}).get("rows_written") == 5, lambda: process.poll() is None)
+        second = subprocess.run(run.command(), capture_output=True, text=True, timeout=60, check=False)
+        assert second.returncode == 2
+        assert f"is in use by another pipeline driver (process {process.pid})" in second.stderr
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     (figures,) = json.loads(output)["queries"]
     assert (figures["name"], figures["rows_written"], figures["lag"]) == ("obs", 5, 0)

@@ -59,6 +59,15 @@ def test_rows_are_merged_by_key_and_null_is_a_key(spark: SparkSession, tmp_path:
     assert _read(tmp_path / "daily") == [("EWR", 2), ("JFK", 4), ("LGA", 6), (None, 5)]
 
 
+def test_of_several_rows_of_a_key_in_a_batch_the_last_counts(spark: SparkSession, tmp_path: Path) -> None:
+    sink, batches = sink_of("type = delta, path = last, key = [station]", OutputMode.UPDATE), Batches(tmp_path)
+    rows = station_rows(spark, ("JFK", 1), ("EWR", 2), (None, 3), ("JFK", 4), (None, 5)).coalesce(1)
+    for number in range(2):
+        sink.write(rows, batches.number(number))
+        found = DeltaTable(tmp_path / "last").to_pyarrow_table().to_pylist()
+        assert sorted(row["n"] for row in found) == [2, 4, 5]
+
+
 def test_a_complete_result_replaces_the_table(spark: SparkSession, tmp_path: Path) -> None:
     sink, batches = sink_of("type = delta, path = daily", OutputMode.COMPLETE), Batches(tmp_path)
     sink.write(station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))

@@ -1,5 +1,6 @@
 """Files of every format: what a reader of the directory sees, sizes of files, and settings that are refused."""
 
+import csv
 import gzip
 import json
 from decimal import Decimal
@@ -69,6 +70,17 @@ def test_values_of_every_kind_as_text_and_in_orc(spark: SparkSession, tmp_path: 
     (file,) = (tmp_path / "orc").iterdir()
     (row,) = pyarrow.orc.read_table(file).to_pylist()
     assert (row["i"], row["price"], row["s"], row["none"]) == (7, Decimal("12.34"), 'ä"x,', None)
+
+
+def test_texts_come_back_from_csv_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
+    texts = ["  lead", "trail  ", "a,b", 'q"q', "two\nlines", "cr\rx", "back\\", '\\"x', "#no comment", "", " "]
+    rows = spark.createDataFrame([(number, text) for number, text in enumerate(texts)], 'n int, `a, "b` string')
+    sink_of('type = csv, path = "with blanks"').write(rows.coalesce(1), Batches(tmp_path).number(0))
+    (file,) = (tmp_path / "with blanks").iterdir()
+    with file.open(newline="", encoding="utf-8") as stream:
+        head, *lines = csv.reader(stream)
+    assert head == ["n", 'a, "b']
+    assert [text for _, text in lines] == texts
 
 
 def test_compressed_text_says_so_in_its_name(spark: SparkSession, tmp_path: Path) -> None:

@@ -62,7 +62,9 @@ def test_rows_are_merged_by_key_and_a_key_that_is_null_is_refused(spark: SparkSe
     batches = Batches(tmp_path)
     sink.write(station_rows(spark, ("JFK", 1), ("EWR", 2)), batches.number(0))
     for number in (1, 1, 2):
-        sink.write(station_rows(spark, ("JFK", 4), (None, 5), ("LGA", 6)), batches.number(number))
+        # Of several rows of a key the last counts.
+        rows = station_rows(spark, ("JFK", 3), ("JFK", 4), (None, 5), ("LGA", 6))
+        sink.write(rows.coalesce(1), batches.number(number))
     assert _read(tmp_path) == [("EWR", 2), ("JFK", 4), ("LGA", 6)]
     assert [row for row, _ in batches.refused] == [{"station": None, "n": 5}] * 2
     assert "a column of the key (station) is null" in batches.refused[0][1]

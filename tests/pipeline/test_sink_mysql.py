@@ -80,6 +80,13 @@ def test_rows_of_a_key_are_updated_or_kept(spark: SparkSession, server: Mariadb)
     assert server.query("SELECT id, n FROM keyed") == (("a", 2),)
 
 
+def test_keys_of_a_created_table_differ_in_case_accents_and_blanks(spark: SparkSession, server: Mariadb) -> None:
+    sink = sink_of(server.section("table = exact, create = true, key = [id]"), OutputMode.UPDATE)
+    ids = ["x", "X", "x ", "é", "e", ""]
+    sink.write(spark.createDataFrame([(text,) for text in ids], "id string"), batch_of(0, query="exact"))
+    assert sorted(text for (text,) in server.query("SELECT id FROM exact")) == sorted(ids)
+
+
 def test_a_whole_result_replaces_the_table(spark: SparkSession, server: Mariadb) -> None:
     sink = sink_of(server.section("table = whole, create = true"), OutputMode.COMPLETE)
     sink.write(spark.range(5), batch_of(0, query="whole"))

@@ -1,12 +1,17 @@
 """What sinks share: templates, trying again, and SQL templates."""
 
+import re
+
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
-from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.errors import RuleFileError, SinkError
+from heliograph.pipeline.sinks import ChecksRows
 from heliograph.pipeline.sinks.retry import Attempts, RetryPolicy, TransientError
 from heliograph.pipeline.sinks.sql_settings import SqlTemplate
 from heliograph.pipeline.sinks.template import bytes_column, template_column
+from support.sinks import sink_of
 
 
 @pytest.mark.service
@@ -82,3 +87,61 @@ def test_an_sql_template_becomes_a_statement_with_parameters() -> None:
     assert template == SqlTemplate("INSERT INTO t (a, b) VALUES (%s, %s) -- 100%% 'safe'", ("a", "b.c"))
     with pytest.raises(ValueError, match="name a column"):
         SqlTemplate.parse("INSERT INTO t VALUES (${.})")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (r"INSERT INTO t VALUES ('\'${a})", "in quotes"),
+        (r"INSERT INTO t VALUES ('\' || ${a})", "in quotes"),
+        ("INSERT INTO t VALUES (/* ${a} */ 1)", "in a comment"),
+        ("INSERT INTO t VALUES (1) -- ${a}", "in a comment"),
+        ("INSERT INTO t VALUES (${a)", "without its }"),
+    ],
+)
+def test_a_placeholder_that_is_no_parameter_is_refused(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        SqlTemplate.parse(text)
+
+
+def test_quotes_in_comments_open_nothing() -> None:
+    assert SqlTemplate.parse("-- don't\nINSERT INTO t /* ' */ VALUES (${a}, 'it''s', ${b})").names == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ("type = parquet, path = a, partition_by = [gone]", "partition_by names 'gone', but the rows have n"),
+        ("type = delta, path = a, partition_by = [gone]", "partition_by names 'gone'"),
+        ('type = iceberg, table = a, partition_by = ["day(gone)"]', "partition_by names 'gone'"),
+        ('type = mqtt, topic = "x/${gone}"', "topic is 'x/${gone}', but the rows have no column 'gone': n"),
+        ('type = http, url = "http://h/${gone}"', "no column 'gone'"),
+        ('type = kafka, servers = "k:1", topic = t, key = "${gone}"', "no column 'gone'"),
+        ('type = kafka, servers = "k:1", topic = t, key = "${n"', "without its }"),
+        ('type = redis, server = r, command = "SET k ${gone}"', "no column 'gone'"),
+        ('type = postgresql, server = s, database = d, sql = "INSERT INTO t VALUES (${gone})"', "no column 'gone'"),
+        ("type = mysql, server = s, database = d, table = t, key = [gone]", "the key of table t names 'gone'"),
+    ],
+)
+def test_a_column_that_rows_do_not_have_is_told_before_the_first_batch(
+    spark: SparkSession, section: str, told: str
+) -> None:
+    sink = sink_of(f"{{ {section} }}")
+    assert isinstance(sink, ChecksRows)
+    with pytest.raises(SinkError, match=re.escape(told)):
+        sink.check(StructType().add("n", "integer"))
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ('type = parquet, path = "s3://KEY:SECRET@bucket/a"', "with a login"),
+        ('type = delta, path = "s3://KEY:SECRET@bucket/a"', "has a login"),
+        ('type = redis, server = r, command = "SET k ${a b}"', "without its }: a name with blanks"),
+        ('type = mysql, server = s, database = d, table = "50%"', "must have no percent sign"),
+    ],
+)
+def test_settings_that_are_not_valid_are_named_without_secrets(section: str, told: str) -> None:
+    with pytest.raises(RuleFileError, match=told) as error:
+        sink_of(f"{{ {section} }}")
+    assert "SECRET" not in str(error.value)

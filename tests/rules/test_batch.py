@@ -2,11 +2,12 @@
 
 import io
 import json
-import subprocess
 import sys
+from contextlib import nullcontext
 from typing import Any, Final
 
 import pytest
+from pyspark.sql import SparkSession
 
 from heliograph.cli.main import main
 from heliograph.rules.events import EVENTS
@@ -144,15 +145,15 @@ def test_a_batch_and_options_for_one_case_do_not_go_together(capsys: pytest.Capt
 
 @pytest.mark.slow
 @pytest.mark.service
-def test_spark_answers_the_same(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_answers_the_same(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     cases = [case for case, _ in CASES]
     cases += [{"sql": "SELECT FROM t", "topic": "t"}, {"sql": "SELECT 1 / 0 FROM t", "topic": "t"}]
     expected = answers(capsys, monkeypatch, cases)
-    # In a process of its own, since there is one Spark session in a process, and other tests have theirs.
-    command = [sys.executable, "-m", "heliograph.cli.main", "rule", "test", "--batch", "--engine", "spark"]
-    lines = "".join(json.dumps(case) + "\n" for case in cases)
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
-    assert [json.loads(line) for line in done.stdout.splitlines()] == expected, done.stderr
+    # There is one Spark session in a process, and the other tests have theirs already.
+    monkeypatch.setattr("heliograph.pipeline.spark.spark_session", lambda *_, **__: nullcontext(spark))
+    assert answers(capsys, monkeypatch, cases, "--engine", "spark") == expected
 
 
 def test_every_event_is_found_by_its_topics_and_no_topic_means_two() -> None:

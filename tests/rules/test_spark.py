@@ -5,7 +5,6 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +15,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from pyspark.sql import DataFrame, SparkSession
 
 from heliograph.mqtt.topic import topic_matches
-from heliograph.pipeline.spark import start_session, stop_session
 from heliograph.rules import CompiledRule, MessageColumns, RuleEvaluationError
 from heliograph.rules.spark import Outcome, apply_rule, evaluate_on_spark, plan_rule
 from heliograph.rules.spark.native import topic_condition
@@ -28,19 +26,6 @@ from support.strategies import topic_filters, topic_names
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 MESSAGES = "topic string, payload binary, qos tinyint, retain boolean, clientid string, username string"
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session of this process if there is one already, or else one of its own."""
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        yield running
-        return
-    log_file = tmp_path_factory.mktemp("spark") / "spark.log"
-    session = start_session("local[2]", "heliograph rules", {"spark.sql.shuffle.partitions": "2"}, log_file=log_file)
-    yield session
-    stop_session(session)
 
 
 def in_broker(sql: str, columns: MessageColumns) -> Outcome:

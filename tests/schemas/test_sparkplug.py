@@ -8,6 +8,7 @@ import pytest
 
 from heliograph.mqtt import packets as p
 from heliograph.rules import CompiledRule
+from heliograph.rules.schemas.interface import SchemaError
 from heliograph.rules.schemas.sparkplug import EdgeTopic, metric_value, sparkplug_schema
 from heliograph.rules.schemas.sparkplug_births import BIRTHS, Births
 from heliograph.rules.values import UNDEFINED, Value
@@ -151,6 +152,21 @@ def test_births_replace_and_deaths_end() -> None:
     learn(births, "spBv1.0/plant/NDEATH/edge", payload({"name": "bdSeq", "datatype": 4, "long_value": 2}))
     assert births.find(of, 1) is None
     assert births.statistics()["sparkplug.aliases"] == 0
+
+
+def test_metrics_of_two_bytes_are_not_taken_by_the_million() -> None:
+    births = Births()
+    learn(births, "spBv1.0/g/NBIRTH/e", b"\x12\x00" * 50_001)
+    assert births.statistics()["sparkplug.births.malformed"] == 1
+    with pytest.raises(SchemaError, match="metrics has 50,001 items; at most 50,000 are decoded"):
+        births.metrics(EdgeTopic.of("spBv1.0/g/NDATA/e"), b"\x12\x00" * 50_001)
+
+
+def test_names_of_any_length_are_not_remembered() -> None:
+    births = Births()
+    learn(births, f"spBv1.0/{'g' * 2000}/NBIRTH/e", birth())
+    assert births.statistics()["sparkplug.births.refused"] == 1
+    assert births.statistics()["sparkplug.edge_nodes"] == 0
 
 
 def test_what_is_known_is_bounded() -> None:

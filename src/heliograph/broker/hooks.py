@@ -51,6 +51,8 @@ What they make of the accumulator counts at these points; the others are told wh
 from collections.abc import Callable
 from typing import Final
 
+from heliograph.broker.message import Message
+
 OK: Final = "ok"
 STOP: Final = "stop"
 
@@ -113,6 +115,7 @@ NAMES: Final = (
 )
 
 Callback = Callable[..., object]
+Shape = Callable[[Message], Message | None]
 
 
 class Refusal:
@@ -142,16 +145,26 @@ class HookPoint:
         self.failures_count = 0
         self._priorities: list[int] = []
         self._wants: list[Callable[[str], bool] | None] = []
+        self._shapes: list[Shape | None] = []
         self._on_failure = on_failure
         self.on_change: Callable[[], None] | None = None  # called when callbacks come or go
 
-    def add(self, callback: Callback, priority: int = 0, wants: Callable[[str], bool] | None = None) -> None:
+    def add(
+        self,
+        callback: Callback,
+        priority: int = 0,
+        wants: Callable[[str], bool] | None = None,
+        shape: Shape | None = None,
+    ) -> None:
         """Put a callback into the chain: higher priorities run first, equal ones in the order they came.
 
         Args:
             wants: At `message.publish`, which topics the callback is for; None for all. It is asked when a topic is
                 routed for the first time, so that messages of other topics pay nothing. A chain that runs because one
                 callback wants the topic runs whole: each must look for itself too.
+            shape: At `message.publish`, what a callback that changes messages makes of one, None where it drops it;
+                without counting, telling or keeping anything. It is asked when a client repeats at QoS 2 what a crash
+                may have left stored, to know it again.
         """
         at = 0
         while at < len(self._priorities) and self._priorities[at] >= priority:
@@ -159,6 +172,7 @@ class HookPoint:
         self._priorities.insert(at, priority)
         self.callbacks.insert(at, callback)
         self._wants.insert(at, wants)
+        self._shapes.insert(at, shape)
         if self.on_change is not None:
             self.on_change()
 
@@ -169,6 +183,7 @@ class HookPoint:
             del self.callbacks[at]
             del self._priorities[at]
             del self._wants[at]
+            del self._shapes[at]
             if self.on_change is not None:
                 self.on_change()
 
@@ -194,6 +209,21 @@ class HookPoint:
             if verdict == STOP:
                 return STOP, accumulator
         return OK, accumulator
+
+    def shaped(self, message: Message) -> Message | None:
+        """What the callbacks that change messages make of one, and None where one drops it; nobody is told of it."""
+        for shape in list(self._shapes):
+            if shape is None:
+                continue
+            try:
+                outcome = shape(message)
+            except Exception as error:  # noqa: BLE001 - as in `run`
+                self.report(error)
+                continue
+            if outcome is None:
+                return None
+            message = outcome
+        return message
 
     def report(self, error: Exception) -> None:
         """Count a failure of a callback, and tell of it."""

@@ -17,6 +17,9 @@ from heliograph.mqtt.errors import ProtocolError
 # What one turn publishes, in deliveries: about a millisecond.
 _WORK_PER_TURN: Final = 8192
 
+# A few of the largest messages, or hundreds of thousands of usual ones.
+_WAITING_BYTES_MAX: Final = 256 << 20
+
 
 class Tally:
     """What became of the messages of one maker.
@@ -34,7 +37,7 @@ class Tally:
 
 
 class OwnMessages:
-    """The messages of one node that wait; bounded, owned by who fills it.
+    """The messages of one node that wait; bounded in number and in bytes, owned by who fills it.
 
     Args:
         ids: Where messages get their ids.
@@ -60,10 +63,12 @@ class OwnMessages:
         self._waiting_max: i64 = waiting_max
         self._on_failure = on_failure
         self._waiting: list[tuple[Message, bool, Tally]] = []
+        self._count: i64 = 0  # with those that the present turn has taken out and not published yet
+        self._bytes: i64 = 0
         self._is_deferred = False
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._count
 
     def put(self, message: Message, directly: bool, tally: Tally) -> None:
         """Publish a message in a later turn, or drop and count it.
@@ -71,9 +76,12 @@ class OwnMessages:
         Args:
             directly: Only store it and hand it to subscribers: no hooks, no retainer.
         """
-        if len(self._waiting) >= self._waiting_max:
+        size: i64 = len(message.payload)
+        if self._count >= self._waiting_max or (self._count > 0 and self._bytes + size > _WAITING_BYTES_MAX):
             tally.dropped += 1
             return
+        self._count += 1
+        self._bytes += size
         self._waiting.append((message, directly, tally))
         if not self._is_deferred:
             self._is_deferred = True
@@ -111,6 +119,8 @@ class OwnMessages:
 
     def _publish(self, message: Message, directly: bool, tally: Tally) -> None:
         broker = self.broker
+        self._count -= 1
+        self._bytes -= len(message.payload)
         try:
             if directly:
                 route = broker.route(message.topic.encode("utf-8"))

@@ -86,13 +86,22 @@ class Broker:
             if outcome.reason and self.hooks.message_dropped.callbacks:
                 self.hooks.message_dropped.run((message, outcome.reason))
             return outcome
-        if outcome.topic != message.topic:
-            try:
-                self.router.route(outcome.topic.encode("utf-8"))
-            except (ProtocolError, ValueError) as error:
-                self.hooks.message_publish.report(error)
-                return message
-        return outcome
+        return outcome if outcome.topic == message.topic or self._has_route(outcome) else message
+
+    def shaped(self, message: Message) -> Message | None:
+        """What `hooked` made of a message that was published before; None if it was dropped. Nobody is told of it."""
+        outcome = self.hooks.message_publish.shaped(message)
+        if outcome is None or outcome.topic == message.topic or self._has_route(outcome):
+            return outcome
+        return message
+
+    def _has_route(self, message: Message) -> bool:
+        try:
+            self.router.route(message.topic.encode("utf-8"))
+        except (ProtocolError, ValueError) as error:
+            self.hooks.message_publish.report(error)
+            return False
+        return True
 
     def route(self, name: bytes) -> Route:
         """The route of a topic name as it stood in a packet.

@@ -221,7 +221,7 @@ class Channel(Entrance):
         self._report(error.detail)
         if self._state == CONNECTED:
             # [MQTT-4.12.1-2] [MQTT-4.13.1-1] 3.1.1 [MQTT-4.8.0-1]
-            self.end(error.reason_code, "protocol_error", error.detail)
+            self.end(error.reason_code, rc.name_of(error.reason_code), error.detail)
             return
         self.refuse(error)
         self._state = CLOSED

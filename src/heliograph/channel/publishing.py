@@ -11,6 +11,7 @@ from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import Refusal
 from heliograph.broker.message import NEVER, Message
 from heliograph.broker.pubsub import NOT_STORED
+from heliograph.broker.repetition import Repetition
 from heliograph.broker.router import Route
 from heliograph.channel.acks import PendingAcks, refusal
 from heliograph.channel.aliases import InboundAliases, with_topic
@@ -257,8 +258,8 @@ class Publishing:
         awaiting = self._session.awaiting_rel
         packet_id: int = publish.packet_id
         ticket = awaiting.ticket(packet_id)
-        if publish.dup and (ticket == NOT_STORED or (ticket < 0 and awaiting.is_orphan(packet_id, publish))):
-            ticket = self._retain_again(publish, expiry_s)
+        if publish.dup and ticket <= NOT_STORED and awaiting.may_repeat(packet_id):
+            ticket = self._recall(publish, expiry_s)
         if ticket < 0:
             if not awaiting.has_room(self._broker.uptime_us):  # [MQTT-3.3.4-7]
                 self._broker.counters.messages_dropped_quota += 1
@@ -269,20 +270,25 @@ class Publishing:
         self._acknowledge(encode_ack(p.PUBREC, packet_id, rc.SUCCESS, self._version), pending)
         return True
 
-    def _retain_again(self, publish: p.Publish, expiry_s: i64) -> i64:
-        """Retain a message that an earlier process stored: a crash may have taken its place among the retained ones.
+    def _recall(self, publish: p.Publish, expiry_s: i64) -> i64:
+        """Know a message again that an earlier process stored.
+
+        It is retained again: a crash may have taken its place among the retained messages.
 
         Returns:
-            The ticket after which that is durable, or `NOT_STORED`.
+            The ticket after which that is durable, `NOT_STORED` if nothing is to be, -1 for a message that is new.
         """
-        if not publish.retain:
-            return NOT_STORED
         broker = self._broker
-        route = broker.route(publish.topic)
-        if not route.durable or not self._session.awaiting_rel.may_be_retained(publish.packet_id, route.topic):
+        awaiting = self._session.awaiting_rel
+        packet_id: int = publish.packet_id
+        repetition = Repetition(broker, publish, self._session.clientid, self._username, expiry_s)
+        if not awaiting.recall(packet_id, repetition):
+            return -1
+        lost = awaiting.lost_retained(packet_id, repetition)
+        if lost is None:
             return NOT_STORED
         client, low = self._session.clientid, self._ids.next_low()
-        broker.retain(Message(broker.now_us, low, route.topic, publish, client, self._username, expiry_s))
+        broker.retain(Message(broker.now_us, low, lost.topic, lost.publish, client, self._username, lost.expiry_s))
         return broker.settle()
 
     def _answer(self, publish: p.Publish, ticket: i64, code: int) -> None:

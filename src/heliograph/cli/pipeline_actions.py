@@ -52,7 +52,7 @@ def _plan(args: argparse.Namespace) -> int:
     names = _names(pipeline, args.rule)
     with _session(args) as session:
         for preview in preview_queries(session, pipeline, names, _source(args), args.last):
-            print(json.dumps(preview.to_json(), default=str) if args.json else _preview_text(preview), flush=True)
+            print(json.dumps(preview.to_json(), default=_plain) if args.json else _preview_text(preview), flush=True)
     return 0
 
 
@@ -117,7 +117,8 @@ def _dlq_show(args: argparse.Namespace) -> int:
 def _dlq_replay(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(args.file)
     settings = _settings(args, None)
-    with _session(args) as session:
+    # Two replays at once would bring the same letters twice.
+    with checkpoint_lock(settings.checkpoint / "replay"), _session(args) as session:
         replayed = replay_letters(session, pipeline, _names(pipeline, args.rule)[0], settings)
     if args.json:
         print(json.dumps(replayed.to_json()))
@@ -237,10 +238,20 @@ def _preview_text(preview: Preview) -> str:
         f"  columns {', '.join(f'{name} {kind}' for name, kind in preview.columns)}",
         f"  of {preview.messages:,} messages: {preview.rows_count:,} rows, {preview.failed:,} failed, "
         f"{preview.refused:,} without a required column",
-        *(f"  {json.dumps(row, default=str)}" for row in preview.rows),
+        *(f"  {json.dumps(row, default=_plain, ensure_ascii=False)}" for row in preview.rows),
         *(f"  failed: {reason}" for reason in preview.reasons),
     ]
     return "\n".join(lines)
+
+
+def _plain(value: object) -> str:
+    """What JSON has no form for: bytes as text where they are text, else in hexadecimal."""
+    if not isinstance(value, bytes | bytearray):
+        return str(value)
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.hex()
 
 
 def _status_table(queries: Sequence[dict[str, Any]]) -> str:

@@ -6,7 +6,6 @@ It is a process of its own, which this one knows by its command line only: a bro
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import sys
@@ -16,6 +15,7 @@ from typing import Final
 
 from heliograph.config import Config, PipelineConfig
 from heliograph.observe.alarms import Alarms
+from heliograph.storage.child_process import ChildProcess
 from heliograph.transport.listener import Listener
 
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _STOP_S: Final = 60.0
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}
 
 
-class PipelineProcess:
+class PipelineProcess(ChildProcess):
     """The pipeline process of one node. Owned by the node, from `start` to `stop`, in its event loop.
 
     Args:
@@ -51,38 +51,20 @@ class PipelineProcess:
         alarms: Alarms,
         first_pause_s: float = 1.0,
     ) -> None:
+        super().__init__("pipeline", _STOP_S)
         self._config = config
         self._directory = data_dir / "pipeline"
         self._endpoint = endpoint
         self._mqtt = mqtt
         self._alarms = alarms
         self._first_pause_s = first_pause_s
-        self._process: asyncio.subprocess.Process | None = None
-        self._supervisor: asyncio.Task[None] | None = None
-        self._restarts = 0
         self._failures = 0
         self.log_file = self._directory / "pipeline.log"
-
-    @property
-    def pid(self) -> int | None:
-        """The id of the process that runs now."""
-        return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     def start(self) -> None:
         """Start it; the node does not wait for Spark."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._supervisor = asyncio.create_task(self._supervise(), name="pipeline")
-
-    async def stop(self) -> None:
-        """Have it end in order, and wait until it is gone."""
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._supervisor
-            self._supervisor = None
-        if self._process is not None:
-            await _end(self._process)
-            self._process = None
+        self._watch()
 
     def statistics(self) -> dict[str, int]:
         """Counts for metrics."""
@@ -114,21 +96,29 @@ class PipelineProcess:
         in_a_row = 0
         while True:
             began = loop.time()
-            self._process = await self._spawn()
-            steady = loop.call_later(_STOP_S, self._alarms.deactivate, ALARM)
-            code = await self._process.wait()
-            steady.cancel()
+            code, told = await self._live()
             if loop.time() - began >= _STOP_S:
                 pause_s, in_a_row = self._first_pause_s, 0
             in_a_row += 1
             self._failures += 1
-            told = f"the pipeline ended with code {code}; its log {self.log_file} ends: {self._last_words()}"
             _log.error("%s; it starts again in %.0f s", told, pause_s)
             if in_a_row >= _FAILURES_BEFORE_ALARM or code == _MISTAKE:
                 self._alarms.activate(ALARM, told, {"code": code, "log": str(self.log_file)})
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, 60.0)
             self._restarts += 1
+
+    async def _live(self) -> tuple[int | None, str]:
+        """Run it once: its exit code, None if it was not started, and what there is to say of its end."""
+        steady = asyncio.get_running_loop().call_later(_STOP_S, self._alarms.deactivate, ALARM)
+        try:
+            self._process = await self._spawn()
+            code = await self._process.wait()
+        except OSError as error:
+            return None, f"the pipeline cannot be started: {error}"
+        finally:
+            steady.cancel()
+        return code, f"the pipeline ended with code {code}; its log {self.log_file} ends: {self._last_words()}"
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         if self.log_file.exists() and self.log_file.stat().st_size > _LOG_BYTES_MAX:
@@ -143,9 +133,12 @@ class PipelineProcess:
             )
 
     def _last_words(self) -> str:
-        with self.log_file.open("rb") as log:
-            log.seek(max(0, self.log_file.stat().st_size - _TOLD_BYTES))
-            lines = log.read().decode(errors="replace").strip().splitlines()
+        try:
+            with self.log_file.open("rb") as log:
+                log.seek(max(0, self.log_file.stat().st_size - _TOLD_BYTES))
+                lines = log.read().decode(errors="replace").strip().splitlines()
+        except OSError as error:  # somebody has taken it away
+            return str(error)
         return lines[-1] if lines else "nothing"
 
     def __repr__(self) -> str:
@@ -166,16 +159,3 @@ def _reachable(address: str) -> str:
     """An address of this machine for one that stands for all of its interfaces."""
     host, _, port = address.rpartition(":")
     return f"{_ANY.get(host, host)}:{port}"
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask it to stop, then make it."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), _STOP_S)
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()

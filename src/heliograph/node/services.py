@@ -53,12 +53,13 @@ class _Counting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Hook:
-    """A callback and where it belongs; `wants` says which topics it is for, at `message.publish`."""
+    """A callback and where it belongs; `wants` and `shape` as `hooks.HookPoint.add` takes them."""
 
     point: str
     callback: hooks.Callback
     priority: int
     wants: Callable[[str], bool] | None = None
+    shape: hooks.Shape | None = None
 
 
 class ConnectedClients:
@@ -156,7 +157,7 @@ class Services:
         self.rules.start()
         self._hooked = self._wanted()
         for hook in self._hooked:
-            self._hooks.point(hook.point).add(hook.callback, hook.priority, hook.wants)
+            self._hooks.point(hook.point).add(hook.callback, hook.priority, hook.wants, hook.shape)
 
     def stop(self) -> None:
         """Take every callback out again; messages that are held for later are lost, which the log tells."""
@@ -214,7 +215,8 @@ class Services:
         if self._config.delayed.enable:
             wanted.append(_Hook(hooks.MESSAGE_PUBLISH, delayed.on_message_publish, DELAYED, delayed.wants))
         if rewrite.rewrites_messages:
-            wanted.append(_Hook(hooks.MESSAGE_PUBLISH, rewrite.on_message_publish, REWRITE, rewrite.wants))
+            callback = rewrite.on_message_publish
+            wanted.append(_Hook(hooks.MESSAGE_PUBLISH, callback, REWRITE, rewrite.wants, rewrite.shape))
         sparkplug = self._sparkplug
         if sparkplug is not None:
             wanted.append(_Hook(hooks.MESSAGE_PUBLISH, sparkplug.on_message_publish, SPARKPLUG, sparkplug.wants))

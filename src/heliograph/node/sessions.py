@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from heliograph.broker.pubsub import Broker
+from heliograph.broker.repetition import Repetition
 from heliograph.broker.subscription import Subscription
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import Config
@@ -17,12 +18,12 @@ from heliograph.config.contradictions import DEFAULT_ZONE
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
-from heliograph.mqtt.packets import Publish
 from heliograph.mqtt.topic import filter_covers
 from heliograph.node import session_record as record
 from heliograph.node.options import channel_options
 from heliograph.node.session_journal import SessionJournal
 from heliograph.node.session_loading import SessionLoader, recalled
+from heliograph.node.session_orphans import claim_orphan
 from heliograph.node.session_replay import ReplayedDatabase, newest_retained
 from heliograph.node.session_replays import Loop, Replays
 from heliograph.node.session_survey import SessionSurvey
@@ -294,22 +295,13 @@ class DurableSessions(Durability):
             batch.put(record.taken_up_to_key(session.clientid), record.encode_pair(id_high, id_low))
         return self._gather()
 
-    def claim_orphan(self, session: Session, publish: Publish) -> tuple[int, int] | None:
+    def claim_orphan(self, session: Session, repetition: Repetition) -> tuple[int, int] | None:
         """The id of the message that a PUBLISH repeats, if a crash stored it without its packet identifier."""
-        key = record.orphan_key(session.clientid, publish.topic, publish.payload, publish.property_bytes)
         try:
-            value = self._journal.get(key)
+            return claim_orphan(self._journal, session.clientid, repetition)
         except StorageError as error:
             detail = "whether it repeats a message that a crash interrupted cannot be read now"
             raise ProtocolError(detail, refusal_code(error)) from error
-        if value is None:
-            return None
-        count, id_high, id_low = record.decode_orphans(value)
-        if count > 1:
-            self._journal.batch.put(key, record.encode_orphans(count - 1, id_high, id_low))
-        else:
-            self._journal.batch.delete(key)
-        return id_high, id_low
 
     def is_replaced(self, topic: str, id_high: int, id_low: int) -> bool:
         """Whether another retained message of a topic was stored after that of an id."""

@@ -24,6 +24,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from heliograph.pipeline.definition import RuleJob
 from heliograph.pipeline.schema import MESSAGE_SCHEMA
+from heliograph.pipeline.sinks.template import quoted
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark.judgement import judge_messages
 
@@ -138,7 +139,7 @@ def letters_of_rule(messages: DataFrame, rule: RuleJob, schemas: Schemas, told: 
     if not rule.required or told.query != rule.name:
         return failed
     each = judged.where("error IS NULL").select(*_MESSAGE, F.explode("rows").alias("out"))
-    absent = [F.when(F.col(f"out.`{column}`").isNull(), F.lit(column)) for column in rule.required]
+    absent = [F.when(F.col(f"out.{quoted(column)}").isNull(), F.lit(column)) for column in rule.required]
     reason = F.concat(F.lit("without a value, but required: "), F.concat_ws(", ", *absent))
     lacking = each.where(reduce(lambda one, two: one | two, [column.isNotNull() for column in absent]))
     return failed.unionByName(_letters(lacking, rule.name, REQUIRED, reason, _json("out"), told))
@@ -160,7 +161,8 @@ def letters_of_sink(
     values = [(*(refusal.row.get(name) for name in schema.fieldNames()), refusal.reason) for refusal in refusals]
     typed = StructType(list(schema.fields)).add("_reason", "string")
     rows = session.createDataFrame(values, typed, verifySchema=False)
-    refused = rows.select(F.to_json(F.struct(*_quoted(schema.fieldNames()))).alias("row"), F.col("_reason"))
+    values_of = F.struct(*(F.col(quoted(name)) for name in schema.fieldNames()))
+    refused = rows.select(F.to_json(values_of).alias("row"), F.col("_reason"))
     if judged is None:
         return _letters(refused, told.query, SINK, F.col("_reason"), F.col("row"), told)
     each = judged.where("error IS NULL").select(*_MESSAGE, F.explode("rows").alias("out"))
@@ -197,7 +199,3 @@ def _letters(rows: DataFrame, rule: str, cause: str, reason: Any, row: Any, told
 
 def _json(column: str) -> Any:
     return F.to_json(F.col(column))
-
-
-def _quoted(names: Sequence[str]) -> list[Any]:
-    return [F.col(f"`{name.replace('`', '``')}`") for name in names]

@@ -25,10 +25,13 @@ from heliograph.pipeline.identity import query_directory, read_identity
 from heliograph.pipeline.queries import RunSettings
 from heliograph.pipeline.side_tables import batches_in, force_to_disk
 from heliograph.pipeline.sinks import Batch
+from heliograph.pipeline.sinks.arrow_rows import ArrowRows
+from heliograph.pipeline.sinks.template import quoted
 from heliograph.rules.spark.judgement import judge_messages
 
 _REPLAYS: Final = b"heliograph.replays"
 _PAYLOAD_SHOWN: Final = 200
+_CHUNK_ROWS: Final = 10_000
 
 
 @dataclass
@@ -159,7 +162,10 @@ class _Replay:
 
     def run(self, replayed: Replayed) -> None:
         letters = pq.read_table(self._file)
-        waiting = [number for number, at in enumerate(letters["replayed_at"].to_pylist()) if at is None]
+        unread = [number for number, at in enumerate(letters["replayed_at"].to_pylist()) if at is None]
+        texts = _kept_as_text(letters, unread)
+        waiting = [number for number in unread if number not in texts]
+        replayed.kept += len(texts)
         if not waiting:
             return
         judged = self._judged(letters, waiting)
@@ -198,7 +204,7 @@ class _Replay:
             return []
         absent = F.lit(False)
         for column in self._rule.required:
-            absent = absent | F.col(f"out.`{column}`").isNull()
+            absent = absent | F.col(f"out.{quoted(column)}").isNull()
         return [row["_letter"] for row in rows.where(absent).select("_letter").distinct().collect()]
 
     def _write(self, rows: DataFrame, letters: pa.Table) -> int:
@@ -214,7 +220,7 @@ class _Replay:
         return count
 
     def _refuse(self, row: Mapping[str, Any], reason: str) -> None:
-        self._refused.append((json.dumps(dict(row), default=str, sort_keys=True), reason))
+        self._refused.append((_comparable(row), reason))
 
     def _refused_letters(self, rows: DataFrame) -> dict[int, str]:
         """The letters whose rows the sink refused again; told by the rows' values as text."""
@@ -222,10 +228,15 @@ class _Replay:
             return {}
         reasons = dict(self._refused)
         found = {}
-        for row in rows.collect():
-            text = json.dumps(row["out"].asDict(recursive=True), default=str, sort_keys=True)
-            if text in reasons:
-                found[row["_letter"]] = reasons[text]
+        # By Arrow, as the sinks have them: Spark's own rows have other times and bytes.
+        given = ArrowRows(rows.select("_letter", "out.*"))
+        for chunk in given.chunks(_CHUNK_ROWS):
+            for index in range(chunk.num_rows):
+                row = given.row(chunk, index)
+                letter = row.pop("_letter")
+                text = _comparable(row)
+                if text in reasons:
+                    found[letter] = reasons[text]
         return found
 
     def _mark(self, letters: pa.Table, done: list[int], stay: Mapping[int, str]) -> None:
@@ -248,6 +259,31 @@ class _Replay:
             os.utime(self._file.parent, ns=(kept_time.st_atime_ns, kept_time.st_mtime_ns))
         except OSError as error:
             raise SinkError(f"{self._file} cannot be written: {error}") from error
+
+
+def _kept_as_text(letters: pa.Table, waiting: list[int]) -> set[int]:
+    """Those without a message whose row could not be kept as JSON, so that nothing can be made of it again."""
+    topics, rows = letters["topic"].to_pylist(), letters["row"].to_pylist()
+    return {number for number in waiting if topics[number] is None and not _is_json(rows[number])}
+
+
+def _is_json(text: str | None) -> bool:
+    try:
+        return text is not None and isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def _comparable(value: object) -> str:
+    """A row as text that is the same however a sink has read it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(sorted(f"{key}: {_comparable(item)}" for key, item in value.items())) + "}"
+    if isinstance(value, list):
+        is_map = bool(value) and all(isinstance(item, tuple) and len(item) == 2 for item in value)
+        return _comparable(dict(value)) if is_map else "[" + ", ".join(map(_comparable, value)) + "]"
+    if isinstance(value, datetime):
+        return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat()
+    return bytes(value).hex() if isinstance(value, bytes | bytearray) else str(value)
 
 
 def _replaced(table: pa.Table, name: str, values: pa.Array) -> pa.Table:

@@ -33,8 +33,8 @@ class QueryFigures:
         batches: Micro-batches that were completed.
         rows_read: Messages read.
         rows_failed: Messages on which the rule failed, so that they gave no row.
-        rows_refused: Rows that lacked a column which the sink requires.
-        rows_written: Rows given to the sink.
+        rows_refused: Rows that lacked a column which the sink requires, or that the sink refused.
+        rows_written: Rows given to the sink, without those that it refused.
         rows_total: Rows that the target holds, where the sink knows.
         rows_late: Rows that came later than the watermark allows and were left out, as Spark counts them.
         late_kept: Rows in the table of late rows.
@@ -48,6 +48,8 @@ class QueryFigures:
         sink_figures: What the sink counts, such as retries.
         positions: Where each input was read up to, by stream.
         inputs: The messages of each input.
+        rows_given: Rows given to the sink.
+        sink_refused: Those of them that it refused.
     """
 
     name: str
@@ -72,6 +74,8 @@ class QueryFigures:
     sink_figures: Counter[str] = field(default_factory=Counter)
     positions: list[dict[str, str]] = field(default_factory=list, repr=False)
     inputs: tuple[Messages, ...] = field(default=(), repr=False)
+    rows_given: int = field(default=0, repr=False)
+    sink_refused: int = field(default=0, repr=False)
 
     def add(self, progress: Mapping[str, Any]) -> None:
         """Take in Spark's progress of one micro-batch."""
@@ -86,7 +90,9 @@ class QueryFigures:
         self.rows_read += sum(source.get("numInputRows", 0) for source in sources)
         self.rows_failed += sum(counts.get("failed", 0) for counts in rules)
         self.rows_refused += observed.get(REFUSED_METRICS, {}).get("rows", 0)
-        self.rows_written += observed.get(OUTPUT_METRICS, {}).get("rows", 0)
+        self.rows_given += observed.get(OUTPUT_METRICS, {}).get("rows", 0)
+        # The sink has told its part of a batch before Spark tells of it.
+        self.rows_written = max(0, self.rows_given - self.sink_refused)
         self.rows_late += sum(operator.get("numRowsDroppedByWatermark", 0) for operator in progress["stateOperators"])
         self.batch_ms = progress.get("batchDuration", 0)
         self.last_batch_at = progress.get("timestamp")
@@ -96,13 +102,16 @@ class QueryFigures:
         """Take in what the batches wrote beside what Spark tells."""
         self.dead_letters += tally.letters
         self.late_kept += tally.late
+        self.rows_refused += tally.refused
+        self.sink_refused += tally.refused
         self.rows_total = tally.rows_total if tally.rows_total is not None else self.rows_total
         self.sink_figures.update(tally.figures)
 
     def to_json(self) -> dict[str, Any]:
         """The figures as a JSON object."""
         document = {item.name: getattr(self, item.name) for item in fields(self)}
-        del document["positions"], document["inputs"]
+        for name in ("positions", "inputs", "rows_given", "sink_refused"):
+            del document[name]
         return document | {"sink_figures": dict(self.sink_figures)}
 
     def log_line(self) -> str:

@@ -34,6 +34,7 @@ from heliograph.pipeline.ranges import stream_until
 from heliograph.pipeline.sinks import Batch, OutputMode, Sink, Written
 from heliograph.pipeline.source import FORMAT
 from heliograph.pipeline.starts import first_starts
+from heliograph.pipeline.validation import check_rows
 from heliograph.pipeline.views import Messages, ViewBuilder, complete_rows
 
 _START_S: Final = 60.0
@@ -83,11 +84,13 @@ class Tally:
 
     letters: int = 0
     late: int = 0
+    refused: int = 0
     rows_total: int | None = None
     figures: Counter[str] = field(default_factory=Counter)
 
-    def add(self, written: Written, kept: Kept) -> None:
+    def add(self, written: Written, kept: Kept, refused: int) -> None:
         """Take in one batch."""
+        self.refused += refused
         self.letters += kept.letters
         self.late += kept.late
         self.rows_total = written.rows_total if written.rows_total is not None else self.rows_total
@@ -127,10 +130,10 @@ class RunningQuery:
             tally, self._tally = self._tally, Tally()
         return tally
 
-    def count(self, written: Written, kept: Kept) -> None:
+    def count(self, written: Written, kept: Kept, refused: int) -> None:
         """Add one batch to the tally."""
         with self._lock:
-            self._tally.add(written, kept)
+            self._tally.add(written, kept, refused)
 
     def facts(self) -> BatchFacts:
         """What Spark has counted of the batch that is being written; asked by the function that writes it."""
@@ -210,7 +213,10 @@ class PreparedQuery:
             output, mqtt = settings.output, settings.mqtt
             batch = Batch(self.name, owner, number, output, mqtt, refusals.refuse, guest_of)
             written = self.sink.write(rows, batch)
-            running.count(written, self.leftovers.keep(number, running.facts(), refusals, rows.schema))
+            facts = running.facts()
+            # What a run that was killed had refused is of rows that are not counted now.
+            refused = refusals.count if facts.output else 0
+            running.count(written, self.leftovers.keep(number, facts, refusals, rows.schema), refused)
 
         # Counted inside Spark while the batch is written; counting the rows apart would compute the batch twice.
         counted = self.rows.observe(OUTPUT_METRICS, F.count(F.lit(1)).alias("rows"))
@@ -231,6 +237,7 @@ def prepare_query(
 
     Raises:
         AnalysisException: Spark finds a mistake in it.
+        RuleFileError: Its sink names a column that it does not have.
         DefinitionChangedError: The checkpoint was made for another query.
     """
     job = pipeline.job(name)
@@ -247,6 +254,7 @@ def prepare_query(
 
     builder = ViewBuilder(session, pipeline, settings.source, read, identity.starts)
     rows = builder.rows(name)
+    check_rows(pipeline, name, rows)
     definition = definition_of(pipeline, name, builder, rows)
     if identity.definition is not None and (why := unsound_change(identity.definition, definition)):
         raise DefinitionChangedError(

@@ -7,9 +7,10 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from heliograph.pipeline.definition import Pipeline
-from heliograph.pipeline.errors import RuleFileError, sentence_of
+from heliograph.pipeline.errors import RuleFileError, SinkError, sentence_of
 from heliograph.pipeline.leftovers import REFUSED_METRICS
 from heliograph.pipeline.lineage import analyzed
+from heliograph.pipeline.sinks import ChecksRows
 from heliograph.pipeline.source import FORMAT
 from heliograph.pipeline.views import Messages, ViewBuilder, complete_rows
 
@@ -33,10 +34,25 @@ def check_pipeline(session: SparkSession, pipeline: Pipeline, source: Mapping[st
     return pipeline.query_names
 
 
+def check_rows(pipeline: Pipeline, name: str, rows: DataFrame) -> None:
+    """Have the sink of a query look at the columns of its rows.
+
+    Raises:
+        RuleFileError: It names one that they do not have.
+    """
+    sink = pipeline.sink(name)
+    try:
+        if isinstance(sink, ChecksRows):
+            sink.check(rows.schema)
+    except SinkError as error:
+        raise RuleFileError(f"{pipeline.job(name).origin}: {name}: {error}") from error
+
+
 def _check(session: SparkSession, pipeline: Pipeline, name: str, source: Mapping[str, str]) -> None:
     builder = ViewBuilder(session, pipeline, source, _stream)
     job = pipeline.job(name)
     rows = complete_rows(builder.rows(name), job.required, REFUSED_METRICS)
+    check_rows(pipeline, name, rows)
     jvm: Any = session._jvm
     mode = getattr(jvm.org.apache.spark.sql.streaming.OutputMode, job.mode.value.capitalize())()
     # What Spark itself asks when a query starts: not every query that it can analyze can be a stream.

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from heliograph.pipeline.definition import Pipeline, RuleJob, Source, StaticTable, View, Watermark
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.schema import MESSAGE_SCHEMA
+from heliograph.pipeline.sinks.template import quoted
 from heliograph.rules import CompiledRule
 from heliograph.rules.spark import apply_rule, plan_rule
 
@@ -152,7 +153,7 @@ def complete_rows(rows: DataFrame, required: Sequence[str], observe_as: str) -> 
         return rows
     has_all = F.lit(True)
     for column in required:
-        has_all = has_all & F.col(f"`{column}`").isNotNull()
+        has_all = has_all & F.col(quoted(column)).isNotNull()
     return rows.observe(observe_as, F.count_if(~has_all).alias("rows")).where(has_all)
 
 
@@ -165,8 +166,8 @@ def _bounded(rows: DataFrame, view: View, watermark: Watermark | None) -> DataFr
         return rows.dropDuplicatesWithinWatermark(columns) if columns else rows
     if watermark is not None:
         # Spark takes watermarks out of tables; the mark of the column stays, and says which column is the time.
-        marked = F.col(f"`{watermark.column}`").alias(watermark.column, metadata={DELAY_KEY: 0})
-        rows = rows.select(*[marked if name == watermark.column else F.col(f"`{name}`") for name in rows.columns])
+        marked = F.col(quoted(watermark.column)).alias(watermark.column, metadata={DELAY_KEY: 0})
+        rows = rows.select(*[marked if name == watermark.column else F.col(quoted(name)) for name in rows.columns])
     return rows.dropDuplicates(columns) if columns else rows
 
 

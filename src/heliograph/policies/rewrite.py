@@ -89,16 +89,22 @@ class TopicRewrite:
 
     def on_message_publish(self, message: Message) -> object:
         """Give a message another topic."""
-        topic = message.topic
-        match = self._known[topic] if topic in self._known else self._learn(topic)
+        match = self._match_of(message.topic)
         if match is None:
             return OK
-        values = {"clientid": message.clientid, "username": message.username}
-        other = self._fill(match, topic, values, is_filter=False)
+        other = self._fill(match, message.topic, _values_of(message), is_filter=False)
         if other is None:
             return OK
         self._rewritten += 1
         return OK, readdressed(message, other)
+
+    def shape(self, message: Message) -> Message:
+        """What `on_message_publish` makes of a message, without counting or telling of it."""
+        match = self._match_of(message.topic)
+        other = None if match is None else match.rule.template.fill(_values_of(message), match.groups)
+        if other is None or other == message.topic or self._fault(other, is_filter=False) is not None:
+            return message
+        return readdressed(message, other)
 
     def on_client_subscribe(
         self, client: ClientInfo, _properties: object, entries: list[p.SubscribeEntry]
@@ -139,6 +145,9 @@ class TopicRewrite:
         }
 
     # --- inside
+
+    def _match_of(self, topic: str) -> _Match | None:
+        return self._known[topic] if topic in self._known else self._learn(topic)
 
     def _learn(self, topic: str) -> _Match | None:
         timeouts = self._timeouts
@@ -189,6 +198,10 @@ class TopicRewrite:
             return "the client has no client id or user name that can stand in a topic"
         check = topic_filter_fault if is_filter else topic_name_fault
         return topic_fault(other, check(other, self._levels_max))
+
+
+def _values_of(message: Message) -> _Values:
+    return {"clientid": message.clientid, "username": message.username}
 
 
 def _first_for(rules: Sequence[_Rule], topic: str) -> _Rule | None:

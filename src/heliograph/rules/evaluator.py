@@ -6,8 +6,10 @@ nothing. `heliograph.rules.expressions` compiles the expressions; this module kn
 fields, aliases, the elements of FOREACH, WHERE.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from heliograph.mqtt.topic import topic_matches
 from heliograph.rules.columns import Columns, OverlaidColumns
@@ -23,6 +25,26 @@ StoreField: TypeAlias = Callable[[Columns, Output], None]
 Rows: TypeAlias = Callable[[Columns], list[Output]]
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much one evaluation may do where others wait for it.
+
+    Attributes:
+        elements_max: Elements that FOREACH may go through.
+        cpu_s_max: Seconds of computing that it may take for them.
+    """
+
+    elements_max: int
+    cpu_s_max: float
+
+
+# One message of a megabyte can hold half a million elements.
+LIVE: Final = Bounds(10_000, 0.1)
+"""The bounds of rules that run in a broker."""
+
+_ELEMENTS_BETWEEN_LOOKS: Final = 64
+
+
 class CompiledRule:
     """A rule ready to be applied. It holds no state of any evaluation, so every thread may use it.
 
@@ -35,6 +57,7 @@ class CompiledRule:
         tree: The rule's tree.
         may_block: Whether an evaluation may wait for another process or machine (jq, external schemas), so that no
             event loop should wait for it.
+        bounds: How much one evaluation may do; None for any amount.
 
     Raises:
         RuleSyntaxError: The text is not a rule.
@@ -43,6 +66,7 @@ class CompiledRule:
     def __init__(self, rule: str | Statement, metadata: Mapping[str, Value] | None = None) -> None:
         self.tree = parse_rule(rule) if isinstance(rule, str) else rule
         self.may_block = False
+        self.bounds: Bounds | None = None
         self._text = self.tree.text
         self._metadata = None if metadata is None else dict(metadata)
         try:
@@ -122,7 +146,7 @@ class CompiledRule:
             if where is not None and not where(columns, store_element(results, elements)):
                 return []
             found: list[Output] = []
-            for element in elements if isinstance(elements, list) else ():
+            for element in self._bounded(elements, last.place) if isinstance(elements, list) else ():
                 overlaid = OverlaidColumns(columns, store_element(results, element))
                 if incase is None or incase(overlaid, {}):
                     output: Output = {}
@@ -132,6 +156,22 @@ class CompiledRule:
             return found
 
         return rows
+
+    def _bounded(self, elements: list[Value], place: Place) -> Iterable[Value]:
+        bounds = self.bounds
+        if bounds is None or len(elements) <= _ELEMENTS_BETWEEN_LOOKS:
+            return elements
+        if len(elements) > bounds.elements_max:
+            told = f"FOREACH over {len(elements):,} elements; at most {bounds.elements_max:,} are allowed here"
+            raise RuleEvaluationError(told, self._text, place)
+        return self._in_time(elements, place, time.thread_time() + bounds.cpu_s_max)
+
+    def _in_time(self, elements: list[Value], place: Place, end_s: float) -> Iterator[Value]:
+        for position, element in enumerate(elements):
+            if position % _ELEMENTS_BETWEEN_LOOKS == 0 and time.thread_time() > end_s:
+                told = f"FOREACH took too long: it was stopped behind {position:,} of {len(elements):,} elements"
+                raise RuleEvaluationError(told, self._text, place)
+            yield element
 
     def _targets(self, fields: Sequence[Field | Star]) -> Iterator[Path]:
         for position, field in enumerate(fields):

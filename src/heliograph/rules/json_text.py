@@ -47,6 +47,11 @@ def decode_json(text: str | bytes) -> Value:
         raise EvaluationFault(f"not valid JSON: {error}") from None
 
 
+def may_have_long_integers(data: bytes) -> bool:
+    """Whether documents that stand in some bytes may hold an integer that orjson would round."""
+    return _MANY_DIGITS in data.translate(_BLURRED)
+
+
 def _decode_slowly(data: bytes) -> Value:
     try:
         text = data.decode()

@@ -78,6 +78,7 @@ _DECIMAL_TEXT: Final = re.compile(r"[+-]?[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?")
 # Turning digits into an integer and back takes time that grows with the square of their count; a sender must not be
 # able to buy seconds of the broker with one payload. CPython refuses beyond the same length.
 INTEGER_DIGITS_MAX: Final = 4_300
+_UNWRITABLE: Final = 10**INTEGER_DIGITS_MAX
 
 
 def string_of(data: bytes) -> str | bytes:
@@ -112,7 +113,10 @@ def describe(value: Value) -> str:
     """A value with its kind, for messages; long ones are shortened."""
     if value is None or isinstance(value, Undefined):
         return kind_of(value)
-    text = repr(value[:60] if isinstance(value, str | bytes) else value)
+    try:
+        text = repr(value[:60] if isinstance(value, str | bytes) else value)
+    except ValueError:  # of Python, for an integer in it
+        return f"an {kind_of(value)} with more than {INTEGER_DIGITS_MAX:,} digits"
     return f"the {kind_of(value)} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
@@ -159,6 +163,11 @@ def integer_text(number: int) -> str:
         return str(number)
     except ValueError:
         raise EvaluationFault(f"an integer of more than {INTEGER_DIGITS_MAX:,} digits has no text") from None
+
+
+def is_writable(number: int) -> bool:
+    """Whether an integer has so few digits that they can be written."""
+    return -_UNWRITABLE < number < _UNWRITABLE
 
 
 def order_of(left: Value, right: Value) -> int:

@@ -2,7 +2,8 @@
 
 from mypy_extensions import i64
 
-from heliograph.mqtt.packets import Publish
+from heliograph.broker.message import Message
+from heliograph.broker.repetition import Repetition
 from heliograph.session.options import SessionOptions
 
 
@@ -32,13 +33,17 @@ class AwaitingRel:
         self.release(oldest)
         return True
 
-    def is_orphan(self, packet_id: int, publish: Publish) -> bool:
-        """Whether a PUBLISH repeats a message that was stored while its identifier was not; it is then known."""
+    def may_repeat(self, packet_id: int) -> bool:
+        """Whether a PUBLISH under that identifier may repeat what an earlier process stored."""
         return False
 
-    def may_be_retained(self, packet_id: int, topic: str) -> bool:
-        """Whether a crash may have lost that a message is the retained one of its topic, as it still ought to be."""
+    def recall(self, packet_id: int, repetition: Repetition) -> bool:
+        """Whether an earlier process stored what a PUBLISH repeats; its identifier is then known, if it was lost."""
         return False
+
+    def lost_retained(self, packet_id: int, repetition: Repetition) -> Message | None:
+        """What an earlier process stored, if a crash may have lost that it is the retained message of its topic."""
+        return None
 
     def add(self, packet_id: int, ticket: int, uptime_us: int, id_low: int = 0) -> None:
         """Remember a message, stored under `ticket`, until its PUBREL; `id_low` is of its id."""

@@ -8,8 +8,8 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from heliograph.broker.repetition import Repetition
 from heliograph.broker.subscription import Subscription
-from heliograph.mqtt.packets import Publish
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 from heliograph.session.will import Will
@@ -147,7 +147,7 @@ class Durability:
         """
         raise NotImplementedError(type(self).__name__)
 
-    def claim_orphan(self, session: Session, publish: Publish) -> tuple[int, int] | None:
+    def claim_orphan(self, session: Session, repetition: Repetition) -> tuple[int, int] | None:
         """The id of the message that a PUBLISH repeats, if a crash stored it without its identifier; each counts once.
 
         Raises:

@@ -2,7 +2,8 @@
 
 from mypy_extensions import i64
 
-from heliograph.mqtt.packets import Publish
+from heliograph.broker.message import Message
+from heliograph.broker.repetition import Repetition
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.durability import Durability
 from heliograph.session.session import Session
@@ -46,22 +47,34 @@ class DurableAwaitingRel(AwaitingRel):
         for packet_id in self._taken:
             self._durability.release_taken(self._session, packet_id)
 
-    def is_orphan(self, packet_id: int, publish: Publish) -> bool:
-        """Whether a PUBLISH repeats a message that was stored while its identifier was not; it is then known."""
-        orphan = self._durability.claim_orphan(self._session, publish) if self.has_orphans else None
+    def may_repeat(self, packet_id: int) -> bool:
+        """Whether a PUBLISH under that identifier may repeat what an earlier process stored."""
+        return packet_id in self._ids or (self.has_orphans and packet_id not in self._taken)
+
+    def recall(self, packet_id: int, repetition: Repetition) -> bool:
+        """Whether an earlier process stored what a PUBLISH repeats; its identifier is then known, if it was lost."""
+        if packet_id in self._ids:
+            return True
+        orphan = self._durability.claim_orphan(self._session, repetition)
         if orphan is None:
             return False
         self.restore(packet_id, self._session.broker.uptime_us, orphan[0], orphan[1])
         self._hold(self._durability.take(self._session, packet_id, 0, orphan[0], orphan[1]))
         return True
 
-    def may_be_retained(self, packet_id: int, topic: str) -> bool:
-        """Whether it was stored by an earlier process, and no retained message of its topic after it.
+    def lost_retained(self, packet_id: int, repetition: Repetition) -> Message | None:
+        """What an earlier process stored, if no retained message of its topic was stored after it.
 
         Its commit among the retained messages ran beside that of its identifier, and a crash may have left only this.
         """
-        message = self._ids.get(packet_id)
-        return message is not None and not self._durability.is_replaced(topic, message[0], message[1])
+        id_high, id_low = self._ids[packet_id]
+        message = repetition.stored_as(id_high, id_low)
+        if message is None or not message.retain or not self._is_stored(message.topic):
+            return None
+        return None if self._durability.is_replaced(message.topic, id_high, id_low) else message
+
+    def _is_stored(self, topic: str) -> bool:
+        return self._session.broker.route(topic.encode("utf-8")).durable
 
     def _hold(self, state: i64) -> None:
         outbox = self._session.outbox

@@ -149,15 +149,20 @@ class Reader:
         """The action `split`."""
         start, _ = request.times()
         limits = Limits(request.count("max_messages"), request.count("max_bytes"))
+        filters = request.filters()
         pieces: dict[str, object] = {}
         with self.database(request.database).current() as (rocks, catalog):
+            # What is in other streams than those of its topics, a caller may not know.
+            asked_for = {stream.id for stream in catalog.streams(filters, None, None)}
             for stream, (after, to) in request.ranges().items():
                 gone = catalog.dropped(stream)
                 if gone is None:
                     catalog.generation_of(stream)
+                    if stream not in asked_for:
+                        raise ValueError(f"the stream {str(stream)!r} is none of those of the topics asked for")
                     steps = split_range(rocks, stream, max(after, Position.before(start or 0)), to, limits)
                 else:  # reading it says why there is nothing
-                    steps = [Step(to, gone.lost_rows(stream.number, after) or 0, 0)]
+                    steps = [Step(to, 0, 0)]
                 pieces[str(stream)] = [
                     {"position": str(step.position), "messages": step.rows, "bytes": step.message_bytes}
                     for step in steps
@@ -294,8 +299,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             if token is not None:
                 self._check(token, request, has_topics=action.type != _INFO)
             answer = known[0](request)
-            if token is not None and action.type == _INFO:
-                answer = _without_what_it_may_not_know(answer, token)
+            if token is not None:
+                answer = _without_what_it_may_not_know(action.type, answer, token)
             return [json.dumps(answer).encode()]
         except Exception as error:
             raise _flight_error(error) from error
@@ -323,12 +328,22 @@ def _token_of(context: flight.ServerCallContext) -> Token | None:
     return caller.token
 
 
-def _without_what_it_may_not_know(info: dict[str, object], token: Token) -> dict[str, object]:
-    """An answer of the action `info` without other databases, and without sums over topics that a token may not see."""
-    databases = info.get("databases")
+def _without_what_it_may_not_know(action: str, answer: dict[str, object], token: Token) -> dict[str, object]:
+    """An answer without other databases, and without sums over topics that a token may not see.
+
+    Of dropped streams nobody knows any more what their topics were.
+    """
+    databases = answer.get("databases")
     if isinstance(databases, list):
         return {"databases": token.visible(databases)}
-    return info if token.sees_all_topics else {**info, "messages": None, "bytes": None, "streams": None}
+    if token.sees_all_topics:
+        return answer
+    if action == _INFO:
+        return {**answer, "messages": None, "bytes": None, "streams": None}
+    dropped = answer.get("dropped")
+    if isinstance(dropped, dict):
+        return {**answer, "dropped": {stream: {"messages": None} for stream in dropped}}
+    return answer
 
 
 def _with_flight_errors(batches: Iterator[Answer]) -> Iterator[Answer]:

@@ -1,7 +1,6 @@
 """Running the reader process beside the broker: start, restart when it dies, stop."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from heliograph.storage.child_process import ChildProcess
 from heliograph.storage.errors import StorageError
 from heliograph.storage.reader_security import ReaderSecurity
 
@@ -31,7 +31,7 @@ class ReaderStartError(StorageError):
     )
 
 
-class ReaderProcess:
+class ReaderProcess(ChildProcess):
     """The reader process of one node. Owned by the node, from `start` to `stop`, in its event loop.
 
     Args:
@@ -48,23 +48,16 @@ class ReaderProcess:
         on_restart: Callable[[], None] | None = None,
         security: Callable[[], ReaderSecurity] = ReaderSecurity,
     ) -> None:
+        super().__init__("storage-reader", _STOP_S)
         self._data_dir = data_dir
         self._bind = bind
         self._on_restart = on_restart
         self._security = security
-        self._process: asyncio.subprocess.Process | None = None
-        self._supervisor: asyncio.Task[None] | None = None
-        self._restarts = 0
 
     @property
     def bind(self) -> str:
         """HOST:PORT that it serves on; known after `start`."""
         return self._bind
-
-    @property
-    def pid(self) -> int | None:
-        """The id of the process that runs now."""
-        return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def start(self) -> None:
         """Start it and wait until it serves.
@@ -74,18 +67,7 @@ class ReaderProcess:
             ReaderStartError: It does not serve.
         """
         await self._spawn()
-        self._supervisor = asyncio.create_task(self._supervise(), name="storage-reader")
-
-    async def stop(self) -> None:
-        """Stop it and wait until it is gone."""
-        if self._supervisor is not None:
-            self._supervisor.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._supervisor
-            self._supervisor = None
-        if self._process is not None:
-            await _end(self._process)
-            self._process = None
+        self._watch()
 
     def statistics(self) -> dict[str, int]:
         """Counts for metrics."""
@@ -107,11 +89,11 @@ class ReaderProcess:
         except TimeoutError:
             line = f"failed it said nothing within {_START_S:.0f} s"
         except BaseException:
-            await _end(process)
+            await self._end(process)
             raise
         word, _, rest = line.partition(" ")
         if word != "ready":
-            await _end(process)
+            await self._end(process)
             problem = rest or f"it ended with code {process.returncode}"
             raise ReaderStartError(f"the storage reader: {problem}", database="")
         self._bind = rest
@@ -137,6 +119,11 @@ class ReaderProcess:
             if self._on_restart is not None:
                 self._on_restart()
 
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+        await super()._end(process)
+
     def __repr__(self) -> str:
         return f"ReaderProcess({self._bind}, pid {self.pid}, {self._restarts} restarts)"
 
@@ -151,18 +138,3 @@ async def _first_line(process: asyncio.subprocess.Process) -> str:
     if process.stdout is None:
         return ""
     return (await process.stdout.readline()).decode(errors="replace").strip()
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Ask it to stop, then make it."""
-    if process.stdin is not None:
-        process.stdin.close()
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), _STOP_S)
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()

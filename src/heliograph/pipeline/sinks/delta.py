@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.section import Section
 from heliograph.pipeline.sinks.files import target_size
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.keyed_rows import last_of_each_in_spark
 from heliograph.pipeline.sinks.lakes import (
     INSTALL,
     check_result_keys,
@@ -23,6 +25,7 @@ from heliograph.pipeline.sinks.lakes import (
 )
 from heliograph.pipeline.sinks.places import is_uri
 from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
+from heliograph.pipeline.sinks.template import check_columns
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -102,6 +105,11 @@ class DeltaSink:
         """The table."""
         return f"Delta table {self.path}"
 
+    def check(self, schema: StructType) -> None:
+        """See `ChecksRows.check`."""
+        check_columns(self.partition_by, schema, "partition_by")
+        check_columns(self.key, schema, "key")
+
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Bring a batch into the table, unless it is there."""
         with _translated(self.path):
@@ -109,7 +117,8 @@ class DeltaSink:
             if self.has(table, batch):
                 return Written(_count(table), {"rows": 0, "files": 0, "bytes": 0})
             name = f"{self.path.replace('://', '/')}/{batch.owner}"
-            with staged_rows(rows, batch.output, name) as staged:
+            changes = last_of_each_in_spark(rows, self.key) if self.mode is OutputMode.UPDATE else rows
+            with staged_rows(changes, batch.output, name) as staged:
                 files = self.commit(table, staged, batch)
                 figures = {"rows": staged.rows, "files": files, "bytes": staged.bytes}
         table = self._open(batch)

@@ -6,12 +6,14 @@ from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final, Self
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from heliograph.pipeline.section import Section
 from heliograph.pipeline.sinks.append_table import AppendTable, TargetSize
 from heliograph.pipeline.sinks.file_format import COMPRESSIONS, FileFormat
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.places import is_uri, open_place, store_fault
+from heliograph.pipeline.sinks.template import check_columns
 
 _KEYS: Final = (
     "type",
@@ -29,6 +31,8 @@ _TIMES: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
+# Spark cuts them off unless it is told.
+_BLANKS: Final = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,11 @@ class FilesSink:
         """The table."""
         return f"{self.format_name} files {self.path}"
 
+    def check(self, schema: StructType) -> None:
+        """See `ChecksRows.check`."""
+        check_columns(self.partition_by, schema, "partition_by")
+        check_columns(self.key, schema, "key")
+
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Append to the table."""
         place = open_place(self.path, self.storage_options, batch.output)
@@ -142,7 +151,7 @@ class CsvSink(FilesSink):
                 f"{section.path}.delimiter is {delimiter!r}, but must be one character, such as , or ; or |",
                 section.fields["delimiter"],
             )
-        options = {"header": "true" if header else "false", "sep": delimiter, "escape": '"', **_TIMES}
+        options = {"header": "true" if header else "false", "sep": delimiter, "escape": '"', **_BLANKS, **_TIMES}
         if "null_value" in section.fields:
             options["nullValue"] = section.text("null_value")
         return options

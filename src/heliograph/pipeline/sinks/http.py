@@ -17,7 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.section import Section
@@ -122,6 +123,10 @@ class HttpSink:
     def target(self) -> str:
         """The method and the address, without what may be secret in it."""
         return f"HTTP {self.method} {_without_secrets(self.url)}"
+
+    def check(self, schema: StructType) -> None:
+        """See `ChecksRows.check`."""
+        _computed(schema, self)
 
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Post the rows and wait for every answer."""
@@ -293,15 +298,19 @@ def signature(key: bytes, timestamp: str, body: bytes) -> str:
 
 
 def _prepare(rows: DataFrame, sink: HttpSink) -> ArrowRows:
-    schema = rows.schema
-    body = row_as_json(rows.columns).cast("binary") if sink.body is None else bytes_column(sink.body, schema, "body")
+    return ArrowRows(rows, computed=_computed(rows.schema, sink))
+
+
+def _computed(schema: StructType, sink: HttpSink) -> list[Column]:
+    whole = row_as_json(schema.fieldNames()).cast("binary")
+    body = whole if sink.body is None else bytes_column(sink.body, schema, "body")
     computed = [body.alias(_BODY)]
     if placeholders(sink.url):
         computed.append(template_column(sink.url, schema, "url").alias(_URL))
     for number, (name, template) in enumerate(sink.headers):
         if placeholders(template):
             computed.append(template_column(template, schema, f"headers.{name}").alias(f"{_HEADER}{number}"))
-    return ArrowRows(rows, computed=computed)
+    return computed
 
 
 def _requests(rows: ArrowRows, batch_rows: int) -> Iterator[_Request]:

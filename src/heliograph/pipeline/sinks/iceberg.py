@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.section import Section
 from heliograph.pipeline.sinks.iceberg_partitions import Partition, add_partitions, parse_partition
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.keyed_rows import last_of_each
 from heliograph.pipeline.sinks.lakes import INSTALL, check_result_keys, duration, refuse_foreign_table
 from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
+from heliograph.pipeline.sinks.template import check_columns
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -107,6 +110,11 @@ class IcebergSink:
     def target(self) -> str:
         """The table."""
         return f"Iceberg table {self.table}"
+
+    def check(self, schema: StructType) -> None:
+        """See `ChecksRows.check`."""
+        check_columns((partition.column for partition in self.partitions), schema, "partition_by")
+        check_columns(self.key, schema, "key")
 
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Bring a batch into the table, unless it is there."""
@@ -199,7 +207,7 @@ class IcebergSink:
             batch.refuse(
                 row, f"a column of the key ({', '.join(self.key)}) is null, which an Iceberg table cannot take"
             )
-        keyed = table.filter(valid)
+        keyed = last_of_each(table.filter(valid), self.key)
         transaction.upsert(keyed, list(self.key), snapshot_properties=said)
         return int(keyed.num_rows)
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from heliograph.pipeline.section import Section
 
@@ -44,8 +45,8 @@ class Batch:
         mqtt: host:port of the broker.
         refuse: Called on the driver with a row that the target will never take and the reason. The row goes to the dead
             letters, and the batch goes on without it. What may go well when tried again is no reason to refuse.
-        guest_of: The owner beside which a backfill or a replay writes into the same target, with an owner and numbers of
-            its own; None for the query itself. A target that belongs to one owner takes its guests too.
+        guest_of: The owner beside which a backfill or a replay writes into the same target, with an owner and numbers
+            of its own; None for the query itself. A target that belongs to one owner takes its guests too.
     """
 
     query: str
@@ -68,6 +69,18 @@ class Written:
 
     rows_total: int | None = None
     figures: Mapping[str, int] = field(default_factory=dict)
+
+
+@runtime_checkable
+class ChecksRows(Protocol):
+    """A sink that names columns of its rows, and can tell before the first batch whether they are there."""
+
+    def check(self, schema: StructType) -> None:
+        """Look at the columns of the rows.
+
+        Raises:
+            SinkError: The sink names a column that they do not have.
+        """
 
 
 class Sink(Protocol):

@@ -125,6 +125,10 @@ class KafkaSink:
         """The topic and the brokers."""
         return f"Kafka topic {self.topic} at {self.servers}"
 
+    def check(self, schema: StructType) -> None:
+        """See `ChecksRows.check`."""
+        self._columns(schema)
+
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Send the rows and wait until all are delivered."""
         has_spark = self.client != LIBRDKAFKA and spark_knows_kafka(rows.sparkSession)

@@ -31,6 +31,9 @@ def lake_path(section: Section) -> str:
     path = section.text("path")
     if not is_uri(path):
         return table_path(section)
+    if "@" in urlsplit(path).netloc and not path.startswith("abfs"):
+        # The path is shown everywhere.
+        raise section.mistake(f"{section.path}.path has a login: give it in storage_options", section.fields["path"])
     if not urlsplit(path).path.strip("/"):
         raise section.mistake(f"{section.path}.path is {path!r}, but must have a path after the bucket")
     return path.rstrip("/")

@@ -101,6 +101,10 @@ class MqttSink:
         """The topic and the broker."""
         return f"MQTT topic {self.topic} at {self.server or 'the broker'}"
 
+    def check(self, schema: StructType) -> None:
+        """See `ChecksRows.check`."""
+        list(self._columns(schema))
+
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Publish the rows and wait for every acknowledgement."""
         names = tuple(name for name, _ in self.properties)

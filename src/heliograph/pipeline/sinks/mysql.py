@@ -19,7 +19,7 @@ from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.mysql_errors import translated
 from heliograph.pipeline.sinks.sql_batches import write_exactly_once
-from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_key, read_sql_settings
+from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_rows_of, read_sql_settings
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -64,7 +64,13 @@ class MysqlSink:
     @classmethod
     def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
         """See `Sink.read`."""
-        return cls(read_sql_settings(section, mode, _PORT, _BATCH_ROWS, more_keys))
+        settings = read_sql_settings(section, mode, _PORT, _BATCH_ROWS, more_keys)
+        for key in ("table", "ledger"):
+            # pymysql takes it for the mark of a parameter.
+            if key in section.fields and "%" in section.text(key):
+                told = f"{section.path}.{key} is {section.text(key)!r}, but must have no percent sign"
+                raise section.mistake(told, section.fields[key])
+        return cls(settings)
 
     @property
     def owned(self) -> tuple[str, ...]:
@@ -75,6 +81,10 @@ class MysqlSink:
     def target(self) -> str:
         """The table and the database."""
         return f"MySQL {self.settings.what} at {self.settings.place}"
+
+    def check(self, schema: StructType) -> None:
+        """See `ChecksRows.check`."""
+        check_rows_of(self.settings, schema)
 
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Write a batch in one transaction."""
@@ -138,7 +148,7 @@ class _Statements:
             # It is pymysql's mark of a parameter, and nothing takes it out of an insert of many rows.
             if "%" in name:
                 raise SinkError(f"the column {name!r} has a percent sign, which no column may have here: rename it")
-        check_key(settings, self.parameters)
+        check_rows_of(settings, schema)
         if settings.template is not None:
             self.parameters = settings.template.names
             self.insert = settings.template.statement
@@ -156,7 +166,7 @@ class _Statements:
                 )
             table = self.settings.table
             if table is not None and self.settings.create and not _exists(cursor, table):
-                cursor.execute(self._create_table(table))
+                cursor.execute(self._create_table(table, _collation(cursor)))
         connection.commit()
 
     def _insert(self) -> str:
@@ -174,9 +184,11 @@ class _Statements:
         sets = (f"{name} = VALUES({name})" for name in (_column(name) for name in others))
         return f"{statement} ON DUPLICATE KEY UPDATE {', '.join(sets)}"
 
-    def _create_table(self, table: str) -> str:
+    def _create_table(self, table: str, collation: str) -> str:
         key = self.settings.key
-        columns = [f"{_column(field.name)} {_type(field, field.name in key)}" for field in self._schema]
+        columns = [
+            f"{_column(field.name)} {_type(field, collation if field.name in key else None)}" for field in self._schema
+        ]
         if key:
             columns.append(f"PRIMARY KEY ({', '.join(_column(name) for name in key)})")
         told = ", ".join(columns)
@@ -257,10 +269,17 @@ def _exists(cursor: "Cursor", table: str) -> bool:
     return cursor.fetchone() is not None
 
 
-def _type(field: StructField, is_key: bool) -> str:
+def _collation(cursor: "Cursor") -> str:
+    """The collation of texts of a key that tells all of them apart; most take blanks at the end for nothing."""
+    cursor.execute("SELECT VERSION()")
+    return "utf8mb4_nopad_bin" if "MariaDB" in str(cursor.fetchone()) else "utf8mb4_0900_bin"
+
+
+def _type(field: StructField, collation_of_key: str | None) -> str:
     # Long texts and blobs cannot be keys.
+    is_key = collation_of_key is not None
     if is_key and isinstance(field.dataType, StringType):
-        return "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+        return f"VARCHAR(255) CHARACTER SET utf8mb4 COLLATE {collation_of_key}"
     if is_key and isinstance(field.dataType, BinaryType):
         return "VARBINARY(255)"
     if isinstance(field.dataType, DecimalType):

@@ -206,13 +206,21 @@ def store_fault(path: str, options: Iterable[str]) -> str | None:
     scheme = urlsplit(path).scheme
     known = STORE_OPTIONS.get(scheme)
     if known is None:
-        return f"is {path!r}, but the scheme must be one of {', '.join(STORE_OPTIONS)}"
+        return f"is {_without_login(path)!r}, but the scheme must be one of {', '.join(STORE_OPTIONS)}"
+    if "@" in urlsplit(path).netloc and not scheme.startswith("abfs"):
+        # The path is shown everywhere.
+        return f"is {_without_login(path)!r} with a login: give it in storage_options, as access_key and secret_key"
     if not urlsplit(path).path.strip("/"):
         return f"is {path!r}, but must have a path after the bucket: the table needs a directory of its own"
     for option in options:
         if option not in known:
             return f"has the option {option!r}, which {scheme} does not know: {', '.join(known) or 'it has none'}"
     return None
+
+
+def _without_login(path: str) -> str:
+    scheme, _, rest = path.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 def _file_system(scheme: str, uri: str, options: Mapping[str, str]) -> tuple[fs.FileSystem, str]:

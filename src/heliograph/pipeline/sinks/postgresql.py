@@ -20,7 +20,7 @@ from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.postgresql_errors import translated
 from heliograph.pipeline.sinks.sql_batches import write_exactly_once
-from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_key, read_sql_settings
+from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_rows_of, read_sql_settings
 
 if TYPE_CHECKING:
     import psycopg
@@ -85,6 +85,10 @@ class PostgresqlSink:
         """The table and the database."""
         return f"PostgreSQL {self.settings.what} at {self.settings.place}"
 
+    def check(self, schema: StructType) -> None:
+        """See `ChecksRows.check`."""
+        check_rows_of(self.settings, schema)
+
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Write a batch in one transaction."""
         settings = self.settings
@@ -147,7 +151,7 @@ class _Statements:
         self.ledger = sql.Identifier(*settings.ledger.split("."))
         self.columns = schema.fieldNames()
         self.table = sql.Identifier(*settings.table.split(".")) if settings.table is not None else None
-        check_key(settings, self.columns)
+        check_rows_of(settings, schema)
         self._schema = schema
 
     def prepare(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:

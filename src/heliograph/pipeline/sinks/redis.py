@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.section import Section
@@ -20,7 +21,7 @@ from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Wr
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, Attempts, RetryPolicy, TransientError
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.sql_settings import read_server
-from heliograph.pipeline.sinks.template import bytes_column, placeholders
+from heliograph.pipeline.sinks.template import bytes_column, placeholders, template_fault
 from heliograph.pipeline.sinks.tls import TlsSettings
 
 if TYPE_CHECKING:
@@ -103,6 +104,11 @@ class RedisSink:
         """The commands and the server."""
         names = ", ".join(command[0].upper() for command in self.commands)
         return f"Redis {names} at {self.host}:{self.port}/{self.database}"
+
+    def check(self, schema: StructType) -> None:
+        """See `ChecksRows.check`."""
+        for template in (template for command in self.commands for template in command):
+            bytes_column(template, schema, "the command")
 
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Run the commands of a batch in one transaction."""
@@ -288,6 +294,9 @@ def _read_commands(section: Section) -> tuple[_Command, ...]:
             raise section.mistake(f"{section.path}.{key} {told}", item)
         if command[0].upper() in _REFUSED_COMMANDS:
             raise section.mistake(f"{section.path}.{key}: {command[0]} cannot be part of a transaction", item)
+        for fault in filter(None, map(template_fault, command)):
+            hint = ": a name with blanks needs quotes around its argument" if isinstance(item.value, str) else ""
+            raise section.mistake(f"{section.path}.{key}: {fault}{hint}", item)
         if placeholders(command[0]):
             raise section.mistake(f"{section.path}.{key}: the command itself cannot come from a row", item)
         commands.append(command)

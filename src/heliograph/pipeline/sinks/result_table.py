@@ -2,7 +2,7 @@
 
 import fcntl
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.durable_files import force_to_disk
+from heliograph.pipeline.sinks.keyed_rows import keys_of, last_of_each
 from heliograph.pipeline.sinks.ledger import check_owner
 from heliograph.pipeline.sinks.places import Place
 
@@ -49,7 +50,8 @@ class ResultTable:
         Raises:
             SinkError: The table belongs to another checkpoint, or cannot be written.
         """
-        changed = rows.toArrow()
+        arrived = rows.toArrow()
+        changed = last_of_each(arrived, self._key) if self._key else arrived
         try:
             with self._alone():
                 before = self._read()
@@ -90,11 +92,7 @@ class ResultTable:
 
 def merge(before: pa.Table, changed: pa.Table, key: Sequence[str]) -> pa.Table:
     """Return the rows of `before` with those of `changed` in the place of rows with the same key; null equals null."""
-    replaced = set(_keys(changed, key))
-    kept = [index for index, row in enumerate(_keys(before, key)) if row not in replaced]
+    replaced = set(keys_of(changed, key))
+    kept = [index for index, row in enumerate(keys_of(before, key)) if row not in replaced]
     rows = before.select(changed.column_names).cast(changed.schema).take(pa.array(kept, pa.int64()))
     return pa.concat_tables([rows, changed])
-
-
-def _keys(table: pa.Table, key: Sequence[str]) -> Iterable[tuple[object, ...]]:
-    return zip(*(table.column(name).to_pylist() for name in key), strict=True)

@@ -1,16 +1,17 @@
 """The settings that sinks to SQL databases share, and SQL templates, whose placeholders become parameters."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from heliograph.pipeline.errors import OptionError, SinkError
+from pyspark.sql.types import StructType
+
+from heliograph.pipeline.errors import OptionError
 from heliograph.pipeline.options import parse_endpoint
 from heliograph.pipeline.section import Section
 from heliograph.pipeline.sinks.interface import OutputMode
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy
 from heliograph.pipeline.sinks.secret import Secret, read_secret
-from heliograph.pipeline.sinks.template import WHOLE_ROW, split_template
+from heliograph.pipeline.sinks.template import WHOLE_ROW, check_columns, column_at, split_template, template_fault
 from heliograph.pipeline.sinks.tls import TlsSettings
 
 #: What an insert does with a row whose key is there already.
@@ -20,6 +21,8 @@ NOTHING: Final = "nothing"
 _LEDGER: Final = "heliograph_batches"
 _TIMEOUT_S: Final = 60.0
 _BATCH_ROWS_MAX: Final = 1_000_000
+# What begins a quote or a comment in SQL, with what ends it.
+_ENDS: Final = {"'": "'", '"': '"', "`": "`", "--": "\n", "/*": "*/"}
 
 _KEYS: Final = (
     "type",
@@ -58,18 +61,22 @@ class SqlTemplate:
         """Take a template apart.
 
         Raises:
-            ValueError: It has no placeholder, or one in quotes, where the database would read it as text.
+            ValueError: It has no placeholder, or one in quotes or a comment, where the database would read it as text.
         """
         names: list[str] = []
         statement: list[str] = []
-        quote = ""
+        if fault := template_fault(text):
+            raise ValueError(fault)
+        opened: tuple[str, ...] = ("", "")
         for part, name in split_template(text):
-            quote = _open_quote(part, quote)
+            # By both readings, since a database may be set to either: with a backslash as an escape, and without.
+            opened = (_left_open(part, opened[0], ""), _left_open(part, opened[1], "\\"))
             statement.append(part.replace("%", "%%"))
             if name is None:
                 break
-            if quote:
-                raise ValueError(f"leave out the quotes around ${{{name}}}: it becomes a parameter, not text")
+            if any(opened):
+                where = "a comment" if {"--", "/*"} & set(opened) else "quotes"
+                raise ValueError(f"${{{name}}} stands in {where}: leave these out, as it becomes a parameter, not text")
             if not name or name == WHOLE_ROW:
                 raise ValueError(f"${{{name}}} is no parameter: name a column")
             statement.append("%s")
@@ -190,15 +197,15 @@ def read_server(section: Section, port: int) -> tuple[str, int]:
         raise section.mistake(f"{section.path}: {error}", section.fields["server"]) from error
 
 
-def check_key(settings: SqlSettings, columns: Sequence[str]) -> None:
-    """Refuse rows that lack a column of the key.
+def check_rows_of(settings: SqlSettings, schema: StructType) -> None:
+    """Refuse rows that lack a column of the key, or one that the statement takes.
 
     Raises:
         SinkError: They lack one.
     """
-    for name in settings.key:
-        if name not in columns:
-            raise SinkError(f"the key of {settings.what} names {name!r}, but the rows have {', '.join(columns)}")
+    check_columns(settings.key, schema, f"the key of {settings.what}")
+    for name in settings.template.names if settings.template is not None else ():
+        column_at(name, schema, f"the statement takes ${{{name}}}")
 
 
 def _template(section: Section) -> SqlTemplate | None:
@@ -234,10 +241,17 @@ def _check_whole(section: Section, settings: SqlSettings) -> None:
         raise section.mistake(f"{section.path} has no key: mode update needs the columns that identify a row")
 
 
-def _open_quote(text: str, quote: str) -> str:
-    for character in text:
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"`":
-            quote = character
-    return quote
+def _left_open(text: str, opened: str, escape: str) -> str:
+    """The quote or comment that is open behind a text, of which one may be open before it."""
+    place = 0
+    while place < len(text):
+        end = _ENDS.get(opened, "")
+        if opened and text.startswith(end, place):
+            place, opened = place + len(end), ""
+        elif opened in ("'", '"') and escape and text.startswith(escape, place):
+            place += 2
+        elif not opened and (begin := next((begin for begin in _ENDS if text.startswith(begin, place)), "")):
+            place, opened = place + len(begin), begin
+        else:
+            place += 1
+    return opened

@@ -5,6 +5,7 @@ strings as they are, bytes as UTF-8, structures, arrays, maps and variants as JS
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column
@@ -23,6 +24,13 @@ _NULL: Final = "null"
 def placeholders(template: str) -> list[str]:
     """What stands between the braces of a template's placeholders, in their order."""
     return [placeholder.strip() for placeholder in _PLACEHOLDER.findall(template)]
+
+
+def template_fault(template: str) -> str | None:
+    """Why a text is no template, or None if it is one."""
+    if "${" in _PLACEHOLDER.sub("", template):
+        return f"{template!r} has a ${{ without its }}"
+    return None
 
 
 def split_template(template: str) -> list[tuple[str, str | None]]:
@@ -48,6 +56,8 @@ def template_column(template: str, schema: StructType, where: str) -> Column:
     Raises:
         SinkError: The template names a column that the rows do not have.
     """
+    if fault := template_fault(template):
+        raise SinkError(f"{where}: {fault}")
     pieces: list[Column] = []
     for text, name in split_template(template):
         if text:
@@ -117,6 +127,17 @@ def text_of(column: Column, kind: DataType) -> Column:
 def row_as_json(columns: list[str]) -> Column:
     """Return each row as a JSON object, as a Spark column; columns that are null are written as null."""
     return F.to_json(F.struct(*(F.col(quoted(name)) for name in columns)), {"ignoreNullFields": "false"})
+
+
+def check_columns(names: Iterable[str], schema: StructType, where: str) -> None:
+    """Refuse rows that lack a column.
+
+    Raises:
+        SinkError: They lack one.
+    """
+    for name in names:
+        if name not in schema.fieldNames():
+            raise SinkError(f"{where} names {name!r}, but the rows have {', '.join(schema.fieldNames())}")
 
 
 def quoted(name: str) -> str:

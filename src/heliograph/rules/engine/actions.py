@@ -1,6 +1,7 @@
 """What is done with a row: the three actions that run in the broker, each compiled from its settings.
 
-An action is a function `(row, columns)` that does its work or raises `ActionError`. It runs in the event loop, in the
+An action is a function `(row, columns)` that does its work, tells how many bytes it made, or raises `ActionError`. It
+runs in the event loop, in the
 middle of a packet: messages go to the `Outlet`, which publishes them in a later turn.
 """
 
@@ -22,7 +23,7 @@ from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.values import UNDEFINED, Value
 
 Row: TypeAlias = Mapping[str, Value]
-Run: TypeAlias = Callable[[Row, LiveColumns], None]
+Run: TypeAlias = Callable[[Row, LiveColumns], int]
 
 PIPELINE_PREFIX: Final = "$pipeline/"
 """What the topics begin with under which rows are stored for the pipeline; nobody else can publish to them."""
@@ -105,21 +106,21 @@ class Republish:
         mould = Mould(self._outlet.messages, topic, qos, bool(retain), self._rule_id, bool(directly), tally)
         put, payload, longer = mould.put, self._payload, self.run
 
-        def run(row: Row, columns: LiveColumns) -> None:
+        def run(row: Row, columns: LiveColumns) -> int:
             if columns.made_by:
-                longer(row, columns)
-                return
+                return longer(row, columns)
             try:
                 data = payload(row)
             except EvaluationFault as fault:
                 raise ActionError(str(fault)) from None
             if len(data) > _PAYLOAD_BYTES_MAX:
-                longer(row, columns)  # which says so
+                return longer(row, columns)  # which says so
             put(data)
+            return len(data)
 
         return run
 
-    def run(self, row: Row, columns: LiveColumns) -> None:
+    def run(self, row: Row, columns: LiveColumns) -> int:
         """Make the message and hand it over; what this rule has made itself does not make it publish again."""
         out, made_by, rule_id = self._outlet.messages, columns.made_by, self._rule_id
         if made_by and (rule_id in made_by or len(made_by) >= MADE_BY_MAX):
@@ -146,6 +147,7 @@ class Republish:
             raise ActionError(str(error)) from None
         message.made_by = (*made_by, rule_id)
         out.put(message, directly, self._counters.messages)
+        return len(payload)
 
     def _properties(self, row: Row, columns: LiveColumns) -> bytes:
         properties = Properties()
@@ -167,7 +169,7 @@ class Republish:
 def _pipeline(rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
     topic = PIPELINE_PREFIX + rule_id
 
-    def run(row: Row, columns: LiveColumns) -> None:
+    def run(row: Row, columns: LiveColumns) -> int:
         try:
             payload = row_text(row)
         except EvaluationFault as fault:
@@ -177,18 +179,20 @@ def _pipeline(rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
         message = make_message(out.broker.now_us, low, topic, payload, 1, False, b"", rule_id, None)
         outlet.store(message, isinstance(columns, EventColumns))
         counters.actions_success += 1
+        return len(payload)
 
     return run
 
 
 def _console(rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
-    def run(row: Row, columns: LiveColumns) -> None:
+    def run(row: Row, columns: LiveColumns) -> int:
         try:
             text = row_text(row).decode()
         except EvaluationFault:
             text = repr(dict(row))  # bytes have no JSON; people can read this
         outlet.print_row(rule_id, text)
         counters.actions_success += 1
+        return len(text)
 
     return run
 

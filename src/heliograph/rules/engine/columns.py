@@ -78,6 +78,11 @@ class LiveColumns(Columns):
         return LiveColumns(self.message, self._around)
 
     @property
+    def size(self) -> int:
+        """Bytes that they keep in memory, about."""
+        return len(self.message.payload) + len(self.message.property_bytes)
+
+    @property
     def origin(self) -> str:
         """What the columns are of, for the log."""
         message = self.message
@@ -156,6 +161,11 @@ class EventColumns(LiveColumns):
     def for_thread(self) -> "LiveColumns":
         """The same columns, of which another thread may make what it wants."""
         return EventColumns(self._event, self._values, self._around, self._message)
+
+    @property
+    def size(self) -> int:
+        """Bytes that they keep in memory, about."""
+        return 0 if self._message is None else super().size
 
     @property
     def origin(self) -> str:

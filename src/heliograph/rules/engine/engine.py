@@ -21,9 +21,9 @@ from heliograph.rules.engine.columns import LiveColumns
 from heliograph.rules.engine.counters import NAMES, RuleCounters
 from heliograph.rules.engine.errors import ActionError, PipelineStorageError, RuleExistsError, UnknownRuleError
 from heliograph.rules.engine.event_sources import EventSources
-from heliograph.rules.engine.index import RuleIndex
 from heliograph.rules.engine.running import Rows, RunningRule
 from heliograph.rules.engine.strands import Strand, Threads
+from heliograph.rules.topic_index import TopicIndex
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class RuleEngine:
         self._rules: dict[str, RunningRule] = {}
         self._orders: dict[str, int] = {}  # the place of each rule among those of a topic
         self._orders_count = 0
-        self._index = RuleIndex()
+        self._index: TopicIndex[RunningRule] = TopicIndex()
         self._events = EventSources(broker, self, RULES_PRIORITY)
         self._threads = Threads(settings.blocking_threads)
         self.messages = OwnMessages(broker, ids, defer, clock, settings.max_queued_messages, self._not_published)
@@ -279,8 +279,9 @@ class RuleEngine:
             rule.act(columns, rows)
 
     def _renew(self) -> None:
-        """Have topics asked about anew; a node without rules has no callback."""
-        point, is_hooked = self._broker.hooks.message_publish, self._is_started and bool(self._rules)
+        """Have topics asked about anew; a node without rules has a callback only if it could store a forged row."""
+        is_needed = bool(self._rules) or self._store is not None
+        point, is_hooked = self._broker.hooks.message_publish, self._is_started and is_needed
         if is_hooked is not self._is_hooked:
             self._is_hooked = is_hooked
             if is_hooked:

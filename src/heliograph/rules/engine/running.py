@@ -16,12 +16,14 @@ from heliograph.rules.engine.errors import ActionError
 from heliograph.rules.engine.short_cuts import short_cut
 from heliograph.rules.engine.strands import Strand
 from heliograph.rules.errors import RuleEvaluationError
-from heliograph.rules.evaluator import CompiledRule
+from heliograph.rules.evaluator import LIVE, CompiledRule
 from heliograph.rules.output import output_kinds
 from heliograph.rules.tree import Foreach, Star, Statement
 from heliograph.rules.values import Value
 
 _EVENT_PREFIXES: Final = ("$events/", "$bridges/")
+# Rows of FOREACH can each hold the whole message: one of a megabyte would become gigabytes.
+_MADE_BYTES_MAX: Final = 64 << 20
 
 Rows = list[dict[str, Value]]
 
@@ -52,6 +54,7 @@ class RunningRule:
         self.settings = settings
         self.counters = counters or RuleCounters()
         self.compiled = CompiledRule(settings.sql, {"rule_id": rule_id})
+        self.compiled.bounds = LIVE
         self.strand: Strand[LiveColumns, Rows | Exception] | None = (
             None  # of a rule that may block: where its evaluations wait for a thread
         )
@@ -76,7 +79,7 @@ class RunningRule:
         counters.matched += 1
         strand = self.strand
         if strand is not None:
-            if not strand.put(columns.for_thread()):
+            if not strand.put(columns.for_thread(), columns.size):
                 counters.turned_away += 1
                 self.log.warn("rule %s is too slow: %s is not evaluated", self.rule_id, columns.origin)
             return
@@ -104,16 +107,27 @@ class RunningRule:
             counters.no_result += 1
             return
         counters.passed += 1
-        for row in rows:
+        made_bytes = 0
+        for position, row in enumerate(rows):
+            if made_bytes > _MADE_BYTES_MAX:
+                self._give_up(columns, len(rows), position)
+                return
             for run in self._actions:
                 try:
-                    run(row, columns)
+                    made_bytes += run(row, columns)
                 except ActionError as error:
                     counters.actions_failed += 1
                     self.log.warn("rule %s, action for %s failed: %s", self.rule_id, columns.origin, error)
                 except Exception as error:  # noqa: BLE001 - a fault of ours is no reason to stop the others
                     counters.actions_failed += 1
                     self.log.warn("rule %s, action for %s failed: %r", self.rule_id, columns.origin, error)
+
+    def _give_up(self, columns: LiveColumns, rows_count: int, done: int) -> None:
+        self.counters.actions_failed += (rows_count - done) * len(self._actions)
+        self.log.warn(
+            "rule %s made more than %d MiB of one message, %s: %d of %d rows were given to no action",
+            *(self.rule_id, _MADE_BYTES_MAX >> 20, columns.origin, rows_count - done, rows_count),
+        )
 
     def fail(self, columns: LiveColumns, error: Exception) -> None:
         """Count and tell of an evaluation that failed."""

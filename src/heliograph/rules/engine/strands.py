@@ -7,7 +7,9 @@ strands in turn, so that a rule which waits for its timeout holds up itself and 
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+_WAITING_BYTES_MAX: Final = 64 << 20
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -86,7 +88,8 @@ class Strand(Generic[Item, Result]):
         self._done = done
         self._hand_back = hand_back
         self._waiting_max = waiting_max
-        self._items: deque[Item] = deque()
+        self._items: deque[tuple[Item, int]] = deque()
+        self._bytes = 0
         self._lock = threading.Lock()
         self._runs = False  # a thread has an item, or is about to take one
         self._closed = False
@@ -94,12 +97,19 @@ class Strand(Generic[Item, Result]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def put(self, item: Item) -> bool:
-        """Take an item; False if too many wait."""
+    def put(self, item: Item, size: int = 0) -> bool:
+        """Take an item; False if too many wait, or too large ones.
+
+        Args:
+            size: The bytes that it keeps in memory while it waits.
+        """
         with self._lock:
             if self._closed or len(self._items) >= self._waiting_max:
                 return False
-            self._items.append(item)
+            if self._items and self._bytes + size > _WAITING_BYTES_MAX:
+                return False
+            self._items.append((item, size))
+            self._bytes += size
             begins, self._runs = not self._runs, True
         if begins:
             self._threads.run(self._step)
@@ -117,7 +127,8 @@ class Strand(Generic[Item, Result]):
             if not self._items:
                 self._runs = False
                 return
-            item = self._items.popleft()
+            item, size = self._items.popleft()
+            self._bytes -= size
         result = self._work(item)
         if not self._closed:
             try:

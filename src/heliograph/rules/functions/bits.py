@@ -9,8 +9,9 @@ from heliograph.rules.values import UNDEFINED, Bits, Value, bytes_of, describe, 
 
 FAMILY: Final = Family("Bits")
 
-# Beyond it an integer takes longer to make than a sender should be able to demand.
+# Beyond them an integer takes longer to make, or to divide by, than a sender should be able to demand.
 _SHIFT_MAX: Final = 65_536
+_INTEGER_BITS_MAX: Final = 131_072
 _FLOATS: Final = {16: "e", 32: "f", 64: "d"}
 
 
@@ -53,6 +54,8 @@ def bitsr(number: int, by: int) -> Value:
 def _shifted(number: int, by: int) -> int:
     if by > _SHIFT_MAX:
         raise EvaluationFault(f"at most {_SHIFT_MAX:,} places, not {by}")
+    if number.bit_length() + by > _INTEGER_BITS_MAX:
+        raise EvaluationFault(f"an integer of more than {_INTEGER_BITS_MAX:,} bits would come out")
     return number << by if by >= 0 else number >> -by
 
 
@@ -82,6 +85,8 @@ def subbits(
     length = min(length, size - start + 1)
     if length <= 0:
         return UNDEFINED
+    if kind == "integer" and length > _INTEGER_BITS_MAX:
+        raise EvaluationFault(f"an integer of {length:,} bits is longer than the {_INTEGER_BITS_MAX:,} allowed")
     bits = _bits(data, start - 1, length)
     if kind == "bits":
         return _string_of_bits(bits, length)

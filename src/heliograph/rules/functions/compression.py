@@ -10,8 +10,8 @@ from heliograph.rules.values import Value, bytes_of, string_of
 
 FAMILY: Final = Family("Compression")
 
-# A kilobyte can expand to a megabyte; a sender must not be able to fill memory with it.
-_EXPANDED_MAX: Final = 64 << 20
+# A kilobyte can expand to a megabyte; a sender must not be able to fill memory and time with it.
+_EXPANDED_MAX: Final = 16 << 20
 _RAW: Final = -15
 _ZLIB: Final = 15
 _GZIP: Final = 31

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from heliograph.rules.columns import Columns
 from heliograph.rules.errors import EvaluationFault
-from heliograph.rules.values import Bits, Value, describe
+from heliograph.rules.values import INTEGER_DIGITS_MAX, Bits, Value, describe, is_writable
 
 Implementation: TypeAlias = Callable[..., Value]
 
@@ -118,6 +118,11 @@ class Function:
             return self.implementation(columns, *arguments)
         except EvaluationFault as fault:
             raise EvaluationFault(f"{self.name}: {fault}") from None
+        except ValueError:
+            # What is wrong with it cannot be said where its digits are too many to be written.
+            if any(type(argument) is int and not is_writable(argument) for argument in arguments):
+                raise EvaluationFault(f"{self.name}: an integer has more than {INTEGER_DIGITS_MAX:,} digits") from None
+            raise
 
     def _wanted_count(self) -> str:
         most = len(self.parameters)

@@ -10,8 +10,8 @@ from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
-from heliograph.rules.functions.strings import clusters_of
-from heliograph.rules.values import UNDEFINED, Value, bytes_of, describe, string_of
+from heliograph.rules.functions.strings import check_growth, clusters_of
+from heliograph.rules.values import UNDEFINED, Value, bytes_of, describe, integer_text, string_of
 
 FAMILY: Final = Family("Formats")
 
@@ -36,13 +36,15 @@ def formatted(template: str | bytes, values: list[Value]) -> Value:
         raise EvaluationFault(f"{describe(template)} is not valid UTF-8 text")
     waiting = list(reversed(values))
     pieces: list[bytes] = []
-    at = 0
+    at = size = 0
     while (start := template.find("~", at)) >= 0:
         pieces.append(template[at:start].encode())
         control = _CONTROL.match(template, start)
         if control is None:
             raise EvaluationFault(f"the format ends within {template[start:][:20]!r}")
         pieces.append(_filled(control, waiting))
+        size += len(pieces[-1])
+        check_growth(size)
         at = control.end()
     if waiting:
         raise EvaluationFault(f"there are {len(waiting)} values more than controls in the format")
@@ -107,8 +109,9 @@ def _integer(value: Value, precision: int | None) -> bytes:
     if type(value) is not int:
         raise EvaluationFault(f"~b needs an integer, not {describe(value)}")
     base = 10 if precision is None else precision
+    decimal = integer_text(value)  # its limit holds for all bases: the time grows with the square of the digits
     if base == 10:
-        return str(value).encode()
+        return decimal.encode()
     if not 2 <= base <= len(_BASES):
         raise EvaluationFault(f"the base must be from 2 to {len(_BASES)}, not {base}")
     digits: list[str] = []
@@ -163,7 +166,7 @@ def _term(value: Value, precision: int | None) -> bytes:
     if value is None or value is UNDEFINED:
         return b"null" if value is None else b"undefined"
     if isinstance(value, int):
-        return str(value).encode()
+        return integer_text(value).encode()
     if isinstance(value, float):
         return _shortest(value)
     if isinstance(value, str | bytes):

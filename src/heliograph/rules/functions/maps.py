@@ -12,6 +12,8 @@ from heliograph.rules.values import UNDEFINED, Value, describe
 
 FAMILY: Final = Family("Maps")
 
+_LEVELS_MAX: Final = 500  # of a path that a message may have brought; half of what JSON text can have
+
 
 def _map(value: Value) -> dict[str, Value]:
     """A map, or the map that a JSON text holds.
@@ -67,7 +69,10 @@ def mget(key: Value, value: Value, default: Value = UNDEFINED) -> Value:
 @FAMILY.function("S path, V value, V map", "M")
 def map_put(path: str | bytes, value: Value, target: Value) -> Value:
     """The map with a value at a path of names joined by dots; what is no map is replaced by one."""
-    steps = [Key(name) for name in utf8(path).split(".")]
+    names = utf8(path).split(".", _LEVELS_MAX)
+    if len(names) > _LEVELS_MAX:
+        raise EvaluationFault(f"the path has more than {_LEVELS_MAX} names")
+    steps = [Key(name) for name in names]
     return put(target if isinstance(target, dict) else {}, steps, value, lambda name: UNDEFINED)
 
 

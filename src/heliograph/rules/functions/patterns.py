@@ -1,10 +1,12 @@
 """Functions of regular expressions, and of texts that are taken apart by single characters.
 
 Regular expressions are those of PCRE as far as the `regex` package has them, and see bytes: a search is not anchored,
-and `.` is one byte. What takes longer than a message may cost is stopped.
+and `.` is one byte. What takes longer than a message may cost is stopped; a pattern that was stopped gets less time for
+a while, so that texts which make it slow cannot take all of the time of the others.
 """
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -16,8 +18,17 @@ from heliograph.rules.values import Value, bytes_of, describe, string_of
 
 FAMILY: Final = Family("Patterns")
 
+# A search goes through 10 MB in a second at least; one that backtracks has no end.
+_SEARCH_S: Final = 0.02
+_SEARCH_S_PER_BYTE: Final = 1e-7
 _SEARCH_S_MAX: Final = 0.2
+_SHARE_MIN: Final = 0.1
+_SHARE_REGAINED: Final = 0.005
+# A pattern may come from a message, and compiling 4 KiB takes up to 40 ms and 2 MB.
+_PATTERN_BYTES_MAX: Final = 4096
+_SHORT_PATTERN_BYTES_MAX: Final = 512
 _REPLACED_BYTES_MAX: Final = 16 << 20
+_GROUPS_FILLED_MAX: Final = 1000
 _REPLACEMENT: Final = re.compile(rb"\\([1-9&\\])|(&)")
 _ESCAPES: Final = {
     "n": "\n",
@@ -35,34 +46,75 @@ _ESCAPES: Final = {
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]+)|(.))", re.DOTALL)
 
 
-@lru_cache(maxsize=512)
-def _compiled(pattern: bytes) -> Any:
-    try:
-        return regex.compile(pattern, regex.VERSION0)
-    except (regex.error, OverflowError) as error:
-        raise EvaluationFault(f"{describe(string_of(pattern))} is no regular expression: {error}") from None
+class _Pattern:
+    """A compiled regular expression, and what part of the usual time its next search may take."""
+
+    __slots__ = ("_compiled", "_share")
+
+    def __init__(self, pattern: bytes) -> None:
+        if len(pattern) > _PATTERN_BYTES_MAX:
+            raise EvaluationFault(
+                f"a regular expression of {len(pattern):,} bytes is longer than the {_PATTERN_BYTES_MAX:,} allowed"
+            )
+        try:
+            self._compiled = regex.compile(pattern, regex.VERSION0, cache_pattern=False)
+        except (regex.error, OverflowError) as error:
+            raise EvaluationFault(f"{describe(string_of(pattern))} is no regular expression: {error}") from None
+        self._share = 1.0
+
+    def search(self, text: bytes) -> Any:
+        """The first match, or None.
+
+        Raises:
+            EvaluationFault: It took too long.
+        """
+        try:
+            found = self._compiled.search(text, timeout=self._allowed_s(text))
+        except TimeoutError:
+            raise self._slow() from None
+        if self._share < 1.0:
+            self._share += _SHARE_REGAINED
+        return found
+
+    def matches(self, text: bytes) -> Iterator[Any]:
+        """All matches, one after the other.
+
+        Raises:
+            EvaluationFault: All of them, and what was done with them, took too long.
+        """
+        try:
+            yield from self._compiled.finditer(text, timeout=self._allowed_s(text))
+        except TimeoutError:
+            raise self._slow() from None
+        if self._share < 1.0:
+            self._share += _SHARE_REGAINED
+
+    def _allowed_s(self, text: bytes) -> float:
+        return self._share * min(_SEARCH_S + _SEARCH_S_PER_BYTE * len(text), _SEARCH_S_MAX)
+
+    def _slow(self) -> EvaluationFault:
+        self._share = max(self._share / 2, _SHARE_MIN)
+        return EvaluationFault("the regular expression takes too long on this text")
 
 
-def _slow(error: Exception) -> EvaluationFault:
-    return EvaluationFault(f"the regular expression took longer than {_SEARCH_S_MAX} s on this text")
+def _pattern(pattern: bytes) -> _Pattern:
+    return _short_pattern(pattern) if len(pattern) <= _SHORT_PATTERN_BYTES_MAX else _long_pattern(pattern)
+
+
+_short_pattern = lru_cache(maxsize=256)(_Pattern)
+_long_pattern = lru_cache(maxsize=16)(_Pattern)
 
 
 @FAMILY.function("S text, S pattern", "B")
 def regex_match(text: str | bytes, pattern: str | bytes) -> Value:
     """Whether the regular expression is found anywhere in the text."""
-    try:
-        return _compiled(bytes_of(pattern)).search(bytes_of(text), timeout=_SEARCH_S_MAX) is not None
-    except TimeoutError as error:
-        raise _slow(error) from None
+    return _pattern(bytes_of(pattern)).search(bytes_of(text)) is not None
 
 
 @FAMILY.function("S text, S pattern", "A")
 def regex_extract(text: str | bytes, pattern: str | bytes) -> Value:
     """What the groups of the regular expression hold where it is found first; [] where it is not found."""
-    try:
-        match = _compiled(bytes_of(pattern)).search(bytes_of(text), timeout=_SEARCH_S_MAX)
-    except TimeoutError as error:
-        raise _slow(error) from None
+    match = _pattern(bytes_of(pattern)).search(bytes_of(text))
     return [] if match is None else [string_of(group or b"") for group in match.groups()]
 
 
@@ -70,33 +122,39 @@ def regex_extract(text: str | bytes, pattern: str | bytes) -> Value:
 def regex_replace(text: str | bytes, pattern: str | bytes, replacement: str | bytes) -> Value:
     """The text with every match replaced; in the replacement, & is the match and \\1 to \\9 its groups."""
     whole, template = bytes_of(text), bytes_of(replacement)
+    if template.count(b"&") + template.count(b"\\") > _GROUPS_FILLED_MAX:
+        raise EvaluationFault(f"the replacement has more than {_GROUPS_FILLED_MAX:,} & and \\")
     pieces: list[bytes] = []
-    at = size = 0
-    try:
-        for match in _compiled(bytes_of(pattern)).finditer(whole, timeout=_SEARCH_S_MAX):
-            filled = _filled(template, match)
-            pieces += [whole[at : match.start()], filled]
-            at = match.end()
-            size += len(filled)
-            if size > _REPLACED_BYTES_MAX:
-                raise EvaluationFault(f"more than {_REPLACED_BYTES_MAX >> 20} MiB would come out")
-    except TimeoutError as error:
-        raise _slow(error) from None
+    at, room = 0, _REPLACED_BYTES_MAX
+    for match in _pattern(bytes_of(pattern)).matches(whole):
+        filled = _filled(template, match, room)
+        pieces += [whole[at : match.start()], filled]
+        at = match.end()
+        room -= len(filled)
+        if room < 0:
+            raise _grown()
     return string_of(b"".join(pieces) + whole[at:])
 
 
-def _filled(template: bytes, match: Any) -> bytes:
+def _grown() -> EvaluationFault:
+    return EvaluationFault(f"more than {_REPLACED_BYTES_MAX >> 20} MiB would come out")
+
+
+def _filled(template: bytes, match: Any, room: int) -> bytes:
     if b"&" not in template and b"\\" not in template:
         return template
 
     def value(found: "re.Match[bytes]") -> bytes:
+        nonlocal room
         escaped = found[1]
-        if escaped is None:
-            return bytes(match[0])
-        if escaped in b"&\\":
+        if escaped is not None and escaped in b"&\\":
             return escaped
-        number = int(escaped)
-        return bytes(match[number] or b"") if number <= match.re.groups else b""
+        number = 0 if escaped is None else int(escaped)
+        piece = bytes(match[number] or b"") if number <= match.re.groups else b""
+        room -= len(piece)
+        if room < 0:
+            raise _grown()
+        return piece
 
     return _REPLACEMENT.sub(value, template)
 

@@ -12,6 +12,8 @@ from heliograph.rules.values import Bits, Value, bytes_of, describe, is_number, 
 FAMILY: Final = Family("Strings")
 
 _PADDED_MAX: Final = 1_000_000
+# Two texts of a megabyte could become one of a terabyte.
+GROWN_MAX: Final = 16 << 20
 _CLUSTER: Final = regex.compile(r"\X")
 _WHITE: Final = frozenset(" \t\n\v\f\r\x85\u200e\u200f\u2028\u2029") | {"\r\n"}
 
@@ -25,6 +27,16 @@ def utf8(string: str | bytes) -> str:
     if isinstance(string, bytes):
         raise EvaluationFault(f"{describe(string)} is not valid UTF-8 text")
     return string
+
+
+def check_growth(size: int) -> None:
+    """Refuse to make a text of so many characters.
+
+    Raises:
+        EvaluationFault: It would be larger than `GROWN_MAX`.
+    """
+    if size > GROWN_MAX:
+        raise EvaluationFault(f"a text of more than {GROWN_MAX:,} characters would come out")
 
 
 def clusters_of(text: str) -> list[str]:
@@ -77,7 +89,8 @@ def _until_last_visible(clusters: list[str]) -> list[str]:
 @FAMILY.function("S text", "I")
 def strlen(text: str | bytes) -> Value:
     """How many characters the text has: '你好' has 2."""
-    return len(clusters_of(utf8(text)))
+    whole = utf8(text)
+    return len(whole) if whole.isascii() and "\r\n" not in whole else len(clusters_of(whole))
 
 
 @FAMILY.function("S text, I start[, I length]", "S")
@@ -118,6 +131,8 @@ def replace(text: str | bytes, pattern: str | bytes, replacement: str | bytes, w
         return whole
     if where == "trailing":
         return new.join(whole.rsplit(part, 1))
+    if where == "all" and len(new) > len(part):
+        check_growth(len(whole) + whole.count(part) * (len(new) - len(part)))
     return whole.replace(part, new, -1 if where == "all" else 1)
 
 
@@ -196,7 +211,9 @@ def join_to_string(separator: Value, array: list[Value] | None = None) -> Value:
     elements, between = (separator, ", ") if array is None else (array, separator)
     if not isinstance(elements, list) or not isinstance(between, str | bytes):
         raise EvaluationFault("it needs an array, or a separator that is a string and an array")
-    return string_of(bytes_of(between).join(bytes_of(text_of(element)) for element in elements))
+    separator_bytes, pieces = bytes_of(between), [bytes_of(text_of(element)) for element in elements]
+    check_growth(len(separator_bytes) * len(pieces))
+    return string_of(separator_bytes.join(pieces))
 
 
 @FAMILY.function("A array", "S")

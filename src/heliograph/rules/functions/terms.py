@@ -26,6 +26,9 @@ _SMALL_ATOM: Final = 115
 _UTF8_ATOM: Final = 118
 _SMALL_UTF8_ATOM: Final = 119
 _LEVELS_MAX: Final = 200
+# A term can be one byte, and each takes the time of a hundred; an integer that is too long cannot be worked with.
+_TERMS_MAX: Final = 50_000
+_INTEGER_BYTES_MAX: Final = 16_384
 
 _ATOMS: Final[dict[bytes, Value]] = {b"true": True, b"false": False, b"null": None, b"undefined": UNDEFINED}
 
@@ -101,6 +104,7 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
+        self._terms = 0
         self.at = 0
 
     def number(self, code: str) -> int:
@@ -118,6 +122,9 @@ class _Reader:
     def term(self, level: int) -> Value:
         if level > _LEVELS_MAX:
             raise EvaluationFault(f"it is nested more than {_LEVELS_MAX} levels deep")
+        self._terms += 1
+        if self._terms > _TERMS_MAX:
+            raise EvaluationFault(f"it holds more than {_TERMS_MAX:,} terms")
         tag = self.number("B")
         if tag == _BINARY:
             return string_of(self.take(self.number("I")))
@@ -144,6 +151,10 @@ class _Reader:
         raise EvaluationFault(f"it holds a term of the kind {tag}, which the rule language does not have")
 
     def _big(self, length: int) -> int:
+        if length > _INTEGER_BYTES_MAX:
+            raise EvaluationFault(
+                f"it holds an integer of {length:,} bytes; at most {_INTEGER_BYTES_MAX:,} are allowed"
+            )
         sign = self.number("B")
         number = int.from_bytes(self.take(length), "little")
         return -number if sign else number

@@ -10,15 +10,11 @@ from typing import Final, Generic, TypeVar
 from heliograph.broker.hooks import Callback, Refusal
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
-from heliograph.broker.trie import TopicTrie
 from heliograph.config import Guard
 from heliograph.mqtt import reason_codes as rc
-from heliograph.mqtt.topic import has_wildcard
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.rules.topic_index import TopicIndex
 
-# Longer topics, which may have 64 KiB, are looked up at each publish.
-_KNOWN_TOPIC_LENGTH_MAX: Final = 1024
-_KNOWN_TOPICS_MAX: Final = 10_000
 _PROBLEM_LENGTH_MAX: Final = 300
 
 _LEVELS: Final = {
@@ -58,43 +54,16 @@ class Stage:
         self.counts = Counts()
         self.log: BoundedLog | None = None  # set by the chain
 
+    @property
+    def is_refusing(self) -> bool:
+        """Whether a failure ends the message."""
+        return self.action != "ignore"
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
 
 StageT = TypeVar("StageT", bound=Stage)
-
-
-class StageIndex(Generic[StageT]):
-    """The stages that a topic is for, in their order; found once per topic and remembered. Never changes its stages."""
-
-    def __init__(self, stages: Sequence[StageT]) -> None:
-        self.stages = tuple(stages)
-        self.known: dict[str, tuple[StageT, ...]] = {}
-        self._by_filter: dict[str, list[int]] = {}
-        self._wild = TopicTrie()
-        for position, stage in enumerate(stages):
-            for topic_filter in stage.topics:
-                self._by_filter.setdefault(topic_filter, []).append(position)
-                if has_wildcard(topic_filter):
-                    self._wild.obtain(topic_filter)
-
-    def find(self, topic: str) -> tuple[StageT, ...]:
-        """The stages for a valid topic name."""
-        stages = self.known.get(topic)
-        if stages is None:
-            stages = self._look_up(topic)
-            if len(topic) <= _KNOWN_TOPIC_LENGTH_MAX:
-                if len(self.known) >= _KNOWN_TOPICS_MAX:
-                    self.known.clear()
-                self.known[topic] = stages
-        return stages
-
-    def _look_up(self, topic: str) -> tuple[StageT, ...]:
-        positions = set(self._by_filter.get(topic, ()))
-        for entry in self._wild.match(topic):
-            positions.update(self._by_filter[entry.topic_filter])
-        return tuple(self.stages[position] for position in sorted(positions))
 
 
 class GuardChain(Generic[StageT]):
@@ -118,7 +87,8 @@ class GuardChain(Generic[StageT]):
         self._result = result
         self._failed_point = failed_point
         self._logger = logger
-        self._index: StageIndex[StageT] = StageIndex(())
+        self._stages: tuple[StageT, ...] = ()
+        self._index: TopicIndex[StageT] = TopicIndex()
         self._priority: int | None = None
         self._is_hooked = False
         self._passed_count = 0  # messages that no stage failed
@@ -142,7 +112,7 @@ class GuardChain(Generic[StageT]):
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the stages that take part, in their order."""
-        return tuple(stage.name for stage in self._index.stages)
+        return tuple(stage.name for stage in self._stages)
 
     def wants(self, topic: str) -> bool:
         """Whether a stage is for messages to a topic."""
@@ -152,34 +122,40 @@ class GuardChain(Generic[StageT]):
         """Callback of `message.publish`."""
         raise NotImplementedError
 
+    def shape(self, message: Message) -> Message | None:
+        """What a message that was published before became; None if it was refused. Nothing is counted or told."""
+        return message
+
     def statistics(self) -> dict[str, int]:
         """What became of messages, in all and for each stage by its name."""
         numbers = {
             f"messages.{self._result}_succeeded": self._passed_count,
             f"messages.{self._result}_failed": self._failed_count,
         }
-        for stage in self._index.stages:
+        for stage in self._stages:
             for name in Counts.__slots__:
                 numbers[f"{self._root}.{stage.name}.{name}"] = getattr(stage.counts, name)
         return numbers
 
     def _install(self, stages: Sequence[StageT]) -> None:
         """Have these stages instead of those before; the counts of a name go on."""
-        before = {stage.name: stage.counts for stage in self._index.stages}
-        for stage in stages:
+        before = {stage.name: stage.counts for stage in self._stages}
+        index: TopicIndex[StageT] = TopicIndex()
+        for position, stage in enumerate(stages):
+            index.add(stage, stage.topics, position)
             stage.counts = before.get(stage.name, stage.counts)
             stage.log = BoundedLog(self._logger, lambda: self._broker.uptime_us)
-        self._index = StageIndex(stages)
+        self._stages, self._index = tuple(stages), index
         self._hook_in()
 
     def _hook_in(self) -> None:
         """Be a callback exactly while there is something to do, and have topics asked about anew."""
         point = self._broker.hooks.message_publish
         callback: Callback = self.on_message_publish
-        wanted = self._priority is not None and bool(self._index.stages)
+        wanted = self._priority is not None and bool(self._stages)
         if wanted and not self._is_hooked:
             assert self._priority is not None
-            point.add(callback, self._priority, self.wants)
+            point.add(callback, self._priority, self.wants, self.shape)
         elif self._is_hooked and not wanted:
             point.remove(callback)
         elif wanted:

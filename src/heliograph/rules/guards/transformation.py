@@ -138,6 +138,25 @@ class MessageTransformation(GuardChain[TransformationStage]):
             self._failed_count += 1
         return OK if last is None else self._finish(message, draft, last, failed)
 
+    def shape(self, message: Message) -> Message | None:
+        """What `on_message_publish` makes of a message, without counting or telling of it."""
+        stages = self._index.find(message.topic)
+        draft = Draft(message, self._around)
+        last: TransformationStage | None = None
+        for stage in stages:
+            self._broker.work += _STAGE_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
+            try:
+                draft = stage.apply(draft)
+            except GuardFault:
+                if stage.is_refusing:
+                    return None
+                continue
+            last = stage
+        try:
+            return draft.finish()
+        except GuardFault:
+            return None if last is not None and last.is_refusing else message
+
     def _finish(self, message: Message, draft: Draft, last: TransformationStage, failed: bool) -> object:
         """Publish a draft; a payload that nobody encoded is the fault of the last transformation."""
         try:

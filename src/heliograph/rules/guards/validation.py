@@ -80,7 +80,7 @@ class SchemaValidation(GuardChain[ValidationStage]):
         """Callback of `message.publish`: refuse a message that fails."""
         topic = message.topic
         index = self._index
-        stages = index.known.get(topic)
+        stages = index.remembered.get(topic)
         if stages is None:
             stages = index.find(topic)
         if not stages:

@@ -20,6 +20,7 @@ Prepare: TypeAlias = Callable[[Value, str], Any]
 
 _NOT_FINITE: Final = {"nan": math.nan, "infinity": math.inf, "-infinity": -math.inf}
 _LEVELS_MAX: Final = 100  # as the decoder has it
+_ITEMS_MAX: Final = 50_000  # of one repeated field: an item can be two bytes, and becomes a map in microseconds
 
 IMPLICIT: Final = 0
 EXPLICIT: Final = 1
@@ -64,6 +65,8 @@ class MessageDecoder:
                 if not value:
                     continue
                 if presence == LIST:
+                    if convert is not None and len(value) > _ITEMS_MAX:
+                        raise SchemaError(f"{name} has {len(value):,} items; at most {_ITEMS_MAX:,} are decoded")
                     result[name] = list(value) if convert is None else [convert(item) for item in value]
                 else:
                     assert convert is not None

@@ -26,6 +26,7 @@ from heliograph.rules.values import UNDEFINED, Value
 _ALIASES_MAX: Final = 1_000_000
 _EDGES_MAX: Final = 100_000
 _NAME_LENGTH_MAX: Final = 1_000
+_NAMES_LENGTH_MAX: Final = 128 << 20  # of all that are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,9 @@ class _Edge:
     def count(self) -> int:
         return sum(map(len, self.aliases.values()))
 
+    def names_length(self) -> int:
+        return sum(map(_names_length, self.aliases.values()))
+
 
 class Births:
     """Aliases by edge node and device, each as the last birth has it; bounded, owned by the process.
@@ -68,6 +72,7 @@ class Births:
         self.aliases_max = aliases_max
         self._edges: dict[tuple[str, str], _Edge] = {}
         self._count = 0
+        self._names_length = 0
         self._refused = 0
         self._malformed = 0
 
@@ -119,6 +124,7 @@ class Births:
         """Forget every birth."""
         self._edges.clear()
         self._count = 0
+        self._names_length = 0
 
     def statistics(self) -> dict[str, int]:
         """How much is known, and how many births could not be learned."""
@@ -159,7 +165,10 @@ class Births:
             self._forget_device(key, topic.device)
         aliases = dict(_aliases(metrics))
         edge = self._edges.get(key)
-        if self._count + len(aliases) > self.aliases_max or (edge is None and len(self._edges) >= _EDGES_MAX):
+        length = _names_length(aliases)
+        is_full = self._count + len(aliases) > self.aliases_max or self._names_length + length > _NAMES_LENGTH_MAX
+        is_long = len(topic.group) + len(topic.edge) + len(topic.device or "") > _NAME_LENGTH_MAX
+        if is_full or is_long or (edge is None and len(self._edges) >= _EDGES_MAX):
             self._refused += 1
             return
         if edge is None:
@@ -167,18 +176,27 @@ class Births:
         if aliases:
             edge.aliases[topic.device] = aliases
             self._count += len(aliases)
+            self._names_length += length
 
     def _forget_edge(self, key: tuple[str, str]) -> None:
         edge = self._edges.pop(key, None)
-        self._count -= 0 if edge is None else edge.count()
+        if edge is not None:
+            self._count -= edge.count()
+            self._names_length -= edge.names_length()
 
     def _forget_device(self, key: tuple[str, str], device: str | None) -> None:
         edge = self._edges.get(key)
         if edge is not None:
-            self._count -= len(edge.aliases.pop(device, {}))
+            aliases = edge.aliases.pop(device, {})
+            self._count -= len(aliases)
+            self._names_length -= _names_length(aliases)
 
     def __repr__(self) -> str:
         return f"Births({len(self._edges)} edge nodes, {self._count} aliases)"
+
+
+def _names_length(aliases: dict[int, BornMetric]) -> int:
+    return sum(len(born.name) for born in aliases.values())
 
 
 def _sequence(metrics: list[dict[str, Value]]) -> Value:

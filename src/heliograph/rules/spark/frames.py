@@ -165,12 +165,19 @@ def evaluate_on_spark(
     for native, evaluated in ((True, _natively_evaluated), (False, partial(_evaluated_with_udf, schemas))):
         chosen = {number: plan for number, plan in enumerate(plans) if plan.native is native}
         if chosen:
-            wanted = (f"(`number` = {number} AND ({plan.topics_sql}))" for number, plan in chosen.items())
-            parts.append(evaluated(frame.filter(F.expr(" OR ".join(wanted))), chosen))
+            parts.append(evaluated(frame.filter(_wanted(chosen)), chosen))
     outcomes = [Outcome([])] * len(cases)
     for row in reduce(DataFrame.unionAll, parts).collect():
         outcomes[row["at"]] = _outcome(row, plans[row["number"]])
     return outcomes
+
+
+def _wanted(plans: Mapping[int, RulePlan]) -> Column:
+    """Whether a message's topic is one of its rule's; many rules have the same topics, which Spark reads once."""
+    numbers: dict[str, list[str]] = {}
+    for number, plan in plans.items():
+        numbers.setdefault(plan.topics_sql, []).append(str(number))
+    return F.expr(" OR ".join(f"(`number` IN ({', '.join(own)}) AND ({topics}))" for topics, own in numbers.items()))
 
 
 def _cases_schema() -> str:

@@ -14,6 +14,7 @@ from heliograph.rules.columns import STORED_NAMES, MessageColumns
 from heliograph.rules.errors import EvaluationFault, RuleError
 from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.schemas.settings import SchemaSettings, ensure_installed
+from heliograph.rules.spark.batch_cuts import batch_cut, decoder_of
 from heliograph.rules.spark.output_types import EXACT, Convert, output_type
 from heliograph.rules.values import UNDEFINED, Value
 
@@ -38,12 +39,17 @@ class RowEvaluator:
         text: The rule.
         outputs: Its output columns; None for an exact evaluation.
         rule_id: What its column `metadata` says, if it has an id.
+
+    Attributes:
+        cut: Does the same as `evaluate` for messages as tuples, if the rule is a simple one.
     """
 
     def __init__(self, text: str, outputs: OutputColumns | None, rule_id: str | None = None) -> None:
         self._rule = CompiledRule(text, None if rule_id is None else {"rule_id": rule_id})
         self._columns = None if outputs is None else [(name, output_type(kind).convert) for name, kind in outputs]
         self._nothing = (None,) * (1 if outputs is None else len(outputs))
+        self._columns_again = MessageColumns("", b"")
+        self.cut = None if outputs is None else batch_cut(self._rule.tree, outputs, self._evaluate_values)
 
     def evaluate(self, columns: MessageColumns) -> Row:
         """Evaluate the rule for a message whose topic it wants."""
@@ -54,6 +60,9 @@ class RowEvaluator:
         if not rows:
             return (False, None, *self._nothing)
         return self._row(rows[0])
+
+    def _evaluate_values(self, message: tuple[Any, ...]) -> Row:
+        return self.evaluate(self._columns_again.take(message))
 
     def evaluate_all(self, columns: MessageColumns) -> Rows:
         """Evaluate a rule that may give any number of rows; one that cannot be typed fails the message."""
@@ -108,12 +117,16 @@ def messages(names: Sequence[str], columns: Sequence[pa.Array]) -> Iterable[Mess
         names: Which columns of stored messages were given; `MessageColumns` gets its defaults for the others.
         columns: The columns, `received_at` as microseconds.
     """
-    given = dict(zip(names, columns, strict=True))
+    take = MessageColumns("", b"").take
+    return (take(message) for message in _stored_values(dict(zip(names, columns, strict=True))))
+
+
+def _stored_values(given: Mapping[str, pa.Array]) -> Iterable[tuple[Any, ...]]:
+    """The values of each message, as `MessageColumns.message` holds them."""
     iterables = [
         _python_values(name, given[name]) if name in given else repeat(default) for name, default in _DEFAULTS.items()
     ]
-    take = MessageColumns("", b"").take
-    return (take(message) for message in zip(*iterables, strict=False))
+    return zip(*iterables, strict=False)
 
 
 def _python_values(name: str, column: pa.Array) -> list[Any]:
@@ -181,7 +194,12 @@ def rule_function(
 
     def evaluate(*columns: pa.Array) -> pa.Array:
         ensure_installed(schemas)
-        row_of = row_evaluator(text, outputs, rule_id).evaluate
+        evaluator = row_evaluator(text, outputs, rule_id)
+        given = dict(zip(names, columns, strict=True))
+        if evaluator.cut is not None:
+            row, decode = evaluator.cut, decoder_of(given.get("payload"))
+            return struct_of([row(message, decode) for message in _stored_values(given)], outputs)
+        row_of = evaluator.evaluate
         return struct_of([row_of(message) for message in messages(names, columns)], outputs)
 
     return evaluate
