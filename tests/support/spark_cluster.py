@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine, from the PySpark package: a master and workers, all on the loopback."""
+"""Spark's own processes on this machine, from the PySpark package: a standalone cluster, all on the loopback."""
 
 import os
 import re
@@ -15,36 +15,122 @@ from pyspark.find_spark_home import _find_spark_home
 from heliograph.pipeline.gateway import MODULE_OPTIONS
 from heliograph.pipeline.jre import find_java
 
-_READY_S = 60.0
+_READY_S = 120.0
 _HOST = "127.0.0.1"
+
+# Each process lives for seconds: what a thorough compiler would gain is less than what it costs.
+_SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
+
+
+def spark_environment(directory: Path) -> dict[str, str]:
+    """The environment of Spark's processes, of what they start, and of a program that uses them.
+
+    Workers start executors with an option that only a whole JDK understands, and the runtime here may be less: what is
+    called `java` leaves that option out. Spark uses the module for a part of its machine learning library only.
+    """
+    program = directory / "java" / "bin" / "java"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(
+        "#!/bin/bash\n"
+        'for one; do [[ "$one" == --add-modules=jdk.incubator.vector ]] || kept+=("$one"); done\n'
+        f'exec "{find_java().program}" "${{kept[@]}}"\n'
+    )
+    program.chmod(0o755)
+    return {
+        **os.environ,
+        "JAVA_HOME": str(directory / "java"),
+        "JDK_JAVA_OPTIONS": _SMALL,
+        "SPARK_HOME": _find_spark_home(),
+        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": _HOST,
+        # Spark's launcher scripts say it; without it a worker looks for the directory of a build.
+        "SPARK_SCALA_VERSION": "2.13",
+    }
+
+
+class SparkProcess:
+    """One of Spark's Java processes, with those that it starts; owned by who made it.
+
+    Args:
+        environment: As `spark_environment` says.
+        log: Where its output goes.
+        ready: What its log says once it is ready; the first group is kept in `said`.
+        arguments: The class to run and its arguments, after options of Java.
+        memory: Its heap.
+    """
+
+    def __init__(
+        self, environment: dict[str, str], log: Path, ready: str, *arguments: str, memory: str = "256m"
+    ) -> None:
+        classes = f"{environment['SPARK_HOME']}/jars/*"
+        command = [f"{environment['JAVA_HOME']}/bin/java", "-cp", classes, f"-Xmx{memory}", *MODULE_OPTIONS]
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, *arguments],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                # Executors are children of their worker: a group of its own ends all of them.
+                start_new_session=True,
+            )
+        try:
+            self.said = self._await(log, ready)
+        except BaseException:
+            self.kill()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """`kill -9`, with everything that it has started."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(30)
+
+    def _await(self, log: Path, ready: str) -> str:
+        end = time.monotonic() + _READY_S
+        # Its log is the only way in which it tells that it is ready.
+        while (found := re.search(ready, log.read_text(errors="replace"))) is None:
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise TimeoutError(f"{log} does not say {ready!r}: {log.read_text(errors='replace')[-2000:]}")
+            time.sleep(0.05)
+        return found[found.lastindex or 0]
 
 
 class SparkCluster:
-    """A master and its workers, each a process of its own; owned by the test.
+    """A standalone cluster of a master and some workers; owned by the test.
 
     Args:
         directory: Where logs and the files of executors go.
-        workers: How many workers.
-        cores: Cores that each worker says it has.
+        workers: How many workers, each with one core.
         memory: Memory of each worker, in Spark's words.
     """
 
-    def __init__(self, directory: Path, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, workers: int = 2, memory: str = "1g") -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.environment = spark_environment(directory)
         self.url = ""
+        self._directory = directory
         self._workers_count = workers
-        self._worker_options = ["--cores", str(cores), "--memory", memory]
-        self._master: subprocess.Popen[bytes] | None = None
-        self._workers: list[subprocess.Popen[bytes]] = []
+        self._memory = memory
+        self._processes: list[SparkProcess] = []
         self._starts = 0
 
     def __enter__(self) -> Self:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._master, log = self._start("master", "org.apache.spark.deploy.master.Master", [])
         try:
-            self.url = _await(log, r"Starting Spark master at (spark://\S+)", self._master)
+            master = self._start("master.Master", r"Starting Spark master at (spark://\S+)")
+            self._processes.append(master)
+            self.url = master.said
             for _ in range(self._workers_count):
-                self._workers.append(self._start_worker())
+                self._processes.append(self._start_worker())
         except BaseException:
             self._end()
             raise
@@ -57,53 +143,19 @@ class SparkCluster:
 
     def kill_worker(self, number: int) -> None:
         """`kill -9` a worker and its executors, and start another in its place."""
-        self._kill(self._workers[number])
-        self._workers[number] = self._start_worker()
+        self._processes[1 + number].kill()
+        self._processes[1 + number] = self._start_worker()
 
-    def _start_worker(self) -> "subprocess.Popen[bytes]":
-        options = [*self._worker_options, "--work-dir", str(self.directory / "work"), self.url]
-        process, log = self._start("worker", "org.apache.spark.deploy.worker.Worker", options)
-        _await(log, "(Successfully registered with master)", process)
-        return process
+    def _start_worker(self) -> SparkProcess:
+        size = ("--cores", "1", "--memory", self._memory, "--work-dir", str(self._directory / "work"))
+        return self._start("worker.Worker", "Successfully registered with master", *size, self.url)
 
-    def _start(self, kind: str, program: str, options: list[str]) -> "tuple[subprocess.Popen[bytes], Path]":
+    def _start(self, program: str, ready: str, *options: str) -> SparkProcess:
         self._starts += 1
-        log = self.directory / f"{kind}-{self._starts}.log"
-        home = Path(_find_spark_home())
-        command = [str(find_java().program), "-Xmx256m", "-cp", str(home / "jars" / "*"), *MODULE_OPTIONS, program]
-        # Executors are started by their worker, and Python by them, with the worker's environment.
-        environment = {
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": _HOST,
-            "SPARK_SCALA_VERSION": "2.13",
-        }
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*command, "--host", _HOST, "--port", "0", "--webui-port", "0", *options],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=os.environ | environment,
-                # Executors are children of their worker: a group of its own kills all of them.
-                start_new_session=True,
-            )
-        return process, log
+        log = self._directory / f"{program}-{self._starts}.log"
+        place = ("--host", _HOST, "--port", "0", "--webui-port", "0")
+        return SparkProcess(self.environment, log, ready, f"org.apache.spark.deploy.{program}", *place, *options)
 
     def _end(self) -> None:
-        for process in [*self._workers, *([self._master] if self._master is not None else [])]:
-            self._kill(process)
-
-    def _kill(self, process: "subprocess.Popen[bytes]") -> None:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait(30)
-
-
-def _await(log: Path, pattern: str, process: "subprocess.Popen[bytes]") -> str:
-    end = time.monotonic() + _READY_S
-    while (found := re.search(pattern, log.read_text(errors="replace"))) is None:
-        if process.poll() is not None or time.monotonic() > end:
-            raise AssertionError(f"not ready; {log} says: {log.read_text(errors='replace')[-2000:]}")
-        time.sleep(0.05)
-    return found[1]
+        for process in reversed(self._processes):
+            process.kill()
