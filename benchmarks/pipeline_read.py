@@ -26,7 +26,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.spark import spark_session
+from heliograph.pipeline.spark.session import spark_session
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.local import LocalBackend
 

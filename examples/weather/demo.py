@@ -22,7 +22,7 @@ from report import Report, check_tables
 from stations import AlertSubscriber, replay
 from tqdm import tqdm
 
-from heliograph.pipeline.client import StorageClient
+from heliograph.pipeline.datasource.client import StorageClient
 
 _HERE = Path(__file__).parent
 _QUERIES = 3

@@ -11,7 +11,7 @@ import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-from heliograph.pipeline.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import Selection, StorageClient
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]

@@ -9,7 +9,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
-from heliograph.pipeline.client import StorageClient
+from heliograph.pipeline.datasource.client import StorageClient
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]

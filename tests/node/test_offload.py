@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from durable.test_killed import Subscriber, publish
-from heliograph.pipeline.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import Selection, StorageClient
 from heliograph.storage.inspection import offload_facts
 from heliograph.storage.read_database import reading
 from support.process import NodeProcess

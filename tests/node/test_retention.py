@@ -9,7 +9,7 @@ import pytest
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
-from heliograph.pipeline.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import Selection, StorageClient
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]

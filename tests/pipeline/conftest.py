@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.spark import start_session, stop_session
+from heliograph.pipeline.spark.session import start_session, stop_session
 from heliograph.storage.engine import records
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.local import LocalBackend

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from heliograph.pipeline.source import HeliographDataSource
-from heliograph.pipeline.spark import spark_session
+from heliograph.pipeline.datasource.source import HeliographDataSource
+from heliograph.pipeline.spark.session import spark_session
 
 
 def read_and_stream(session: Any, endpoint: str, directory: Path) -> dict[str, list[int]]:

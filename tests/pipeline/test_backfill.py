@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.backfill import BACKFILLS, plan_backfill
-from heliograph.pipeline.driver import PipelineDriver
 from heliograph.pipeline.errors import BackfillError
-from heliograph.pipeline.queries import RunSettings
-from heliograph.pipeline.rulefile import load_pipeline
-from heliograph.pipeline.watch import FileWatch
+from heliograph.pipeline.files.rulefile import load_pipeline
+from heliograph.pipeline.running.backfill import BACKFILLS, plan_backfill
+from heliograph.pipeline.running.driver import PipelineDriver
+from heliograph.pipeline.running.queries import RunSettings
+from heliograph.pipeline.running.watch import FileWatch
 from support.pipeline_run import Run
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from heliograph.pipeline.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import Selection, StorageClient
 from heliograph.pipeline.errors import ReaderRefusedError, ReaderUnavailableError
 
 if TYPE_CHECKING:

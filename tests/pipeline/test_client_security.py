@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.pipeline.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import Selection, StorageClient
 from heliograph.pipeline.errors import OptionError, ReaderRefusedError, ReaderUnavailableError
 from heliograph.storage.reader_process import ReaderProcess
 from heliograph.storage.reader_security import ReaderSecurity, Token, digest_of

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from heliograph.cli.main import main
 from heliograph.pipeline.errors import RuleFileError
-from heliograph.pipeline.preview import preview_queries
-from heliograph.pipeline.rulefile import load_pipeline
-from heliograph.pipeline.validation import check_pipeline
+from heliograph.pipeline.files.rulefile import load_pipeline
+from heliograph.pipeline.running.preview import preview_queries
+from heliograph.pipeline.running.validation import check_pipeline
 from support.pipeline_run import Run
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import Selection, StorageClient
+from heliograph.pipeline.datasource.source import HeliographDataSource
 from heliograph.pipeline.errors import ReaderRefusedError
-from heliograph.pipeline.source import HeliographDataSource
 
 if TYPE_CHECKING:
     from pipeline.conftest import Stored

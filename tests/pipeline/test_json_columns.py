@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import VariantType
 from pyspark.sql.variant_utils import VariantUtils
 
-from heliograph.pipeline.json_columns import decode_structs, decode_variants
+from heliograph.pipeline.datasource.json_columns import decode_structs, decode_variants
 
 _KIND = pa.struct([("temp", pa.float64()), ("name", pa.string())])
 

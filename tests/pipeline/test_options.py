@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.pipeline.datasource.options import SinkOptions, SourceOptions, parse_endpoint
 from heliograph.pipeline.errors import OptionError
-from heliograph.pipeline.options import SinkOptions, SourceOptions, parse_endpoint
 
 
 def test_defaults_of_a_read() -> None:

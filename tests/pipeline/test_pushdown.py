@@ -20,8 +20,8 @@ from pyspark.sql.datasource import (
 )
 
 from heliograph.mqtt.topic import topic_matches
-from heliograph.pipeline.client import Selection
-from heliograph.pipeline.pushdown import intersection, narrow
+from heliograph.pipeline.datasource.client import Selection
+from heliograph.pipeline.datasource.pushdown import intersection, narrow
 
 _TIME = datetime(2026, 1, 1, tzinfo=UTC)
 _MICROSECONDS = 1_767_225_600_000_000

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.pipeline.definition import DeadLetterSettings, Watermark
 from heliograph.pipeline.errors import RuleFileError
-from heliograph.pipeline.rulefile import load_pipeline
+from heliograph.pipeline.files.definition import DeadLetterSettings, Watermark
+from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.console import ConsoleSink
 from heliograph.pipeline.sinks.mqtt import MqttSink

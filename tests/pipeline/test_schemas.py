@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from heliograph.hocon import parse_file
+from heliograph.pipeline.datasource.schemas import decode_column, read_schemas, spark_type
 from heliograph.pipeline.errors import RuleFileError
-from heliograph.pipeline.schemas import decode_column, read_schemas, spark_type
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.rules.columns import MessageColumns
 from heliograph.rules.schemas import SchemaError
 from heliograph.rules.schemas.settings import SchemaSettings, build_schema

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from heliograph.pipeline.schema import MESSAGE_SCHEMA, arrow_schema
+from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA, arrow_schema
 from heliograph.storage.arrow_rows import PUBLIC_SCHEMA
 
 if TYPE_CHECKING:

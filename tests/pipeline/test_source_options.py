@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.client import StorageClient
+from heliograph.pipeline.datasource.client import StorageClient
 
 if TYPE_CHECKING:
     from pipeline.conftest import Stored

@@ -14,9 +14,9 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.driver import PipelineDriver
-from heliograph.pipeline.queries import RunSettings
-from heliograph.pipeline.rulefile import load_pipeline
+from heliograph.pipeline.files.rulefile import load_pipeline
+from heliograph.pipeline.running.driver import PipelineDriver
+from heliograph.pipeline.running.queries import RunSettings
 from support.process import NodeProcess
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "weather"

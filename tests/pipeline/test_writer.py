@@ -13,9 +13,9 @@ from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from heliograph.pipeline.datasource.options import SinkOptions
+from heliograph.pipeline.datasource.publisher import Publisher
 from heliograph.pipeline.errors import OptionError, PublishError
-from heliograph.pipeline.options import SinkOptions
-from heliograph.pipeline.publisher import Publisher
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.spark import start_session, stop_session
+from heliograph.pipeline.spark.session import start_session, stop_session
 
 
 @pytest.fixture(scope="session")

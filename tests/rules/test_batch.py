@@ -152,7 +152,7 @@ def test_spark_answers_the_same(
     cases += [{"sql": "SELECT FROM t", "topic": "t"}, {"sql": "SELECT 1 / 0 FROM t", "topic": "t"}]
     expected = answers(capsys, monkeypatch, cases)
     # There is one Spark session in a process, and the other tests have theirs already.
-    monkeypatch.setattr("heliograph.pipeline.spark.spark_session", lambda *_, **__: nullcontext(spark))
+    monkeypatch.setattr("heliograph.pipeline.spark.session.spark_session", lambda *_, **__: nullcontext(spark))
     assert answers(capsys, monkeypatch, cases, "--engine", "spark") == expected
 
 

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from heliograph.pipeline.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import Selection, StorageClient
 from heliograph.storage import keys
 from heliograph.storage.arrow_rows import RowCollector
 from heliograph.storage.block import is_merged, read_header

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.driver import PipelineDriver
-from heliograph.pipeline.progress import QueryFigures
-from heliograph.pipeline.queries import RunSettings
-from heliograph.pipeline.rulefile import load_pipeline
-from heliograph.pipeline.watch import FileWatch
+from heliograph.pipeline.files.rulefile import load_pipeline
+from heliograph.pipeline.running.driver import PipelineDriver
+from heliograph.pipeline.running.progress import QueryFigures
+from heliograph.pipeline.running.queries import RunSettings
+from heliograph.pipeline.running.watch import FileWatch
 
 _HELIOGRAPH: Final = Path(sys.executable).with_name("heliograph")
 

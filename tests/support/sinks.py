@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from heliograph.hocon import parse_text
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks import Batch, OutputMode, Sink, read_sink
 
 

@@ -12,8 +12,8 @@ from typing import Self
 
 from pyspark.find_spark_home import _find_spark_home
 
-from heliograph.pipeline.gateway import MODULE_OPTIONS
-from heliograph.pipeline.jre import find_java
+from heliograph.pipeline.spark.gateway import MODULE_OPTIONS
+from heliograph.pipeline.spark.jre import find_java
 
 _READY_S = 120.0
 _HOST = "127.0.0.1"

@@ -18,20 +18,20 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.backfill import BACKFILLS, plan_backfill
-from heliograph.pipeline.checkpoint_lock import checkpoint_lock, running_driver
-from heliograph.pipeline.definition import Pipeline
-from heliograph.pipeline.driver import STATUS_FILE, PipelineDriver
+from heliograph.pipeline.datasource.options import SourceOptions, parse_endpoint
 from heliograph.pipeline.errors import OptionError
-from heliograph.pipeline.letters import count_letters, replay_letters, show_letters
-from heliograph.pipeline.options import SourceOptions, parse_endpoint
-from heliograph.pipeline.preview import Preview, preview_queries
-from heliograph.pipeline.progress import QueryFigures, summary_table
-from heliograph.pipeline.queries import RunSettings, Span
-from heliograph.pipeline.rulefile import load_pipeline
-from heliograph.pipeline.spark import start_session, stop_session
-from heliograph.pipeline.validation import check_pipeline
-from heliograph.pipeline.watch import FileWatch
+from heliograph.pipeline.files.definition import Pipeline
+from heliograph.pipeline.files.rulefile import load_pipeline
+from heliograph.pipeline.running.backfill import BACKFILLS, plan_backfill
+from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock, running_driver
+from heliograph.pipeline.running.driver import STATUS_FILE, PipelineDriver
+from heliograph.pipeline.running.preview import Preview, preview_queries
+from heliograph.pipeline.running.progress import QueryFigures, summary_table
+from heliograph.pipeline.running.queries import RunSettings, Span
+from heliograph.pipeline.running.validation import check_pipeline
+from heliograph.pipeline.running.watch import FileWatch
+from heliograph.pipeline.side_outputs.letters import count_letters, replay_letters, show_letters
+from heliograph.pipeline.spark.session import start_session, stop_session
 
 _log = logging.getLogger("heliograph.pipeline")
 

@@ -103,7 +103,7 @@ def _run_on_spark() -> int:
 
 
 def _evaluate(cases: "list[ContextCase]") -> list[Answer]:
-    from heliograph.pipeline.spark import spark_session
+    from heliograph.pipeline.spark.session import spark_session
     from heliograph.rules.spark import evaluate_contexts_on_spark
 
     with tempfile.TemporaryDirectory(prefix="heliograph-rule-") as directory:

@@ -152,7 +152,7 @@ def _variables() -> dict[str, str]:
 def _session() -> "Iterator[SparkSession]":
     try:
         from heliograph.pipeline.errors import PipelineError
-        from heliograph.pipeline.spark import spark_session
+        from heliograph.pipeline.spark.session import spark_session
     except ImportError as error:
         raise UsageError(f"--engine spark needs the extra 'pipeline' of heliograph ({error})") from None
     with tempfile.TemporaryDirectory(prefix="heliograph-rule-") as directory:

@@ -7,7 +7,7 @@ import difflib
 from importlib import import_module
 from typing import Final
 
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.interface import Batch, ChecksRows, Guarantee, OutputMode, Sink, Written
 
 __all__ = ["KINDS", "Batch", "ChecksRows", "Guarantee", "OutputMode", "Sink", "Written", "read_sink"]

@@ -15,7 +15,7 @@ later leaves a manifest, and the next run of the batch finishes step 3 instead o
 of the table is never replaced by another content and none is left over, whatever the killed run had done.
 
 Results that change are `heliograph.pipeline.sinks.result_table`'s. What a batch is and when it runs again is
-`heliograph.pipeline.queries`'s.
+`heliograph.pipeline.running.queries`'s.
 """
 
 import math

@@ -6,7 +6,7 @@ from typing import ClassVar, Final, Self
 
 from pyspark.sql import DataFrame
 
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.template import row_as_json
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.files import target_size
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each_in_spark

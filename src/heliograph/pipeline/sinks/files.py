@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Self
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.append_table import AppendTable, TargetSize
 from heliograph.pipeline.sinks.file_format import COMPRESSIONS, FileFormat
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written

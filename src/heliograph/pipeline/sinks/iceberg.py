@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.iceberg_partitions import Partition, add_partitions, parse_partition
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 
 if TYPE_CHECKING:
     from pyiceberg.table import Transaction

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 
 
 class OutputMode(StrEnum):

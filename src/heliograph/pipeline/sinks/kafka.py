@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy

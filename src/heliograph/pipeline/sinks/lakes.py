@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from heliograph.config.units import parse_duration
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.files import table_path
 from heliograph.pipeline.sinks.interface import OutputMode
 from heliograph.pipeline.sinks.places import is_uri

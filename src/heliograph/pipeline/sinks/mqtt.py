@@ -14,10 +14,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
+from heliograph.pipeline.datasource.options import SinkOptions, parse_endpoint
+from heliograph.pipeline.datasource.publisher import Publisher, property_fault
 from heliograph.pipeline.errors import OptionError, SinkError, sentence_of
-from heliograph.pipeline.options import SinkOptions, parse_endpoint
-from heliograph.pipeline.publisher import Publisher, property_fault
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import as_it_was, plain_columns
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy

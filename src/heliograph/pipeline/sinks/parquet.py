@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 
 from pyspark.sql import DataFrame
 
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.files import FilesSink
 from heliograph.pipeline.sinks.interface import Batch, OutputMode, Written
 from heliograph.pipeline.sinks.places import open_place

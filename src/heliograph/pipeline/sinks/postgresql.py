@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DecimalType, StructField, StructType
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.postgresql_errors import translated

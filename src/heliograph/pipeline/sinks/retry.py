@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Self, TypeVar
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 
 _Result = TypeVar("_Result")
 

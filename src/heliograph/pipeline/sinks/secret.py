@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from typing import Final, Self
 
 from pyspark.sql.types import StructType
 
+from heliograph.pipeline.datasource.options import parse_endpoint
 from heliograph.pipeline.errors import OptionError
-from heliograph.pipeline.options import parse_endpoint
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.interface import OutputMode
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy
 from heliograph.pipeline.sinks.secret import Secret, read_secret

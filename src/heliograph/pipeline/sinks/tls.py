@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.section import Section
+from heliograph.pipeline.files.section import Section
 
 _VERIFY_PEER: Final = "verify_peer"
 _VERIFY_NONE: Final = "verify_none"

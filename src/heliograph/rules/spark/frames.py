@@ -54,7 +54,8 @@ def apply_rule(
         observe_as: When given, messages are counted under this name with `DataFrame.observe`: `matched` is those of the
             rule's topics, of which `passed` are output and `failed` failed the rule or did not fit their column types.
         rule_id: The rule's id, which its column `metadata` holds as `rule_id`; without one that column is undefined.
-        schemas: What the schema registry holds for the rule's functions, as `heliograph.pipeline.schemas` reads it.
+        schemas: What the schema registry holds for the rule's functions, as
+            `heliograph.pipeline.datasource.schemas` reads it.
 
     Raises:
         RuleSyntaxError: The text is not a rule.

@@ -1,0 +1,65 @@
+"""Places in all streams, in the JSON form in which Spark keeps them in checkpoints and shows them in its progress.
+
+    {"streams": {stream: position}, "start": µs, "lost": {"messages": n, "uncounted_streams": n}}
+
+``start`` is there when the read began at a time; streams that are not listed begin there. ``lost`` is there when
+messages were removed before they were read and the read went on without them: how many messages at most, and of how
+many streams nobody knows how many they were.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from heliograph.pipeline.datasource.client import Positions
+from heliograph.pipeline.errors import OptionError
+
+Offset = dict[str, Any]
+
+_VALID: Final = 'an offset as Spark shows it, such as {"streams": {"messages/0/1/1": "1767225600000000-0"}}'
+_FIELDS: Final = {"streams", "start", "lost"}
+
+
+def make_offset(positions: Positions, start: int | None, lost: Mapping[str, int] | None = None) -> Offset:
+    """An offset of its parts. Spark compares offsets as text, so the order of the streams is always the same."""
+    offset: Offset = {"streams": dict(sorted(positions.items()))}
+    if start is not None:
+        offset["start"] = start
+    if lost:
+        offset["lost"] = dict(lost)
+    return offset
+
+
+def offset_positions(offset: Offset | None) -> dict[str, str]:
+    """The positions in an offset that Spark reports in its progress; none for a query that has not begun."""
+    return dict(offset["streams"]) if offset else {}
+
+
+def more_lost(offset: Offset, dropped: Mapping[str, int | None]) -> dict[str, int]:
+    """What an offset says is lost, and what was lost since: messages by stream, None where nobody knows how many."""
+    lost: dict[str, int] = dict(offset.get("lost") or {})
+    messages = sum(count or 0 for count in dropped.values())
+    uncounted = sum(count is None for count in dropped.values())
+    for name, count in (("messages", messages), ("uncounted_streams", uncounted)):
+        if count:
+            lost[name] = lost.get(name, 0) + count
+    return lost
+
+
+def parse_offset(option: str, text: str) -> Offset:
+    """An offset that a user gives.
+
+    Raises:
+        OptionError: It is not of that form.
+    """
+    try:
+        offset = json.loads(text)
+    except json.JSONDecodeError:
+        raise OptionError(option, text, _VALID) from None
+    streams = offset.get("streams") if isinstance(offset, dict) else None
+    if not isinstance(streams, dict) or not all(isinstance(position, str) for position in streams.values()):
+        raise OptionError(option, text, _VALID)
+    start = offset.get("start")
+    if set(offset) - _FIELDS or not (start is None or type(start) is int):
+        raise OptionError(option, text, _VALID)
+    return make_offset(streams, start)

@@ -1,0 +1,109 @@
+"""The columns of stored messages as Spark sees them, and the bringing of record batches into exactly that form.
+
+The names, their order and their meaning are the public schema of `heliograph.storage`; here are only Spark's words for
+them.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from heliograph.pipeline.datasource.decoding import RAW, PayloadFormat
+from heliograph.pipeline.errors import OptionError
+
+MESSAGE_SCHEMA: Final = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("payload", BinaryType()),
+        StructField("qos", ByteType()),
+        StructField("retain", BooleanType()),
+        StructField("clientid", StringType()),
+        StructField("username", StringType()),
+        StructField("properties", MapType(StringType(), StringType())),
+        StructField("guid", BinaryType()),
+        StructField("received_at", TimestampType()),
+        StructField("stored_at", TimestampType()),
+        StructField("shard", IntegerType()),
+        StructField("stream", StringType()),
+    ]
+)
+
+
+def select_columns(names: Sequence[str] | None) -> StructType:
+    """Return the schema of the named columns of stored messages, in their order; None is all of them.
+
+    Raises:
+        OptionError: A name is not a column of stored messages.
+    """
+    if names is None:
+        return MESSAGE_SCHEMA
+    _check_names(names, MESSAGE_SCHEMA.fieldNames())
+    return StructType([MESSAGE_SCHEMA[name] for name in names])
+
+
+def columns_ddl(names: Sequence[str] | None, payload_format: PayloadFormat) -> str:
+    """The same as Spark's DDL, with the columns of decoded payloads behind those of stored messages.
+
+    As text, because Spark itself parses the types that a user gave for JSON.
+
+    Raises:
+        OptionError: A name is no column.
+    """
+    types = {field.name: field.dataType.simpleString() for field in MESSAGE_SCHEMA.fields}
+    types |= payload_format.columns_ddl()
+    _check_names(names or (), types)
+    return ", ".join(f"{name} {types[name]}" for name in names or types)
+
+
+def check_schema(schema: StructType, payload_format: PayloadFormat = RAW) -> None:
+    """Check a schema that a user gave to a read: columns of messages or decoded payloads, each with its own type.
+
+    Raises:
+        OptionError: A column does not exist or has another type.
+    """
+    decoded = payload_format.columns_ddl()
+    _check_names(schema.fieldNames(), [*MESSAGE_SCHEMA.fieldNames(), *decoded])
+    for field in schema.fields:
+        if field.name in decoded:
+            payload_format.check_type(field.name, field.dataType)
+            continue
+        expected = MESSAGE_SCHEMA[field.name].dataType
+        if field.dataType != expected:
+            raise OptionError("schema", f"{field.name} {field.dataType.simpleString()}", expected.simpleString())
+
+
+def _check_names(names: Iterable[str], valid: Iterable[str]) -> None:
+    for name in names:
+        if name not in valid:
+            raise OptionError("columns", name, f"some of {', '.join(valid)}")
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Spark's Arrow form of a schema; record batches given to Spark must have exactly this one."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Bring a record batch into a schema: its columns in order, and plain instead of dictionary encoded.
+
+    Columns that have the type already are passed on without copying.
+    """
+    columns = [_as_type(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)

@@ -1,0 +1,199 @@
+"""What a pipeline consists of, as plain values: sources, tables, rules, jobs in Spark SQL, and where their rows go.
+
+`heliograph.pipeline.files.rulefile` makes these values from files, `heliograph.pipeline.running.queries` makes Spark
+queries of them. Two values are equal when they ask for the same, wherever in a file they stand.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from heliograph.pipeline.sinks.interface import OutputMode, Sink
+from heliograph.rules.schemas.settings import SchemaSettings
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How late a row may come: the time column, and the delay in Spark's words (``2 hours``)."""
+
+    column: str
+    delay: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """Stored messages as a view for Spark SQL, or as what rules read.
+
+    Attributes:
+        name: Name in the file, and of the view.
+        topics: Topic filters of the view.
+        options: Options of the data source that go before those of the driver, such as ``database`` and ``start``.
+        watermark: How late a row of the view may come; None waits for ever.
+        deduplicate: Columns by which rows that come twice within the watermark are told; empty keeps all rows.
+        origin: File and line, for messages.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    options: Mapping[str, str]
+    watermark: Watermark | None = None
+    deduplicate: tuple[str, ...] = ()
+    origin: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class StaticTable:
+    """A table that does not change while a query runs, for joins.
+
+    Attributes:
+        name: Name in the file, and of the view.
+        type: ``parquet``, ``csv``, ``json``, ``orc`` or ``delta``.
+        path: Where it lies.
+        options: Options of Spark's reader.
+        origin: File and line, for messages.
+    """
+
+    name: str
+    type: str
+    path: str
+    options: Mapping[str, str]
+    origin: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class RuleJob:
+    """A rule whose output rows go to a sink, and are a view for Spark SQL.
+
+    Attributes:
+        name: Name in the file; it names the query, its checkpoint and its view in Spark SQL.
+        sql: The rule, in the rule language.
+        columns: Spark types of output columns; the others have the type that the rule implies.
+        sink: Where its rows go; None for a rule that only jobs in Spark SQL read.
+        required: Columns without which a row does not go to the sink.
+        origin: File and line, for messages.
+        source: Name of the source whose options hold; None is what the driver says.
+        watermark: How late a row of the view may come; None waits for ever.
+        deduplicate: Columns by which rows that come twice within the watermark are told; empty keeps all rows.
+        version: Number of the query's checkpoint; another one begins anew.
+    """
+
+    name: str
+    sql: str
+    columns: Mapping[str, str]
+    sink: Sink | None
+    required: tuple[str, ...] = ()
+    origin: str = field(default="", compare=False)
+    source: str | None = None
+    watermark: Watermark | None = None
+    deduplicate: tuple[str, ...] = ()
+    version: int = 1
+
+    @property
+    def mode(self) -> OutputMode:
+        """Rows of a rule are final."""
+        return OutputMode.APPEND
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """It reads what its own view reads."""
+        return (self.name,)
+
+
+@dataclass(frozen=True)
+class StreamSqlJob:
+    """A Spark SQL query over views, such as an aggregate over windows of time, or a join.
+
+    Attributes:
+        name: Name in the file; it names the query and its checkpoint.
+        views: Names of the rules and sources that it reads; the SQL knows their rows as views of these names.
+        sql: The query, in Spark SQL.
+        mode: Which rows of the result each micro-batch brings.
+        sink: Where the result goes.
+        watermark: How late rows of its only view may come, in the place of what the view says.
+        tables: Names of the static tables that it reads.
+        required: Columns without which a row does not go to the sink.
+        origin: File and line, for messages.
+        version: Number of the query's checkpoint; another one begins anew.
+    """
+
+    name: str
+    views: tuple[str, ...]
+    sql: str
+    mode: OutputMode
+    sink: Sink
+    watermark: Watermark | None = None
+    tables: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    origin: str = field(default="", compare=False)
+    version: int = 1
+
+
+Job = RuleJob | StreamSqlJob
+View = RuleJob | Source
+
+
+@dataclass(frozen=True)
+class DeadLetterSettings:
+    """Where the rows go that a rule or a sink refuses.
+
+    Attributes:
+        path: Directory below the output directory.
+        batch_rows_max: Letters of one micro-batch at most; further ones are counted only.
+        retention_s: Seconds after which letters are removed; None keeps them.
+    """
+
+    path: str = "dead_letters"
+    batch_rows_max: int = 100_000
+    retention_s: float | None = 30 * 86_400.0
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Everything that one driver runs.
+
+    Attributes:
+        rules: The rules by name.
+        stream_sql: The jobs in Spark SQL by name.
+        sources: The sources by name.
+        tables: The static tables by name.
+        schemas: The schemas that rules and sources may name.
+        dead_letters: Where refused rows go.
+        files: The files that it was read from.
+    """
+
+    rules: Mapping[str, RuleJob]
+    stream_sql: Mapping[str, StreamSqlJob]
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    tables: Mapping[str, StaticTable] = field(default_factory=dict)
+    schemas: tuple[SchemaSettings, ...] = ()
+    dead_letters: DeadLetterSettings = DeadLetterSettings()
+    files: tuple[Path, ...] = field(default=(), compare=False)
+
+    @property
+    def query_names(self) -> list[str]:
+        """Names of the streaming queries, in the order of the files."""
+        return [name for name, rule in self.rules.items() if rule.sink is not None] + list(self.stream_sql)
+
+    def job(self, name: str) -> Job:
+        """The rule or job of a query."""
+        return self.stream_sql[name] if name in self.stream_sql else self.rules[name]
+
+    def sink(self, name: str) -> Sink:
+        """The sink of a query."""
+        sink = self.job(name).sink
+        if sink is None:
+            raise ValueError(f"the rule {name} has no sink, so it is no query of its own")
+        return sink
+
+    def view(self, name: str) -> View:
+        """The rule or source behind a view."""
+        return self.rules[name] if name in self.rules else self.sources[name]
+
+    def parts(self, name: str) -> tuple[Any, ...]:
+        """Everything that a query is made of: equal parts make equal queries."""
+        job = self.job(name)
+        views = [self.view(view) for view in job.views]
+        behind = [self.sources[view.source] for view in views if isinstance(view, RuleJob) and view.source]
+        tables = [self.tables[table] for table in job.tables] if isinstance(job, StreamSqlJob) else []
+        return (job, *views, *behind, *tables, self.schemas, self.dead_letters)

@@ -1,0 +1,259 @@
+"""Reads the files of a pipeline: HOCON in, the values of `heliograph.pipeline.files.definition` out.
+
+Every mistake is told with its file and line. The rules themselves are parsed here once, so that a mistake in the SQL of
+any of them stops the driver before anything runs. What is wrong with Spark SQL, Spark tells later
+(`heliograph.pipeline.running.validation`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from heliograph.config.units import parse_duration
+from heliograph.hocon import HoconError, parse_file
+from heliograph.pipeline.errors import RuleFileError
+from heliograph.pipeline.files.definition import (
+    DeadLetterSettings,
+    Pipeline,
+    RuleJob,
+    Source,
+    StaticTable,
+    StreamSqlJob,
+    Watermark,
+)
+from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.viewfile import names_in, read_deduplication, read_source, read_table, read_watermark
+from heliograph.pipeline.sinks import OutputMode, Sink, read_sink
+from heliograph.rules import CompiledRule, RuleSyntaxError
+from heliograph.rules.schemas.settings import SchemaSettings
+from heliograph.rules.spark import plan_rule
+
+_T = TypeVar("_T")
+
+_SUFFIXES: Final = (".hocon", ".conf")
+_ROOTS: Final = ("sources", "tables", "schemas", "sinks", "rules", "stream_sql", "dead_letters")
+_VERSIONS: Final = range(1, 10_000)
+
+
+def load_pipeline(path: Path) -> Pipeline:
+    """Read one file, or all pipeline files (``*.hocon``, ``*.conf``) of a directory, as one pipeline.
+
+    Raises:
+        RuleFileError: There is no such file, or something in one is not valid.
+    """
+    return _Reader(path).read()
+
+
+def pipeline_files(path: Path) -> Sequence[Path]:
+    """The files of a pipeline.
+
+    Raises:
+        RuleFileError: There are none.
+    """
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+        if not files:
+            raise RuleFileError(f"{path} has no pipeline files: they end with {' or '.join(_SUFFIXES)}")
+        return files
+    if not path.is_file():
+        raise RuleFileError(f"{path} is neither a pipeline file nor a directory of pipeline files")
+    return [path]
+
+
+class _Reader:
+    """Reads the files of one pipeline; used once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._files = tuple(pipeline_files(path))
+        self._documents = [_document(file) for file in self._files]
+        self._names: dict[str, str] = {}
+        self._sinks = dict(self._sections("sinks"))
+        self._sinks_used: set[str] = set()
+
+    def read(self) -> Pipeline:
+        schemas = tuple(
+            schema for document in self._documents if "schemas" in document.fields for schema in _schemas(document)
+        )
+        sources = self._all("sources", read_source)
+        tables = self._all("tables", read_table)
+        rules = self._all("rules", lambda name, section: self._rule(name, section, sources))
+        views = {name: view.watermark for views in (rules, sources) for name, view in views.items()}
+        jobs = self._all("stream_sql", lambda name, section: self._stream_sql(name, section, views, tables))
+        for name, section in self._sinks.items():
+            if name not in self._sinks_used:
+                read_sink(section, OutputMode.APPEND, "columns", "required")
+        letters = [found for document in self._documents if (found := document.section("dead_letters")) is not None]
+        settings = _dead_letters(letters[-1]) if letters else DeadLetterSettings()
+        pipeline = Pipeline(rules, jobs, sources, tables, schemas, settings, self._files)
+        _check_whole(pipeline, self._path)
+        return pipeline
+
+    def _sections(self, key: str) -> Iterator[tuple[str, Section]]:
+        for document in self._documents:
+            yield from document.sections(key)
+
+    def _all(self, key: str, read: Callable[[str, Section], _T]) -> dict[str, _T]:
+        found: dict[str, _T] = {}
+        for name, section in self._sections(key):
+            # Views, tables and queries share their names: a query's SQL tells them apart by nothing else.
+            if name.casefold() in self._names:
+                other = self._names[name.casefold()]
+                raise section.mistake(f"the name {name} is given twice: {other} and {key}.{name} need their own")
+            self._names[name.casefold()] = f"{key}.{name}"
+            found[name] = read(name, section)
+        return found
+
+    def _rule(self, name: str, section: Section, sources: Mapping[str, Source]) -> RuleJob:
+        section.check_keys("sql", "columns", "sink", "required", "source", "watermark", "deduplicate", "version")
+        sql = section.text("sql")
+        try:
+            CompiledRule(sql)
+        except RuleSyntaxError as error:
+            raise section.mistake(f"{section.path}.sql: {error}", section.fields["sql"]) from error
+        source = section.text("source") if "source" in section.fields else None
+        if source is not None and source not in sources:
+            told = f"{section.path}.source is {source!r}, but the sources are: {', '.join(sources) or 'none'}"
+            raise section.mistake(told, section.fields["source"])
+        sink_section = self._sink_section(section)
+        columns = {**section.texts("columns"), **(sink_section.texts("columns") if sink_section is not None else {})}
+        try:
+            outputs = [output for output, _ in plan_rule(sql, columns).outputs]
+        except ValueError as error:
+            raise section.mistake(f"{section.path}.columns: {error}") from error
+        watermark = read_watermark(section.section("watermark"))
+        if watermark is not None and watermark.column not in outputs:
+            told = f"{section.path}.watermark.column is {watermark.column!r}, but the columns are {', '.join(outputs)}"
+            raise section.mistake(told, section.fields["watermark"])
+        sink, required = self._sink(section, sink_section, OutputMode.APPEND, outputs)
+        return RuleJob(
+            name=name,
+            sql=sql,
+            columns=columns,
+            sink=sink,
+            required=required,
+            origin=section.origin,
+            source=source,
+            watermark=watermark,
+            deduplicate=read_deduplication(section, watermark),
+            version=section.number("version", 1, _VERSIONS),
+        )
+
+    def _stream_sql(
+        self, name: str, section: Section, views: Mapping[str, Watermark | None], tables: Mapping[str, StaticTable]
+    ) -> StreamSqlJob:
+        section.check_keys("from", "sql", "mode", "watermark", "sink", "required", "version")
+        mode_text = section.text("mode", OutputMode.APPEND.value)
+        if mode_text not in [mode.value for mode in OutputMode]:
+            raise section.mistake(f"{section.path}.mode is {mode_text!r}, but must be append, update or complete")
+        mode = OutputMode(mode_text)
+        sql = section.text("sql")
+        read = _views_read(section, sql, list(views))
+        watermark = read_watermark(section.section("watermark"))
+        if watermark is not None and len(read) > 1:
+            raise section.mistake(
+                f"{section.path}.watermark is not clear, since the job reads {', '.join(read)}: give each of them its "
+                "own watermark, where it is defined",
+                section.fields["watermark"],
+            )
+        sink, required = self._sink(section, self._sink_section(section), mode, None)
+        if sink is None:
+            raise section.mistake(f"{section.path} has no sink")
+        return StreamSqlJob(
+            name=name,
+            views=read,
+            sql=sql,
+            mode=mode,
+            sink=sink,
+            watermark=watermark,
+            tables=names_in(sql, tables),
+            required=required,
+            origin=section.origin,
+            version=section.number("version", 1, _VERSIONS),
+        )
+
+    def _sink_section(self, section: Section) -> Section | None:
+        node = section.fields.get("sink")
+        if node is None or not isinstance(node.value, str):
+            return section.section("sink")
+        if node.value not in self._sinks:
+            known = ", ".join(self._sinks) or "none"
+            raise section.mistake(f"{section.path}.sink is {node.value!r}, but the sinks are: {known}", node)
+        self._sinks_used.add(node.value)
+        return self._sinks[node.value]
+
+    def _sink(
+        self, section: Section, sink: Section | None, mode: OutputMode, outputs: Sequence[str] | None
+    ) -> tuple[Sink | None, tuple[str, ...]]:
+        if sink is None:
+            return None, ()
+        required = tuple(dict.fromkeys((*sink.names("required"), *section.names("required"))))
+        where = sink if "required" in sink.fields else section
+        for column in required:
+            if outputs is not None and column not in outputs:
+                told = f"{where.path}.required names {column!r}, but the columns are {', '.join(outputs)}"
+                raise where.mistake(told, where.fields["required"])
+        return read_sink(sink, mode, "columns", "required"), required
+
+
+def _document(file: Path) -> Section:
+    try:
+        document = Section(parse_file(file), Section.TOP)
+    except HoconError as error:
+        raise RuleFileError(str(error)) from error
+    document.check_keys(*_ROOTS)
+    return document
+
+
+def _schemas(document: Section) -> tuple[SchemaSettings, ...]:
+    # Imported where it is wanted: a pipeline without schemas needs none of their libraries.
+    from heliograph.pipeline.datasource.schemas import read_schemas
+
+    return read_schemas(document)
+
+
+def _views_read(section: Section, sql: str, views: Sequence[str]) -> tuple[str, ...]:
+    known = f"the rules and sources are: {', '.join(views) or 'none'}"
+    if "from" in section.fields:
+        is_one = isinstance(section.fields["from"].value, str)
+        named = (section.text("from"),) if is_one else section.names("from")
+        for name in named:
+            if name not in views:
+                job = section.path.rpartition(".")[2]
+                raise section.mistake(f"{job} reads from {name}, but {known}", section.fields["from"])
+        return tuple(dict.fromkeys(named))
+    read = names_in(sql, views)
+    if not read:
+        raise section.mistake(f"{section.path}.sql reads no rule and no source, but {known}", section.fields["sql"])
+    return read
+
+
+def _dead_letters(section: Section) -> DeadLetterSettings:
+    section.check_keys("path", "max_rows_per_batch", "retention")
+    path = section.text("path", DeadLetterSettings.path)
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        raise section.mistake(f"{section.path}.path is {path!r}, but must be a path below the output directory")
+    rows_max = section.number("max_rows_per_batch", DeadLetterSettings.batch_rows_max, range(1, 10_000_001))
+    retention_s = DeadLetterSettings.retention_s
+    if "retention" in section.fields:
+        text = section.text("retention")
+        try:
+            retention_s = None if text == "infinity" else parse_duration(text)
+        except ValueError as error:
+            raise section.mistake(
+                f"{section.path}.retention is {text!r}, but must be a duration such as 30d, or infinity",
+                section.fields["retention"],
+            ) from error
+    return DeadLetterSettings(path, rows_max, retention_s)
+
+
+def _check_whole(pipeline: Pipeline, path: Path) -> None:
+    if not pipeline.query_names:
+        raise RuleFileError(f"{path} has nothing to run: give a rule a sink, or add a job under stream_sql")
+    targets: dict[str, str] = {}
+    for name in pipeline.query_names:
+        for target in pipeline.sink(name).owned:
+            if target in targets:
+                told = f"{name} and {targets[target]} both write {target}"
+                raise RuleFileError(f"{pipeline.job(name).origin}: {told}")
+            targets[target] = name

@@ -1,0 +1,130 @@
+"""Plans backfills: which part of the past a rule still has to be run over, so that nothing is left out or repeated.
+
+A query remembers in its checkpoint where it began. What was stored before is the backfill's, up to exactly there. A
+backfill is a query of its own with a checkpoint of its own, named for its span of time: called again it goes on, and
+once done it does nothing. A query that never ran is given its beginning by its first backfill, and goes on from there.
+"""
+
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from heliograph.pipeline.datasource.options import EARLIEST, SourceOptions
+from heliograph.pipeline.errors import BackfillError, OptionError
+from heliograph.pipeline.files.definition import Pipeline, RuleJob
+from heliograph.pipeline.running.identity import Identity, new_identity, query_directory, read_identity, write_identity
+from heliograph.pipeline.running.queries import RunSettings, Span
+from heliograph.pipeline.running.starts import newest
+from heliograph.pipeline.running.views import source_options
+
+#: Directory below that of all checkpoints where backfills have theirs.
+BACKFILLS: Final = "backfill"
+
+
+def plan_backfill(
+    pipeline: Pipeline, names: Sequence[str], settings: RunSettings, since: str, until: str | None
+) -> dict[str, Span]:
+    """The span of each query's backfill.
+
+    Args:
+        pipeline: The pipeline.
+        names: The queries; jobs in Spark SQL are left out where several are named.
+        settings: How the queries run.
+        since: ``earliest``, or a time.
+        until: The time to stop before; None goes up to where the query began, or to what is stored now.
+
+    Raises:
+        BackfillError: It would bring messages twice, or cannot be run over a part of the past.
+        OptionError: A time is none.
+    """
+    begin = _time("--from", since)
+    end = _time("--to", until) if until is not None else None
+    rules = [name for name in names if _is_stateless(pipeline, name)]
+    if not rules:
+        raise BackfillError(
+            f"{', '.join(names)} cannot be backfilled: only rules without deduplicate can, since the result of the "
+            "others depends on the rows before and after. Run the job anew instead, with another version"
+        )
+    return {name: _span(pipeline, pipeline.rules[name], settings, begin, end) for name in rules}
+
+
+def spans_of(directory: Path) -> list[tuple[int, int]]:
+    """The spans of time that the backfills in a directory cover, in microseconds since the epoch."""
+    names = [place.name.split("-") for place in directory.iterdir()] if directory.is_dir() else []
+    return sorted((int(parts[0]), int(parts[1])) for parts in names if len(parts) == 2 and all(map(str.isdigit, parts)))
+
+
+def _is_stateless(pipeline: Pipeline, name: str) -> bool:
+    return name in pipeline.rules and not pipeline.rules[name].deduplicate
+
+
+def _span(pipeline: Pipeline, rule: RuleJob, settings: RunSettings, begin: int, end: int | None) -> Span:
+    place = query_directory(settings.checkpoint, rule)
+    directory = settings.checkpoint / BACKFILLS / place.name
+    known = spans_of(directory)
+    query = read_identity(place)
+    if end is None:
+        end = _end(pipeline, rule, settings, query, [span for span in known if span[0] == begin])
+    if query is None:
+        query = new_identity({rule.name: str(end)})
+        write_identity(place, query)
+    started = query.starts[rule.name]
+    if started == EARLIEST or int(started) < end:
+        told = "the earliest message" if started == EARLIEST else _shown(int(started))
+        raise BackfillError(
+            f"{rule.name} itself began at {told}, so a backfill until {_shown(end)} would repeat messages: leave --to "
+            "out to end where it began"
+        )
+    if begin >= end:
+        raise BackfillError(f"the backfill of {rule.name} would be empty: from {_shown(begin)} until {_shown(end)}")
+    for one, other in known:
+        if (one, other) != (begin, end) and begin < other and one < end:
+            raise BackfillError(
+                f"{rule.name} was backfilled from {_shown(one)} until {_shown(other)} already, which a backfill from "
+                f"{_shown(begin)} until {_shown(end)} would repeat"
+            )
+    owner = str(uuid.uuid5(uuid.UUID(query.id), f"backfill:{begin}:{end}:{rule.name}"))
+    start = EARLIEST if begin == 0 else str(begin)
+    return Span(start, end, directory / f"{begin}-{end}", owner, query.id)
+
+
+def _end(
+    pipeline: Pipeline,
+    rule: RuleJob,
+    settings: RunSettings,
+    query: Identity | None,
+    begun: Sequence[tuple[int, int]],
+) -> int:
+    """Where a backfill ends that is not told: where the one that it goes on with does, or where the query began."""
+    if begun:
+        return begun[-1][1]
+    started = query.starts[rule.name] if query is not None else None
+    if started is not None and started != EARLIEST:
+        return int(started)
+    if started == EARLIEST:
+        raise BackfillError(f"{rule.name} began at the earliest message, so nothing is left to backfill")
+    last = newest(source_options(pipeline, rule.name, settings.source))
+    if last is None:
+        raise BackfillError(f"nothing is stored that {rule.name} could be backfilled with")
+    return last + 1
+
+
+def _time(option: str, text: str) -> int:
+    try:
+        time = SourceOptions.of({"start": text}).start
+    except OptionError:
+        time = ""
+    if time == EARLIEST and option == "--from":
+        return 0
+    if not isinstance(time, int):
+        earliest = "earliest, or " if option == "--from" else ""
+        raise OptionError(option, text, f"{earliest}a time such as 2026-01-31T00:00:00Z")
+    return time
+
+
+def _shown(microseconds: int) -> str:
+    if microseconds == 0:
+        return "the earliest message"
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(timespec="microseconds")

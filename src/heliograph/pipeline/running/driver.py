@@ -1,0 +1,352 @@
+"""The pipeline driver: keeps the queries of a pipeline running and tells how they do.
+
+One driver owns one checkpoint directory. It starts every query, starts a query that failed again after a pause that
+grows with each failure in a row, takes over changed files, writes the figures to the log and to ``status.json`` beside
+the checkpoints, and ends all of them when it is told to stop. What a query does is said in
+`heliograph.pipeline.running.queries`.
+"""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from threading import Event
+from typing import Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.datasource.options import SourceOptions
+from heliograph.pipeline.errors import (
+    DefinitionChangedError,
+    PipelineError,
+    RuleFileError,
+    SparkEndedError,
+    sentence_of,
+)
+from heliograph.pipeline.files.definition import Pipeline
+from heliograph.pipeline.running.progress import FAILED, FINISHED, RUNNING, WAITING, QueryFigures
+from heliograph.pipeline.running.queries import PreparedQuery, RunningQuery, RunSettings, Span, prepare_query
+from heliograph.pipeline.running.starts import storage_readers
+from heliograph.pipeline.running.watch import FileWatch
+from heliograph.pipeline.side_outputs.side_tables import remove_older
+
+logger = logging.getLogger(__name__)
+
+STATUS_FILE: Final = "status.json"
+
+_POLL_S: Final = 0.25
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 60.0
+# With `once` somebody waits for the end, so a query that fails again and again is given up.
+_FAILURES_MAX_ONCE: Final = 5
+_TIDY_EVERY_S: Final = 3600.0
+
+
+@dataclass
+class _Query:
+    """One query of the driver: the running Spark query, if any, its figures, and when it may start again."""
+
+    name: str
+    figures: QueryFigures
+    running: RunningQuery | None = None
+    last_batch: tuple[str, int] = ("", -1)
+    failures: int = 0
+    start_at: float = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        return self.figures.state in (FINISHED, FAILED)
+
+
+class PipelineDriver:
+    """Runs the queries of one pipeline in one Spark session until they have ended or `stop` is called.
+
+    Owned by the process that runs the pipeline; `run` is called once. `stop` and `reload` may be called from a signal
+    handler.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        pipeline: Pipeline,
+        settings: RunSettings,
+        *,
+        watch: FileWatch | None = None,
+        spans: dict[str, Span] | None = None,
+        report_every_s: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare a driver.
+
+        Args:
+            session: The Spark session.
+            pipeline: What to run.
+            settings: How to run it.
+            watch: Tells of changed files; None goes on with `pipeline` whatever happens to them.
+            spans: What part of the past to run which queries over, and no others; None runs all of them live.
+            report_every_s: Seconds between two lines of a query in the log.
+            clock: The clock of pauses and reports.
+        """
+        self._session = session
+        self._pipeline = pipeline
+        self._settings = settings
+        self._watch = watch
+        self._spans = spans
+        self._report_every_s = report_every_s
+        self._clock = clock
+        self._stopping = Event()
+        self._reloading = Event()
+        self._status = ""
+        self._started_at = time.time()
+        self._reload_error: str | None = None
+        self._tidy_at = clock()
+        names = list(spans) if spans is not None else pipeline.query_names
+        self._queries = {name: _Query(name, self._new_figures(pipeline, name)) for name in names}
+
+    def __repr__(self) -> str:
+        return f"PipelineDriver({', '.join(self._queries)})"
+
+    @property
+    def figures(self) -> list[QueryFigures]:
+        """What each query has done so far."""
+        return [query.figures for query in self._queries.values()]
+
+    def stop(self) -> None:
+        """Ask `run` to end all queries and return."""
+        self._stopping.set()
+
+    def reload(self) -> None:
+        """Ask `run` to look at the files now, whether or not they seem changed."""
+        self._reloading.set()
+
+    def run(self) -> bool:
+        """Run until every query has ended or `stop` was called; return whether none of them was given up.
+
+        Raises:
+            RuleFileError: Spark finds an error in a query before it runs.
+            DefinitionChangedError: A query does not fit its checkpoint any more.
+            SparkEndedError: Spark's Java process ended.
+        """
+        try:
+            self._run()
+        except Py4JJavaError:
+            raise  # an answer of Spark, if not a good one
+        except (Py4JError, ConnectionError) as error:
+            raise SparkEndedError(
+                f"Spark's Java process ended ({sentence_of(error)}); its log may tell why, and the next run goes on "
+                "where this one was"
+            ) from error
+        return not any(query.figures.state == FAILED for query in self._queries.values())
+
+    def _run(self) -> None:
+        report_at = self._clock() + self._report_every_s
+        try:
+            # All are analyzed before the first runs, so that a mistake in the last one leaves nothing half done.
+            prepared = {name: self._prepare_first(self._pipeline, name) for name in self._queries}
+            for name, query in self._queries.items():
+                self._start(query, prepared[name])
+            prepared.clear()
+            while not self._stopping.wait(_POLL_S) and not all(query.is_over for query in self._queries.values()):
+                for query in self._queries.values():
+                    self._attend(query)
+                self._take_over_changes()
+                self._tidy()
+                if self._clock() >= report_at:
+                    self._report()
+                    report_at = self._clock() + self._report_every_s
+                else:
+                    self._write_status()
+        except (RuleFileError, DefinitionChangedError):
+            self._stop_queries()
+            raise
+        self._stop_queries()
+        self._report()
+
+    def _attend(self, query: _Query) -> None:
+        if query.running is None:
+            if not query.is_over and self._clock() >= query.start_at:
+                query.figures.restarts += 1
+                self._start(query)
+            return
+        is_active = query.running.is_active
+        self._take_progress(query, query.running)
+        if is_active:
+            return
+        error = query.running.why_it_ended()
+        query.running = None
+        if error is None and self._settings.trigger_s is not None:
+            error = "Spark ended the query without a reason; its log may tell more"
+        if error is None:
+            query.figures.state = FINISHED
+            self._ask_lag(query)
+            logger.info("%s", query.figures.log_line())
+        else:
+            self._failed(query, error)
+
+    def _prepare(self, pipeline: Pipeline, name: str) -> PreparedQuery:
+        span = self._spans[name] if self._spans is not None else None
+        return prepare_query(self._session, pipeline, name, self._settings, span)
+
+    def _prepare_first(self, pipeline: Pipeline, name: str) -> PreparedQuery | None:
+        """The query ready to start; None where that has to wait for something else, such as the broker.
+
+        Raises:
+            RuleFileError: Spark finds a mistake in it.
+            DefinitionChangedError: It does not fit its checkpoint.
+        """
+        try:
+            return self._prepare(pipeline, name)
+        except (RuleFileError, DefinitionChangedError):
+            raise
+        except (AnalysisException, ParseException, ValueError) as error:
+            raise RuleFileError(f"{pipeline.job(name).origin}: {name}: {sentence_of(error)}") from error
+        except (PySparkException, PipelineError):
+            return None  # the start meets it again, and tries again
+
+    def _start(self, query: _Query, prepared: PreparedQuery | None = None) -> None:
+        try:
+            query.running = (prepared or self._prepare(self._pipeline, query.name)).start()
+        except (PySparkException, PipelineError, ValueError) as error:
+            self._failed(query, sentence_of(error))
+        else:
+            query.figures.state = RUNNING
+
+    def _failed(self, query: _Query, error: str) -> None:
+        query.failures += 1
+        query.figures.failures += 1
+        query.figures.last_error = error
+        is_once = self._settings.trigger_s is None
+        if is_once and query.failures >= _FAILURES_MAX_ONCE:
+            query.figures.state = FAILED
+            logger.error("%s failed %d times and is given up: %s", query.name, query.failures, query.figures.last_error)
+            return
+        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(query.failures - 1, 10))
+        query.figures.state = WAITING
+        query.start_at = self._clock() + pause
+        logger.warning("%s failed and starts again in %.0f s: %s", query.name, pause, query.figures.last_error)
+
+    def _take_progress(self, query: _Query, running: RunningQuery) -> None:
+        query.figures.add_tally(running.take_tally())
+        for document in running.recent_progress():
+            number = (document["runId"], document["batchId"])
+            is_idle = "addBatch" not in document["durationMs"]
+            if is_idle or (number[0] == query.last_batch[0] and number[1] <= query.last_batch[1]):
+                continue
+            query.last_batch = number
+            query.failures = 0
+            query.figures.add(document)
+
+    def _take_over_changes(self) -> None:
+        if self._watch is None or not (self._watch.has_changed() or self._reloading.is_set()):
+            return
+        self._reloading.clear()
+        try:
+            changed = self._watch.load()
+        except PipelineError as error:
+            self._refuse_change(f"the changed files are not used: {error}")
+            return
+        self._reload_error = None
+        names = [name for name in changed.query_names if self._is_changed(changed, name)]
+        prepared: dict[str, PreparedQuery | None] = {}
+        for name in names:
+            try:
+                prepared[name] = self._prepare_first(changed, name)
+            except PipelineError as error:
+                self._refuse_change(f"the changed files are not used: {error}")
+                return
+        # From here on nothing is refused any more: the old definitions make way.
+        self._pipeline = changed
+        for name in [name for name in self._queries if name not in changed.query_names]:
+            self._stop_query(self._queries.pop(name))
+            logger.info("%s is not in the files any more and was ended", name)
+        for name in names:
+            if name in self._queries:
+                self._stop_query(self._queries[name])
+            logger.info("%s %s", name, "was changed and starts again" if name in self._queries else "is new")
+            query = self._queries.setdefault(name, _Query(name, self._new_figures(changed, name)))
+            self._describe(query.figures, changed)
+            query.failures = 0
+            self._start(query, prepared[name])
+        self._queries = {name: self._queries[name] for name in changed.query_names}
+
+    def _is_changed(self, changed: Pipeline, name: str) -> bool:
+        return name not in self._pipeline.query_names or self._pipeline.parts(name) != changed.parts(name)
+
+    def _refuse_change(self, told: str) -> None:
+        self._reload_error = told
+        logger.error("%s; everything runs on as it was", told)
+
+    def _tidy(self) -> None:
+        letters = self._pipeline.dead_letters
+        if self._clock() < self._tidy_at or letters.retention_s is None:
+            return
+        self._tidy_at = self._clock() + _TIDY_EVERY_S
+        removed = remove_older(self._settings.output / letters.path, letters.retention_s)
+        if removed:
+            logger.info("%d batches of dead letters were older than their retention and were removed", removed)
+
+    def _report(self) -> None:
+        for query in self._queries.values():
+            self._ask_lag(query)
+        self._write_status()
+        for query in self._queries.values():
+            logger.info("%s", query.figures.log_line())
+
+    def _ask_lag(self, query: _Query) -> None:
+        inputs = query.running.inputs if query.running is not None else query.figures.inputs
+        query.figures.inputs = inputs
+        lag = 0
+        for number, messages in enumerate(inputs):
+            options = SourceOptions.of(messages.options)
+            start = options.start if isinstance(options.start, int) else None
+            positions = query.figures.positions[number] if number < len(query.figures.positions) else {}
+            try:
+                with storage_readers(messages.options) as readers:
+                    lag += readers.plan(replace(options.selection(start)), positions).messages
+            except PipelineError as error:
+                query.figures.lag = None
+                logger.warning("the lag of %s is unknown: %s", query.name, error)
+                return
+        query.figures.lag = lag
+
+    def _new_figures(self, pipeline: Pipeline, name: str) -> QueryFigures:
+        figures = QueryFigures(name)
+        self._describe(figures, pipeline)
+        return figures
+
+    def _describe(self, figures: QueryFigures, pipeline: Pipeline) -> None:
+        sink = pipeline.sink(figures.name)
+        figures.target = sink.target
+        figures.guarantee = str(sink.guarantee)
+
+    def _write_status(self) -> None:
+        document = {
+            "pid": os.getpid(),
+            "started_at": round(self._started_at, 3),
+            "reload_error": self._reload_error,
+            "queries": [query.figures.to_json() for query in self._queries.values()],
+        }
+        text = json.dumps(document)
+        if text == self._status:
+            return
+        self._status = text
+        unfinished = self._settings.checkpoint / f".{STATUS_FILE}.unfinished"
+        unfinished.write_text(text)
+        unfinished.rename(self._settings.checkpoint / STATUS_FILE)
+
+    def _stop_queries(self) -> None:
+        for query in self._queries.values():
+            self._stop_query(query)
+
+    def _stop_query(self, query: _Query) -> None:
+        if query.running is None:
+            return
+        query.running.stop()
+        self._take_progress(query, query.running)
+        query.figures.inputs = query.running.inputs
+        query.running = None
+        query.figures.state = FINISHED

@@ -1,0 +1,124 @@
+"""What a query's checkpoint remembers of the query: who it is, where it began, and what its state was made for.
+
+The file ``heliograph.json`` lies in the checkpoint of each query, so it is gone when the checkpoint is. A changed
+definition may go on with a checkpoint when Spark's offsets and state mean to it what they meant before;
+`unsound_change` says whether they do.
+"""
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+
+from heliograph.pipeline.files.definition import Job, Pipeline, RuleJob
+from heliograph.pipeline.running.views import ViewBuilder
+from heliograph.pipeline.side_outputs.lineage import is_stateful
+
+_FILE: Final = "heliograph.json"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a checkpoint knows of its query.
+
+    Attributes:
+        id: Identity of the checkpoint; one that is made anew gets another.
+        starts: Where each view began: ``earliest`` or microseconds since the epoch, as text.
+        definition: What `definition_of` said when the query began; None for one that has not begun.
+    """
+
+    id: str
+    starts: Mapping[str, str]
+    definition: Mapping[str, Any] | None = None
+
+
+def query_directory(checkpoint: Path, job: Job) -> Path:
+    """The directory of a query's checkpoint below that of the pipeline."""
+    return checkpoint / (job.name if job.version == 1 else f"{job.name}@{job.version}")
+
+
+def read_identity(directory: Path) -> Identity | None:
+    """What a query's checkpoint knows; None for one that was never used."""
+    try:
+        document = json.loads((directory / _FILE).read_bytes())
+    except FileNotFoundError:
+        return None
+    return Identity(document["id"], document["starts"], document["definition"])
+
+
+def new_identity(starts: Mapping[str, str]) -> Identity:
+    """An identity that no other checkpoint has."""
+    return Identity(str(uuid.uuid4()), dict(starts))
+
+
+def write_identity(directory: Path, identity: Identity) -> None:
+    """Keep it in the query's checkpoint."""
+    document = {"id": identity.id, "starts": dict(identity.starts), "definition": identity.definition}
+    write_durably(directory / _FILE, json.dumps(document, indent=1).encode())
+
+
+def write_durably(file: Path, content: bytes) -> None:
+    """Write a small file so that it is there as a whole or not at all, also after the power has failed."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_name(f".{file.name}.unfinished")
+    with unfinished.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    unfinished.rename(file)
+    descriptor = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def definition_of(pipeline: Pipeline, name: str, builder: ViewBuilder, rows: DataFrame) -> dict[str, Any]:
+    """What of a query its offsets and its state depend on, as plain values."""
+    job = pipeline.job(name)
+    sources = {}
+    for view in job.views:
+        messages = builder.messages(view)
+        sources[view] = {"topics": list(messages.topics), "database": messages.options.get("database", "messages")}
+    return {"sources": sources, "state": _state_of(pipeline, job, rows) if is_stateful(rows) else None}
+
+
+def _state_of(pipeline: Pipeline, job: Job, rows: DataFrame) -> dict[str, Any]:
+    views = {}
+    for name in job.views:
+        view = pipeline.view(name)
+        watermark = (None if isinstance(job, RuleJob) else job.watermark) or view.watermark
+        views[name] = [watermark.column if watermark else None, list(view.deduplicate)]
+    columns = [[field.name, field.dataType.simpleString()] for field in rows.schema.fields]
+    sql = None if isinstance(job, RuleJob) else " ".join(job.sql.split())
+    return {"sql": sql, "mode": str(job.mode), "views": views, "columns": columns}
+
+
+def unsound_change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
+    """Why a checkpoint of one definition cannot be gone on with by another; None where it can."""
+    if before["sources"] != after["sources"]:
+        return f"its sources changed from {_told(before['sources'])} to {_told(after['sources'])}"
+    old, new = before["state"], after["state"]
+    if old == new:
+        return None
+    if old is None or new is None:
+        return f"it {'now keeps' if old is None else 'no longer keeps'} state between micro-batches"
+    changed = [told for key, told in _STATE_TOLD.items() if old[key] != new[key]]
+    return f"{' and '.join(changed)} changed, on which its state depends"
+
+
+_STATE_TOLD: Final = {
+    "sql": "its SQL",
+    "mode": "its mode",
+    "views": "the time column or the deduplication of its views",
+    "columns": "its columns",
+}
+
+
+def _told(sources: Mapping[str, Any]) -> str:
+    return "; ".join(f"{view}: {', '.join(of['topics'])} of {of['database']}" for view, of in sources.items())

@@ -1,0 +1,159 @@
+"""The figures of running queries: what each has read and written, how far it is behind, and how often it failed.
+
+Spark reports a progress for each micro-batch; `QueryFigures` adds them up over the restarts of a query. Here are also
+the forms in which people and programs get them: a line for the log, a table at the end, and a JSON document.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from heliograph.pipeline.datasource.offsets import offset_positions
+from heliograph.pipeline.running.queries import Tally
+from heliograph.pipeline.running.views import RULE_METRICS, Messages
+from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_METRICS
+
+STARTING: Final = "starting"
+RUNNING: Final = "running"
+WAITING: Final = "waiting to restart"
+FINISHED: Final = "finished"
+FAILED: Final = "failed"
+
+
+@dataclass
+class QueryFigures:
+    """What one query has done since its driver started.
+
+    Attributes:
+        name: Name of the query.
+        state: What it is doing now.
+        target: Where its rows go, for people.
+        guarantee: How often a row arrives there.
+        batches: Micro-batches that were completed.
+        rows_read: Messages read.
+        rows_failed: Messages on which the rule failed, so that they gave no row.
+        rows_refused: Rows that lacked a column which the sink requires, or that the sink refused.
+        rows_written: Rows given to the sink, without those that it refused.
+        rows_total: Rows that the target holds, where the sink knows.
+        rows_late: Rows that came later than the watermark allows and were left out, as Spark counts them.
+        late_kept: Rows in the table of late rows.
+        dead_letters: Rows in the table of dead letters.
+        batch_ms: Duration of the last micro-batch.
+        last_batch_at: When the last micro-batch was begun, as Spark tells it.
+        lag: Messages stored and not read yet; None when it could not be asked.
+        failures: How often it failed.
+        restarts: How often it was started again after a failure.
+        last_error: The last failure, in a sentence.
+        sink_figures: What the sink counts, such as retries.
+        positions: Where each input was read up to, by stream.
+        inputs: The messages of each input.
+        rows_given: Rows given to the sink.
+        sink_refused: Those of them that it refused.
+    """
+
+    name: str
+    state: str = STARTING
+    target: str = ""
+    guarantee: str = ""
+    batches: int = 0
+    rows_read: int = 0
+    rows_failed: int = 0
+    rows_refused: int = 0
+    rows_written: int = 0
+    rows_total: int | None = None
+    rows_late: int = 0
+    late_kept: int = 0
+    dead_letters: int = 0
+    batch_ms: int = 0
+    last_batch_at: str | None = None
+    lag: int | None = None
+    failures: int = 0
+    restarts: int = 0
+    last_error: str | None = None
+    sink_figures: Counter[str] = field(default_factory=Counter)
+    positions: list[dict[str, str]] = field(default_factory=list, repr=False)
+    inputs: tuple[Messages, ...] = field(default=(), repr=False)
+    rows_given: int = field(default=0, repr=False)
+    sink_refused: int = field(default=0, repr=False)
+
+    def add(self, progress: Mapping[str, Any]) -> None:
+        """Take in Spark's progress of one micro-batch."""
+        sources = progress.get("sources", ())
+        self.positions = [
+            offset_positions(source.get("endOffset"))
+            or (self.positions[number] if number < len(self.positions) else {})
+            for number, source in enumerate(sources)
+        ]
+        observed = {name: counts or {} for name, counts in progress.get("observedMetrics", {}).items()}
+        rules = [counts for name, counts in observed.items() if name.startswith(RULE_METRICS)]
+        self.rows_read += sum(source.get("numInputRows", 0) for source in sources)
+        self.rows_failed += sum(counts.get("failed", 0) for counts in rules)
+        self.rows_refused += observed.get(REFUSED_METRICS, {}).get("rows", 0)
+        self.rows_given += observed.get(OUTPUT_METRICS, {}).get("rows", 0)
+        # The sink has told its part of a batch before Spark tells of it.
+        self.rows_written = max(0, self.rows_given - self.sink_refused)
+        self.rows_late += sum(operator.get("numRowsDroppedByWatermark", 0) for operator in progress["stateOperators"])
+        self.batch_ms = progress.get("batchDuration", 0)
+        self.last_batch_at = progress.get("timestamp")
+        self.batches += 1
+
+    def add_tally(self, tally: Tally) -> None:
+        """Take in what the batches wrote beside what Spark tells."""
+        self.dead_letters += tally.letters
+        self.late_kept += tally.late
+        self.rows_refused += tally.refused
+        self.sink_refused += tally.refused
+        self.rows_total = tally.rows_total if tally.rows_total is not None else self.rows_total
+        self.sink_figures.update(tally.figures)
+
+    def to_json(self) -> dict[str, Any]:
+        """The figures as a JSON object."""
+        document = {item.name: getattr(self, item.name) for item in fields(self)}
+        for name in ("positions", "inputs", "rows_given", "sink_refused"):
+            del document[name]
+        return document | {"sink_figures": dict(self.sink_figures)}
+
+    def log_line(self) -> str:
+        """The figures as one line."""
+        counts = [
+            f"{count:,} {what}"
+            for count, what in (
+                (self.rows_failed, "failed"),
+                (self.rows_refused, "refused"),
+                (self.rows_late, "too late"),
+                (self.dead_letters, "dead letters"),
+            )
+            if count
+        ]
+        lag = "unknown" if self.lag is None else f"{self.lag:,}"
+        batch = f"batch {self.batches} took {self.batch_ms} ms" if self.batches else "no batch yet"
+        told = [f"{self.rows_read:,} read", f"{self.rows_written:,} written", *counts, f"lag {lag}"]
+        return f"{self.name}: {self.state}, {batch}, {', '.join(told)}"
+
+
+def summary_table(figures: Sequence[QueryFigures]) -> str:
+    """The figures of all queries as a table for people."""
+    head = ("query", "state", "batches", "read", "failed", "refused", "written", "late", "letters", "lag", "restarts")
+    lines = [head, *(_cells(query) for query in figures)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    rows = [
+        "  ".join(cell.ljust(width) if column < 2 else cell.rjust(width) for column, (cell, width) in enumerate(pairs))
+        for pairs in (list(zip(line, widths, strict=True)) for line in lines)
+    ]
+    errors = [f"{query.name}: {query.last_error}" for query in figures if query.last_error]
+    return "\n".join([*rows, *errors])
+
+
+def _cells(query: QueryFigures) -> tuple[str, ...]:
+    lag = "?" if query.lag is None else f"{query.lag:,}"
+    numbers = (
+        query.batches,
+        query.rows_read,
+        query.rows_failed,
+        query.rows_refused,
+        query.rows_written,
+        query.rows_late,
+        query.dead_letters,
+    )
+    return (query.name, query.state, *(f"{number:,}" for number in numbers), lag, f"{query.restarts:,}")

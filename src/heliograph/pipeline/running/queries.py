@@ -1,0 +1,286 @@
+"""Makes Spark streaming queries of the jobs of a pipeline: views, rule or SQL, and the writing of micro-batches.
+
+How long queries run and what happens when one fails is `heliograph.pipeline.running.driver`'s.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Event, Lock
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from heliograph.pipeline.datasource.source import FORMAT
+from heliograph.pipeline.errors import DefinitionChangedError, SinkError, sentence_of
+from heliograph.pipeline.files.definition import Pipeline
+from heliograph.pipeline.running.identity import (
+    Identity,
+    definition_of,
+    new_identity,
+    query_directory,
+    read_identity,
+    unsound_change,
+    write_identity,
+)
+from heliograph.pipeline.running.ranges import stream_until
+from heliograph.pipeline.running.starts import first_starts
+from heliograph.pipeline.running.validation import check_rows
+from heliograph.pipeline.running.views import Messages, ViewBuilder, complete_rows
+from heliograph.pipeline.side_outputs.dead_letters import Refusals
+from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_METRICS, BatchFacts, Kept, Leftovers
+from heliograph.pipeline.side_outputs.lineage import streaming_inputs
+from heliograph.pipeline.sinks import Batch, OutputMode, Sink, Written
+
+_START_S: Final = 60.0
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How the queries of a driver run.
+
+    Attributes:
+        checkpoint: Directory of all checkpoints; each query has its own in it.
+        output: Directory of all tables.
+        mqtt: host:port of the MQTT broker.
+        source: Options of the data source, without the topics.
+        trigger_s: Seconds between the starts of micro-batches; None reads what is stored now and ends.
+    """
+
+    checkpoint: Path
+    output: Path
+    mqtt: str
+    source: Mapping[str, str] = field(repr=False)
+    trigger_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Span:
+    """The part of the past that a backfill brings to a sink.
+
+    Attributes:
+        start: Where it begins: ``earliest`` or microseconds since the epoch, as text.
+        until: Commit time to stop before, in microseconds since the epoch.
+        directory: Its checkpoint.
+        owner: Its identity for the sink.
+        guest_of: The identity of the query.
+    """
+
+    start: str
+    until: int
+    directory: Path
+    owner: str
+    guest_of: str
+
+
+@dataclass
+class Tally:
+    """What the batches of a running query have added up to, beside what Spark tells."""
+
+    letters: int = 0
+    late: int = 0
+    refused: int = 0
+    rows_total: int | None = None
+    figures: Counter[str] = field(default_factory=Counter)
+
+    def add(self, written: Written, kept: Kept, refused: int) -> None:
+        """Take in one batch."""
+        self.refused += refused
+        self.letters += kept.letters
+        self.late += kept.late
+        self.rows_total = written.rows_total if written.rows_total is not None else self.rows_total
+        self.figures.update(written.figures)
+
+
+class RunningQuery:
+    """One Spark query from its start to its end. Owned by the driver, which starts a new one after a failure.
+
+    Args:
+        topics: For each input, the options of its read, to ask for its lag.
+    """
+
+    def __init__(self, inputs: tuple[Messages, ...] = ()) -> None:
+        self.inputs = inputs
+        self._query: StreamingQuery | None = None
+        self._is_known = Event()
+        self._sink_error: str | None = None
+        self._tally = Tally()
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        return f"RunningQuery({self._query.name if self._query is not None else 'not started'})"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether Spark still runs it."""
+        return self._started.isActive
+
+    def recent_progress(self) -> list[dict[str, Any]]:
+        """Spark's figures of the last micro-batches, the oldest first."""
+        return [json.loads(progress.json) for progress in self._started.recentProgress]
+
+    def take_tally(self) -> Tally:
+        """What the batches added up to since this was last asked."""
+        with self._lock:
+            tally, self._tally = self._tally, Tally()
+        return tally
+
+    def count(self, written: Written, kept: Kept, refused: int) -> None:
+        """Add one batch to the tally."""
+        with self._lock:
+            self._tally.add(written, kept, refused)
+
+    def facts(self) -> BatchFacts:
+        """What Spark has counted of the batch that is being written; asked by the function that writes it."""
+        self._is_known.wait(_START_S)
+        return BatchFacts.of(self._started._jsq.streamingQuery().lastExecution())
+
+    def why_it_ended(self) -> str | None:
+        """The failure that ended it, in a sentence; None when it ended well."""
+        error = self._started.exception()
+        # Spark loses the failure of a sink when looking through its text overflows the stack; it was noted here before.
+        return self._sink_error or (sentence_of(error) if error is not None else None)
+
+    def stop(self) -> None:
+        """End it, in the middle of a micro-batch if need be."""
+        self._started.stop()
+
+    def start(self, writer: DataStreamWriter, write: Callable[[DataFrame, int], object]) -> None:
+        """Start it with a function that brings each micro-batch to the sink."""
+
+        def write_batch(rows: DataFrame, batch: int) -> None:
+            try:
+                write(rows, batch)
+            except Exception as error:  # noqa: BLE001 (whatever it is, Spark must get it as a sentence)
+                self._sink_error = sentence_of(error)
+                # Without the stack traces of Spark, which Spark would take for the failure of this function.
+                raise SinkError(self._sink_error) from None
+
+        self._query = writer.foreachBatch(write_batch).start()
+        self._is_known.set()
+
+    @property
+    def _started(self) -> StreamingQuery:
+        if self._query is None:
+            raise RuntimeError("the query was not started")
+        return self._query
+
+
+@dataclass(frozen=True)
+class PreparedQuery:
+    """A query that Spark has analyzed and that fits its checkpoint; `start` runs it.
+
+    Attributes:
+        name: The query.
+        rows: Its rows.
+        sink: Where they go.
+        mode: Which rows each micro-batch brings.
+        directory: Its checkpoint.
+        identity: What the checkpoint is to remember.
+        leftovers: What keeps the rows that are left out.
+        inputs: The messages of each of its inputs.
+        settings: How it runs.
+        span: What it covers, if it is a backfill.
+    """
+
+    name: str
+    rows: DataFrame
+    sink: Sink
+    mode: OutputMode
+    directory: Path
+    identity: Identity
+    leftovers: Leftovers
+    inputs: tuple[Messages, ...]
+    settings: RunSettings
+    letters_max: int
+    span: Span | None = None
+
+    def start(self) -> RunningQuery:
+        """Start it from where its checkpoint says, or from the beginning."""
+        write_identity(self.directory, self.identity)
+        running = RunningQuery(self.inputs)
+        owner = self.span.owner if self.span is not None else self.identity.id
+        guest_of = self.span.guest_of if self.span is not None else None
+        settings = self.settings
+
+        def write(rows: DataFrame, number: int) -> None:
+            refusals = Refusals(self.name, self.directory, number, self.letters_max)
+            output, mqtt = settings.output, settings.mqtt
+            batch = Batch(self.name, owner, number, output, mqtt, refusals.refuse, guest_of)
+            written = self.sink.write(rows, batch)
+            facts = running.facts()
+            # What a run that was killed had refused is of rows that are not counted now.
+            refused = refusals.count if facts.output else 0
+            running.count(written, self.leftovers.keep(number, facts, refusals, rows.schema), refused)
+
+        # Counted inside Spark while the batch is written; counting the rows apart would compute the batch twice.
+        counted = self.rows.observe(OUTPUT_METRICS, F.count(F.lit(1)).alias("rows"))
+        writer = counted.writeStream.queryName(self.name).outputMode(self.mode.value)
+        writer = writer.option("checkpointLocation", str(self.directory.resolve()))
+        if settings.trigger_s is None:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{max(1, round(settings.trigger_s * 1000))} milliseconds")
+        running.start(writer, write)
+        return running
+
+
+def prepare_query(
+    session: SparkSession, pipeline: Pipeline, name: str, settings: RunSettings, span: Span | None = None
+) -> PreparedQuery:
+    """Have Spark analyze one query of a pipeline, and compare it with its checkpoint.
+
+    Raises:
+        AnalysisException: Spark finds a mistake in it.
+        RuleFileError: Its sink names a column that it does not have.
+        DefinitionChangedError: The checkpoint was made for another query.
+    """
+    job = pipeline.job(name)
+    directory = span.directory if span is not None else query_directory(settings.checkpoint, job)
+    identity = read_identity(directory)
+    if identity is None:
+        starts = first_starts(pipeline, job, settings.source) if span is None else {name: span.start}
+        identity = new_identity(starts)
+
+    def read(session: SparkSession, messages: Messages) -> DataFrame:
+        if span is not None:
+            return stream_until(session, dict(messages.options), span.until)
+        return session.readStream.format(FORMAT).options(**messages.options).load()
+
+    builder = ViewBuilder(session, pipeline, settings.source, read, identity.starts)
+    rows = builder.rows(name)
+    check_rows(pipeline, name, rows)
+    definition = definition_of(pipeline, name, builder, rows)
+    if identity.definition is not None and (why := unsound_change(identity.definition, definition)):
+        raise DefinitionChangedError(
+            f"{job.origin}: {name} cannot go on with its checkpoint {directory}: {why}. Undo the change, or set "
+            f"version = {job.version + 1} in {name}: it then begins anew, with a checkpoint of its own"
+        )
+    inputs = streaming_inputs(rows, job.views, job.mode is not OutputMode.COMPLETE)
+    owner = span.owner if span is not None else identity.id
+    leftovers = Leftovers(
+        session, pipeline, name, settings.source, settings.output, directory, owner, identity.starts, inputs
+    )
+    return PreparedQuery(
+        name=name,
+        rows=complete_rows(rows, job.required, REFUSED_METRICS),
+        sink=pipeline.sink(name),
+        mode=job.mode,
+        directory=directory,
+        identity=replace(identity, definition=definition),
+        leftovers=leftovers,
+        inputs=tuple(builder.messages(each.view) for each in inputs),
+        settings=settings,
+        letters_max=pipeline.dead_letters.batch_rows_max,
+        span=span,
+    )
+
+
+def start_query(session: SparkSession, pipeline: Pipeline, name: str, settings: RunSettings) -> RunningQuery:
+    """Start one query of a pipeline from where its checkpoint says, or from the beginning."""
+    return prepare_query(session, pipeline, name, settings).start()

@@ -1,0 +1,201 @@
+"""Dead letters: the messages on which a rule failed and the rows that a sink refused, kept with reason and position.
+
+A query counts such rows while it writes a micro-batch, which costs next to nothing. Only where there are any, the
+messages of the batch are read again by the offsets in the checkpoint, judged by the rule, and the refused ones written
+to the dead-letter table before the batch is done. So a batch without refused rows is evaluated once, one that is
+interrupted has its letters written when it runs again, and no letter is written twice.
+
+Reading the letters, and bringing them to the sink after all, is `heliograph.pipeline.side_outputs.letters`'s.
+"""
+
+import logging
+import pickle
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
+from heliograph.pipeline.files.definition import RuleJob
+from heliograph.pipeline.sinks.template import quoted
+from heliograph.rules.schemas.settings import SchemaSettings
+from heliograph.rules.spark.judgement import judge_messages
+
+logger = logging.getLogger(__name__)
+
+#: What refused a row: the rule failed, a column that the sink requires was null, or the sink would not have it.
+RULE: Final = "rule"
+REQUIRED: Final = "required"
+SINK: Final = "sink"
+
+Schemas: TypeAlias = tuple[SchemaSettings, ...]
+
+_LOGGED_MAX: Final = 10
+_SPOOL: Final = "refused.pickle"
+
+_MESSAGE: Final = tuple(MESSAGE_SCHEMA.fieldNames())
+
+#: The columns of a dead letter: why, what, when; then the message, and the output row where there is one.
+LETTER_SCHEMA: Final = StructType(
+    [
+        StructField("rule", StringType()),
+        StructField("cause", StringType()),
+        StructField("reason", StringType()),
+        StructField("query", StringType()),
+        StructField("batch", LongType()),
+        StructField("refused_at", TimestampType()),
+        *MESSAGE_SCHEMA.fields,
+        StructField("row", StringType()),
+        StructField("replayed_at", TimestampType()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row that a sink refused, and why."""
+
+    row: Mapping[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Told:
+    """What all dead letters of a micro-batch say: the time, the query, and the number of the batch."""
+
+    at: datetime
+    query: str
+    batch: int
+
+
+class Refusals:
+    """The rows that a sink refuses of one micro-batch, collected on the driver.
+
+    Each is noted on disk at once: a sink that has committed does not bring its batch again after a crash, and so would
+    not refuse them again.
+
+    Args:
+        query: Name of the query, for the log.
+        directory: The query's checkpoint.
+        batch: Number of the batch.
+        rows_max: How many are kept; further ones are counted.
+    """
+
+    def __init__(self, query: str, directory: Path, batch: int, rows_max: int) -> None:
+        self._query = query
+        self._file = directory / _SPOOL
+        self._batch = batch
+        self._rows_max = rows_max
+        self.kept = _spooled(self._file, batch)
+        self.count = len(self.kept)
+        self._earlier = list(self.kept)
+        if not self.kept:
+            self._file.unlink(missing_ok=True)
+
+    def __repr__(self) -> str:
+        return f"Refusals({self._query!r}, batch {self._batch}, {self.count})"
+
+    def refuse(self, row: Mapping[str, Any], reason: str) -> None:
+        """Note a row; what a sink calls as `Batch.refuse`."""
+        refusal = Refusal(dict(row), reason)
+        if refusal in self._earlier:
+            self._earlier.remove(refusal)  # the run of this batch that was interrupted noted it
+            return
+        self.count += 1
+        if self.count <= _LOGGED_MAX:
+            logger.warning("%s: the sink refuses a row: %s", self._query, reason)
+        if len(self.kept) >= self._rows_max:
+            return
+        self.kept.append(refusal)
+        with self._file.open("ab") as spool:
+            pickle.dump((self._batch, refusal.row, refusal.reason), spool)
+
+    def forget(self) -> None:
+        """They are dead letters now."""
+        self._file.unlink(missing_ok=True)
+
+
+def _spooled(file: Path, batch: int) -> list[Refusal]:
+    found: list[Refusal] = []
+    with suppress(FileNotFoundError, EOFError, pickle.UnpicklingError), file.open("rb") as spool:
+        while True:
+            number, row, reason = pickle.load(spool)
+            if number == batch:
+                found.append(Refusal(row, reason))
+    return found
+
+
+def letters_of_rule(messages: DataFrame, rule: RuleJob, schemas: Schemas, told: Told) -> DataFrame:
+    """The dead letters of one rule among messages: those on which it failed, and rows without a required column."""
+    judged = judge_messages(messages, rule.sql, rule.columns, schemas)
+    failed = _letters(judged.where("error IS NOT NULL"), rule.name, RULE, F.col("error"), None, told)
+    if not rule.required or told.query != rule.name:
+        return failed
+    each = judged.where("error IS NULL").select(*_MESSAGE, F.explode("rows").alias("out"))
+    absent = [F.when(F.col(f"out.{quoted(column)}").isNull(), F.lit(column)) for column in rule.required]
+    reason = F.concat(F.lit("without a value, but required: "), F.concat_ws(", ", *absent))
+    lacking = each.where(reduce(lambda one, two: one | two, [column.isNotNull() for column in absent]))
+    return failed.unionByName(_letters(lacking, rule.name, REQUIRED, reason, _json("out"), told))
+
+
+def letters_of_sink(
+    session: SparkSession, refusals: Sequence[Refusal], schema: StructType, judged: DataFrame | None, told: Told
+) -> DataFrame:
+    """The dead letters of rows that a sink refused, with their messages where these are found.
+
+    Args:
+        session: The session.
+        refusals: The rows.
+        schema: Their schema, as the sink was given it.
+        judged: The messages of the batch with the rows of each; None for a job in Spark SQL, whose rows are of no
+            single message.
+        told: What all letters of the batch say.
+    """
+    values = [(*(refusal.row.get(name) for name in schema.fieldNames()), refusal.reason) for refusal in refusals]
+    typed = StructType(list(schema.fields)).add("_reason", "string")
+    rows = session.createDataFrame(values, typed, verifySchema=False)
+    values_of = F.struct(*(F.col(quoted(name)) for name in schema.fieldNames()))
+    refused = rows.select(F.to_json(values_of).alias("row"), F.col("_reason"))
+    if judged is None:
+        return _letters(refused, told.query, SINK, F.col("_reason"), F.col("row"), told)
+    each = judged.where("error IS NULL").select(*_MESSAGE, F.explode("rows").alias("out"))
+    made = each.select(*_MESSAGE, _json("out").alias("row"))
+    # Messages of equal rows were refused alike, so each distinct row finds all of its messages.
+    found = refused.dropDuplicates(["row"]).join(made, "row", "left")
+    return _letters(found, told.query, SINK, F.col("_reason"), F.col("row"), told)
+
+
+def letters_without_message(session: SparkSession, refusals: Sequence[Refusal], told: Told) -> DataFrame:
+    """The dead letters of refused rows whose values Spark cannot hold: as text."""
+    rows = [(str(dict(refusal.row)), refusal.reason) for refusal in refusals]
+    frame = session.createDataFrame(rows, "row string, _reason string")
+    return _letters(frame, told.query, SINK, F.col("_reason"), F.col("row"), told)
+
+
+def _letters(rows: DataFrame, rule: str, cause: str, reason: Any, row: Any, told: Told) -> DataFrame:
+    values = {
+        "rule": F.lit(rule),
+        "cause": F.lit(cause),
+        "reason": reason,
+        "query": F.lit(told.query),
+        "batch": F.lit(told.batch),
+        "refused_at": F.lit(told.at),
+        "row": F.lit(None) if row is None else row,
+        "replayed_at": F.lit(None),
+    }
+    columns = []
+    for field in LETTER_SCHEMA.fields:
+        known = F.col(f"`{field.name}`") if field.name in rows.columns else F.lit(None)
+        columns.append(values.get(field.name, known).cast(field.dataType).alias(field.name))
+    return rows.select(*columns)
+
+
+def _json(column: str) -> Any:
+    return F.to_json(F.col(column))
