@@ -5,6 +5,8 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Files of tests run side by side: many wait for Spark, a server or a clock that ticks.
+TEST_WORKERS ?= 2
 COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer bench,src/heliograph/$(room)/*.py)) \
 	src/heliograph/transport/frames.py
 
@@ -19,7 +21,7 @@ demo: setup ## a year of real weather from MQTT to tables, alerts and a picture
 	@$(BIN)/python examples/weather/demo.py
 
 test: setup ## the test suite
-	@$(BIN)/pytest $(PYTEST_ARGS)
+	@$(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: setup ## ruff, mypy --strict, import layers
 	@$(BIN)/ruff check .

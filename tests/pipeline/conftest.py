@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from heliograph.pipeline.spark.session import start_session, stop_session
 from heliograph.storage.engine import records
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.local import LocalBackend
@@ -121,16 +119,6 @@ def stored(tmp_path: Path) -> Iterator[Stored]:
     stored = Stored(tmp_path / "data")
     yield stored
     stored.close()
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The Spark session of all tests of this room; starting one takes seconds."""
-    log_file = tmp_path_factory.mktemp("spark") / "spark.log"
-    conf = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
-    session = start_session("local[2]", "heliograph tests", conf, log_file=log_file)
-    yield session
-    stop_session(session)
 
 
 @pytest.fixture(scope="session")

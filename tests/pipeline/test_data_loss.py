@@ -62,7 +62,7 @@ def test_what_was_not_read_is_an_error_or_is_counted(stored: "Stored", caplog: p
         end, rows = next_rows(lenient, offset)
     assert rows == 3
     assert list(end["streams"]) == ["messages/0/2/1"]
-    assert "up to 12 messages are left out" in caplog.text
+    assert "messages are left out: generation 1 was dropped" in caplog.text
     assert "are left out: up to 12 of messages/0/1/1" in caplog.text
     # The offset says it, so that Spark's progress shows it and a restart does not forget it.
     assert end["lost"] == {"messages": 12}

@@ -105,7 +105,7 @@ class _RangeReader:
                 except DataLossError as error:
                     if self.options.fail_on_data_loss:
                         raise
-                    _log.warning("up to %d messages are left out: %s", span.messages, error)
+                    _log.warning("messages are left out: %s", error)
 
     def _endpoints(self) -> Endpoints:
         return Endpoints(self.options.endpoints, self.options.connect, self.options.database)
