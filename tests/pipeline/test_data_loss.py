@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
 
 from heliograph.pipeline.datasource.offsets import Offset
 from heliograph.pipeline.datasource.options import SourceOptions
-from heliograph.pipeline.datasource.schema import select_columns
+from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.datasource.source import MessageStreamReader
 from heliograph.pipeline.errors import DataLossError
 
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 def reader_of(stored: "Stored", fail: str = "true") -> MessageStreamReader:
     options = SourceOptions.of({"endpoint": stored.endpoint, "failOnDataLoss": fail})
-    return MessageStreamReader(options, select_columns(("payload",)))
+    return MessageStreamReader(options, StructType([MESSAGE_SCHEMA["payload"]]))
 
 
 def next_rows(reader: MessageStreamReader, start: Offset) -> tuple[Offset, int]:

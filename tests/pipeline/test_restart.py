@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.types import StructType
 
 from heliograph.pipeline.datasource.offsets import Offset
 from heliograph.pipeline.datasource.options import SourceOptions
-from heliograph.pipeline.datasource.schema import select_columns
+from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.datasource.source import MessageStreamReader
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Query:
         limits = {"maxMessagesPerTrigger": str(self._random.choice([1, 7, 50, 10_000]))}
         size = {"partitionMessages": str(self._random.choice([1, 5, 1000]))}
         options = SourceOptions.of({"endpoint": self._stored.endpoint, **limits, **size})
-        return MessageStreamReader(options, select_columns(("payload",)))
+        return MessageStreamReader(options, StructType([MESSAGE_SCHEMA["payload"]]))
 
     def kill(self) -> None:
         """End the process; another begins with what was kept."""

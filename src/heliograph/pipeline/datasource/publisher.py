@@ -22,6 +22,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
 from heliograph.pipeline.datasource.options import SinkOptions
 from heliograph.pipeline.errors import OptionError, PublishError
+from heliograph.pipeline.tls import client_context
 
 # Properties as stored messages carry them: name, paho's name, and how its value is made of the text.
 _PROPERTIES: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
@@ -287,14 +288,4 @@ def _session_expiry(packet: int, seconds: int) -> Properties:
 
 
 def _tls_context(options: SinkOptions) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=options.tls_ca)
-        if options.tls_cert is not None:
-            context.load_cert_chain(options.tls_cert, options.tls_key)
-    except (OSError, ssl.SSLError) as error:
-        files = ", ".join(file for file in (options.tls_ca, options.tls_cert, options.tls_key) if file)
-        raise PublishError(f"the files for TLS cannot be used ({files}): {error}") from error
-    if not options.tls_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+    return client_context(options.tls_ca, options.tls_cert, options.tls_key, options.tls_verify, PublishError)

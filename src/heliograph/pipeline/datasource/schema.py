@@ -42,20 +42,8 @@ MESSAGE_SCHEMA: Final = StructType(
 )
 
 
-def select_columns(names: Sequence[str] | None) -> StructType:
-    """Return the schema of the named columns of stored messages, in their order; None is all of them.
-
-    Raises:
-        OptionError: A name is not a column of stored messages.
-    """
-    if names is None:
-        return MESSAGE_SCHEMA
-    _check_names(names, MESSAGE_SCHEMA.fieldNames())
-    return StructType([MESSAGE_SCHEMA[name] for name in names])
-
-
 def columns_ddl(names: Sequence[str] | None, payload_format: PayloadFormat) -> str:
-    """The same as Spark's DDL, with the columns of decoded payloads behind those of stored messages.
+    """The named columns of stored messages and decoded payloads as Spark's DDL, in their order; None is all of them.
 
     As text, because Spark itself parses the types that a user gave for JSON.
 

@@ -4,9 +4,8 @@ The section says what `schema_registry.schemas` of a node's configuration says, 
 to Spark's workers as `SchemaSettings`, which make the schemas when they first need them.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,9 +18,6 @@ from heliograph.rules.schemas.configured import schema_settings
 from heliograph.rules.schemas.interface import Schema, SchemaError
 from heliograph.rules.schemas.protobuf import ProtobufSchema
 from heliograph.rules.schemas.settings import SchemaSettings, SchemaSourceError, build_schema
-
-#: What makes a value for an Arrow column of the value of one payload; None for a payload that does not fit.
-DecodeColumn: TypeAlias = Callable[[pa.Array], pa.Array]
 
 
 def read_schemas(section: Section, key: str = "schemas") -> tuple[SchemaSettings, ...]:
@@ -76,21 +72,6 @@ def arrow_type(schema: Schema, message_type: str | None = None) -> pa.DataType:
         SchemaError: The schema has no columns (its type is neither avro nor protobuf), or it has no such message.
     """
     return _columns(schema, message_type).type
-
-
-def spark_type(schema: Schema, message_type: str | None = None) -> str:
-    """Spark's name for the type of a decoded payload, such as `struct<id:string,temperature:double>`.
-
-    Args:
-        schema: An Avro or Protobuf schema.
-        message_type: The message of a Protobuf schema; None for the only one.
-
-    Raises:
-        SchemaError: The schema has no columns, or it has no such message.
-    """
-    from pyspark.sql.pandas.types import from_arrow_type
-
-    return from_arrow_type(arrow_type(schema, message_type)).simpleString()
 
 
 def decode_column(schema: Schema, payloads: pa.Array, message_type: str | None = None) -> pa.Array:

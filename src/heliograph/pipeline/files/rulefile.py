@@ -111,7 +111,7 @@ class _Reader:
             CompiledRule(sql)
         except RuleSyntaxError as error:
             raise section.mistake(f"{section.path}.sql: {error}", section.fields["sql"]) from error
-        source = section.text("source") if "source" in section.fields else None
+        source = section.optional_text("source")
         if source is not None and source not in sources:
             told = f"{section.path}.source is {source!r}, but the sources are: {', '.join(sources) or 'none'}"
             raise section.mistake(told, section.fields["source"])

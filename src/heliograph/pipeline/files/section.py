@@ -70,6 +70,10 @@ class Section:
             raise self.mistake(f"{self._name(key)} is {node.kind}, but must be a string with text", node)
         return node.value
 
+    def optional_text(self, key: str) -> str | None:
+        """The string under a key, which must have text; None where the key is not there."""
+        return self.text(key) if key in self.fields else None
+
     def number(self, key: str, default: int, valid: range) -> int:
         """The whole number under a key."""
         node = self.fields.get(key)

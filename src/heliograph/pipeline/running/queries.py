@@ -279,8 +279,3 @@ def prepare_query(
         letters_max=pipeline.dead_letters.batch_rows_max,
         span=span,
     )
-
-
-def start_query(session: SparkSession, pipeline: Pipeline, name: str, settings: RunSettings) -> RunningQuery:
-    """Start one query of a pipeline from where its checkpoint says, or from the beginning."""
-    return prepare_query(session, pipeline, name, settings).start()

@@ -77,13 +77,13 @@ class MqttSink:
         section.check_keys("type", *own, "username", "password", "password_file", "ssl", "retry", *more_keys)
         return cls(
             topic=section.text("topic"),
-            payload=section.text("payload") if "payload" in section.fields else None,
+            payload=section.optional_text("payload"),
             properties=_read_properties(section),
             qos=section.number("qos", 1, range(3)),
             retain=section.flag("retain"),
             server=_read_server(section),
-            clientid=section.text("clientid") if "clientid" in section.fields else None,
-            username=section.text("username") if "username" in section.fields else None,
+            clientid=section.optional_text("clientid"),
+            username=section.optional_text("username"),
             password=read_secret(section, "password"),
             tls=TlsSettings.read(section),
             window=section.number("window", _WINDOW, range(1, _WINDOW_MAX + 1)),

@@ -86,7 +86,7 @@ class RedisSink:
             port=port,
             commands=_read_commands(section),
             database=section.number("database", 0, range(1024)),
-            username=section.text("username") if "username" in section.fields else None,
+            username=section.optional_text("username"),
             password=read_secret(section, "password"),
             tls=TlsSettings.read(section),
             batch_rows=section.number("batch_rows", _CHUNK_ROWS, range(1, _CHUNK_ROWS_MAX + 1)),

@@ -6,6 +6,7 @@ from typing import Final, Self
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.tls import client_context
 
 _VERIFY_PEER: Final = "verify_peer"
 _VERIFY_NONE: Final = "verify_none"
@@ -40,7 +41,7 @@ class TlsSettings:
             raise tls.mistake(f"{tls.path}.verify is {verify!r}, but must be {valid}", tls.fields["verify"])
         if "enable" in tls.fields and not tls.flag("enable"):
             return None
-        files = (tls.text(key) if key in tls.fields else None for key in ("cacertfile", "certfile", "keyfile"))
+        files = (tls.optional_text(key) for key in ("cacertfile", "certfile", "keyfile"))
         return cls(verify == _VERIFY_PEER, *files)
 
     def context(self) -> ssl.SSLContext:
@@ -49,14 +50,4 @@ class TlsSettings:
         Raises:
             SinkError: A file cannot be read.
         """
-        try:
-            context = ssl.create_default_context(cafile=self.cacertfile)
-            if self.certfile is not None:
-                context.load_cert_chain(self.certfile, self.keyfile)
-        except (OSError, ssl.SSLError) as error:
-            files = ", ".join(file for file in (self.cacertfile, self.certfile, self.keyfile) if file)
-            raise SinkError(f"the files for TLS cannot be used ({files}): {error}") from error
-        if not self.verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
+        return client_context(self.cacertfile, self.certfile, self.keyfile, self.verify, SinkError)
