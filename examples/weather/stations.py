@@ -11,10 +11,11 @@ from typing import Any
 
 from observations import Observation
 from paho.mqtt.client import Client, MQTTMessage
-from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.enums import CallbackAPIVersion, MessageState
 
 # Messages of a station that may wait for their acknowledgement; more than this the stations never are apart in time.
 _WINDOW = 64
+_RELEASE = MessageState.MQTT_MS_RESEND_PUBREL
 
 
 class Station:
@@ -25,7 +26,7 @@ class Station:
         self.published = 0
         self.acknowledged = 0
         self._changed = threading.Condition()
-        self._client = Client(CallbackAPIVersion.VERSION2, client_id=f"station-{name}", clean_session=False)
+        self._client = _ReleasingClient(CallbackAPIVersion.VERSION2, client_id=f"station-{name}", clean_session=False)
         self._client.max_inflight_messages_set(_WINDOW)
         self._client.reconnect_delay_set(1, 2)
         self._client.on_publish = self._on_publish
@@ -54,6 +55,21 @@ class Station:
         with self._changed:
             self.acknowledged += 1
             self._changed.notify_all()
+
+
+class _ReleasingClient(Client):
+    """A client of paho that releases a QoS 2 message with PUBREL however often it must try to come back.
+
+    At the second attempt paho 2.2 forgets that the broker has taken a message, which is only to be released, and
+    publishes it again without DUP. MQTT forbids that [MQTT-4.3.3-6], and no broker can tell it from a new message.
+    """
+
+    def _messages_reconnect_reset_out(self) -> None:
+        with self._out_message_mutex:
+            taken = [message for message in self._out_messages.values() if message.state == _RELEASE]
+            super()._messages_reconnect_reset_out()
+            for message in taken:
+                message.state = _RELEASE
 
 
 class AlertSubscriber:

@@ -1,6 +1,5 @@
 """`heliograph bench` against a real broker, and against brokers that misbehave."""
 
-import argparse
 import json
 import socket
 import threading
@@ -9,19 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from heliograph.cli import bench
+from bench.commands import run
 
 pytestmark = pytest.mark.service
-
-
-def run(*options: object) -> int:
-    """What `heliograph bench OPTIONS` does; its exit code."""
-    parser = argparse.ArgumentParser()
-    bench.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["bench", *map(str, options)])
-    code = args.run(args)
-    assert isinstance(code, int)
-    return code
 
 
 @contextmanager

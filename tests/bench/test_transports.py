@@ -1,6 +1,5 @@
 """`heliograph bench` over TLS and WebSocket, against mosquitto."""
 
-import argparse
 import json
 import ssl
 from collections.abc import Sequence
@@ -8,20 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.cli import bench
+from bench.commands import run
 from support.mosquitto import Listeners, free_port
 
 pytestmark = pytest.mark.service
-
-
-def run(*options: object) -> int:
-    """What `heliograph bench OPTIONS` does; its exit code."""
-    parser = argparse.ArgumentParser()
-    bench.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["bench", *map(str, options)])
-    code = args.run(args)
-    assert isinstance(code, int)
-    return code
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])

@@ -108,7 +108,7 @@ def test_the_reason_that_callbacks_hear(how: str, reason: str) -> None:
     kernel = Kernel()
     heard: list[str] = []
     kernel.broker.hooks.point(hooks.CLIENT_DISCONNECTED).add(
-        lambda client, reason, _: heard.append(f"{client.clientid} {reason}")
+        lambda client, reason, *_: heard.append(f"{client.clientid} {reason}")
     )
     peer = kernel.connect(keepalive_s=10)
     if how == "disconnect":

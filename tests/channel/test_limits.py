@@ -40,7 +40,7 @@ def connack_of(
 def test_a_connection_for_which_too_much_waits_is_cut(options: ChannelOptions) -> None:
     kernel = Kernel(options)
     heard: list[str] = []
-    kernel.broker.hooks.point(hooks.CLIENT_DISCONNECTED).add(lambda client, why, _: heard.append(why))
+    kernel.broker.hooks.point(hooks.CLIENT_DISCONNECTED).add(lambda client, why, *_: heard.append(why))
     sub = kernel.connect("sub", session_expiry_interval=60)
     sub.wire.stuck = True
     sub.congest()

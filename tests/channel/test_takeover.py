@@ -112,7 +112,7 @@ def test_what_callbacks_hear_of_it(expiry_s: int, clean_start: bool, told: list[
     for name in ("created", "resumed", "takenover", "discarded", "terminated"):
         kernel.broker.hooks.point(f"session.{name}").add(lambda *args, name=name: heard.append(name))
     kernel.broker.hooks.point(hooks.CLIENT_DISCONNECTED).add(
-        lambda client, reason, _: heard.append(f"{client.clientid} {reason}")
+        lambda client, reason, *_: heard.append(f"{client.clientid} {reason}")
     )
     second = kernel.peer()
     second.connect("c", clean_start=clean_start)

@@ -8,7 +8,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageError, StorageFullError
-from support.durable import DurableKernel, FakeState
+from support.durable import DurableKernel, FakeState, after_a_lost_identifier
 from support.kernel import Peer
 
 
@@ -52,13 +52,7 @@ def test_what_is_in_flight_is_not_forgotten_because_it_cannot_be_read_now(
 def test_a_repetition_that_a_full_disk_cannot_judge_is_refused_for_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel = DurableKernel(tmp_path)
-    pub = kernel.come("pub")
-    pub.skip()
-    kernel.automatic = False
-    pub.publish("t", b"x", 2, 7)
-    kernel.commit()
-    kernel = kernel.crash()  # the message is stored, the identifier is not
+    kernel = after_a_lost_identifier(tmp_path)
     pub = kernel.come("pub")
     pub.skip()
 
@@ -152,13 +146,7 @@ def test_clients_wait_outside_until_the_database_of_sessions_can_be_read(
 def test_a_client_whose_repetition_cannot_be_looked_up_is_told_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel = DurableKernel(tmp_path)
-    pub = kernel.come("pub")
-    pub.skip()
-    kernel.automatic = False
-    pub.publish("t", b"x", 2, packet_id=7)
-    kernel.commit()  # the message is stored, its identifier is not
-    kernel = kernel.crash()
+    kernel = after_a_lost_identifier(tmp_path)
     pub = kernel.come("pub")
     assert pub.heard() == ["CONNACK 0x00 present"]
     with monkeypatch.context() as broken:

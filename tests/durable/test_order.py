@@ -7,7 +7,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.node import session_record as record
 from heliograph.node.session_taken import note_off
 from heliograph.session.options import SessionOptions
-from support.durable import DurableKernel
+from support.durable import DurableKernel, after_a_lost_identifier
 from support.kernel import Peer
 
 
@@ -143,13 +143,7 @@ def test_pubrec_and_pubcomp_wait_for_the_identifier(tmp_path: Path) -> None:
 
 
 def test_a_message_whose_identifier_was_lost_is_not_published_again(tmp_path: Path) -> None:
-    kernel = DurableKernel(tmp_path)
-    pub = kernel.come("pub")
-    pub.skip()
-    kernel.automatic = False
-    pub.publish("t", b"x", 2, 7)
-    kernel.commit()
-    kernel = kernel.crash()  # the message is stored, the identifier is not
+    kernel = after_a_lost_identifier(tmp_path)
     sub = kernel.connect("sub")
     sub.subscribe("t", 2)
     pub = kernel.come("pub")

@@ -15,9 +15,10 @@ from hocon.reading import error_of, value_of
         "a = " + "[" * 30_000 + "]" * 30_000,
         "a = 1\nb = " + "{a = " * 20_000 + "1" + "}" * 20_000,
         "a = 1\nb" + ".b" * 20_000 + " = 1",
+        "a" + ".b" * 500_000 + " = 1",
         "\n".join(["a0 = [1]"] + [f"a{i + 1} = [${{a{i}}}]" for i in range(600)]),
     ],
-    ids=["open lists", "lists", "objects", "a dotted key", "substitutions"],
+    ids=["open lists", "lists", "objects", "a dotted key", "a very long one", "substitutions"],
 )
 def test_nesting_is_limited(text: str) -> None:
     error = error_of(text)
@@ -158,3 +159,25 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
         assert str(error).startswith("<text>:")  # noqa: PT017
     else:
         assert isinstance(to_plain(node), dict)
+
+
+def test_words_values_and_marks_are_limited_over_all_that_is_included() -> None:
+    files = MemoryFiles({"x": "l = [1, 2, 3]"})
+    text = 'a {include "x"}\nb {include "x"}'
+    parse_text(text, files=files, limits=Limits(tokens=28))
+    with pytest.raises(HoconError, match="more than 27 words, values and punctuation marks") as caught:
+        parse_text(text, files=files, limits=Limits(tokens=27))
+    assert (caught.value.file, caught.value.line) == ("x", 1)
+
+
+@pytest.mark.parametrize("count", [2, 20, 2000])
+def test_a_value_that_only_extends_itself_is_told_of_at_once(count: int) -> None:
+    error = error_of("a = ${a}x\n" * count)
+    assert (error.line, "defined only by way of itself" in error.message) == (1, True)
+
+
+def test_a_message_names_a_bounded_number_of_substitutions() -> None:
+    error = error_of("".join(f"a{number} = ${{nope}}\n" for number in range(5000)))
+    assert error.line == 1
+    assert "and 4900 more" in error.message
+    assert len(error_of("a = ${" + "b." * 100_000 + "c}").message) < 1000

@@ -48,6 +48,22 @@ def test_a_text_that_is_no_rule_is_refused_with_its_place(tmp_path: Path) -> Non
         ('{ sql = "SELECT * FROM t", actions = [email] }', 'there is no "email", but republish, console, pipeline'),
         ('{ sql = "SELECT * FROM t", actions = ["kafka:x"] }', "leaves through the pipeline"),
         ('{ sql = "SELECT * FROM t", actions = [republish] }', "republish, needs args with topic"),
+        (
+            '{ sql = "SELECT * FROM t", actions = [{ function = republis, args { topic = x } }] }',
+            'action 1: there is no "republis", but republish, console, pipeline',
+        ),
+        (
+            '{ sql = "SELECT * FROM t", actions = [console, { function = republish, args { topic = "a/+" } }] }',
+            "r1.actions: action 2, args.topic: the topic name 'a/+' holds a wildcard",
+        ),
+        (
+            '{ sql = "SELECT * FROM t", actions = [{ function = republish, args { topic = "$pipeline/r" } }] }',
+            "r1.actions: action 1, args.topic: $pipeline/ belongs to the action pipeline",
+        ),
+        (
+            """{ sql = "SELECT * FROM t, '$events/client_conected'" }""",
+            "FROM names the event $events/client_conected, which there is not; did you mean $events/client_connected?",
+        ),
         ('{ sql = "SELECT * FROM t", actions = [{ function = republish, args {} }] }', "has no topic"),
         (
             '{ sql = "SELECT * FROM t", actions = [{ function = republish, args { topic = x, qos = 3 } }] }',
@@ -128,7 +144,7 @@ def test_rows_for_the_pipeline_are_stored_and_nobody_else_makes_them(tmp_path: P
             assert set(seen) == {"s/1", "s/2"}
 
     numbers = run_node(tmp_path, settings, talk)
-    assert numbers["rules.hot.actions.success"] == 2
+    assert numbers["rules.hot.passed"] == 2
     assert numbers["rules.pipeline_publish_refused"] == 1
     rows = stored(tmp_path, "$pipeline/hot")
     assert rows == [("$pipeline/hot", {"t": value, "clientid": "c1"}) for value in (31, 32)]

@@ -1,17 +1,12 @@
-"""Processes that commit batches to a lake and die at each step of it, as by kill -9; run by the tests of the lakes.
+"""Brings batches to a lake and dies at each step of it; run by the tests of the lakes.
 
-`python lake_driver.py KIND MODE OUTPUT FILE...` brings the rows of the files, one after another, each by a process for
-each step, and says in JSON how each of these ended. The rows were staged before, so that none of them needs Spark; they
-are forked from one that has imported everything and started nothing.
+`python -m pipeline.lake_driver KIND OUTPUT FILE...` brings the rows of the files, one after another, in each output
+mode to a table of its own. The rows were staged before, so that no process needs Spark.
 """
 
-import json
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,46 +16,45 @@ from heliograph.pipeline.sinks.delta import DeltaSink
 from heliograph.pipeline.sinks.iceberg import IcebergSink
 from heliograph.pipeline.sinks.interface import Batch, OutputMode
 from heliograph.pipeline.sinks.staged_rows import StagedRows
+from support.dying import bring_each, die, die_at
 
-#: Where it dies: the table was looked at; all rows are read; files are written; everything counts; nowhere.
-STEPS = ("opened", "reading", "files", "committed", "never")
+#: Where it dies: the table was looked at; all rows are read; files are written; everything counts.
+STEPS = {
+    "delta": ("opened", "reading", "committed"),
+    "iceberg": ("opened", "reading", "files", "committed"),
+}
 
 
-def main(kind: str, mode: str, output: str, *files: str) -> None:
+def main(kind: str, output: str, *files: str) -> None:
     """Bring every batch, dying at every step."""
-    ends = []
-    for number, file in enumerate(files):
-        for step in STEPS:
-            child = os.fork()
-            if child == 0:
-                _bring(kind, OutputMode(mode), Path(output), Path(file), number, step)
-                os._exit(0)
-            _, status = os.waitpid(child, 0)
-            ends.append([number, step, os.waitstatus_to_exitcode(status)])
-    sys.stdout.write(json.dumps(ends))
+
+    def bring(mode: str, file: Path, number: int, step: str) -> None:
+        _bring(kind, OutputMode(mode), Path(output), file, number, step)
+
+    bring_each([Path(file) for file in files], {mode.value: STEPS[kind] for mode in OutputMode}, bring)
 
 
 def _bring(kind: str, mode: OutputMode, output: Path, file: Path, number: int, step: str) -> None:
     staged_as = _Dying if step == "reading" else StagedRows
     staged = staged_as((file,), pq.read_schema(file), pq.read_metadata(file).num_rows)
-    batch = Batch("obs", "owner-1", number, output, "", lambda row, reason: None)
+    batch = Batch(mode.value, "owner-1", number, output, "", lambda row, reason: None)
     key = ("station",) if mode is OutputMode.UPDATE else ()
     if step == "files":
-        setattr(SqlCatalog, "commit_table", lambda *_: _die())  # noqa: B010 (mypy refuses the plain assignment)
+        setattr(SqlCatalog, "commit_table", die)  # noqa: B010 (mypy refuses the plain assignment)
     if kind == "delta":
-        delta = DeltaSink("obs", mode, key=key)
+        delta = DeltaSink(mode.value, mode, key=key)
         table = delta._open(batch)
         if not delta.has(table, batch):
-            _die_at(step, "opened")
+            die_at(step, "opened")
             delta.commit(table, staged, batch)
     else:
-        iceberg = IcebergSink("default.obs", mode, key=key)
+        iceberg = IcebergSink(f"default.{mode}", mode, key=key)
         found = iceberg.find(batch)
         if found is None or not iceberg.has(found, batch):
             found = found or iceberg.create(staged.schema, batch)
-            _die_at(step, "opened")
+            die_at(step, "opened")
             iceberg.commit(found, staged, batch)
-    _die_at(step, "committed")
+    die_at(step, "committed")
 
 
 class _Dying(StagedRows):
@@ -71,18 +65,9 @@ class _Dying(StagedRows):
 
         def batches() -> Iterator[pa.RecordBatch]:
             yield from StagedRows(self.files, self.schema, self.rows).reader()
-            _die()
+            die()
 
         return pa.RecordBatchReader.from_batches(self.schema, batches())
-
-
-def _die_at(step: str, here: str) -> None:
-    if step == here:
-        _die()
-
-
-def _die(*_: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

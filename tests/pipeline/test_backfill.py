@@ -1,14 +1,17 @@
 """Backfills and changed files: nothing is left out or repeated, and what is not sound is refused."""
 
+import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import SparkSession
 
+from heliograph.pipeline.datasource.client import Selection, StorageClient
 from heliograph.pipeline.errors import BackfillError
 from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.running.backfill import BACKFILLS, plan_backfill
@@ -43,9 +46,16 @@ def _await(condition: Callable[[], bool], deadline_s: float = 240) -> None:
         time.sleep(0.02)
 
 
-def _backfill(spark: SparkSession, run: Run, since: str, until: str | None = None) -> int:
+def _backfill(
+    spark: SparkSession,
+    run: Run,
+    since: str,
+    until: str | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> int:
     pipeline, settings = load_pipeline(run.file), run.settings()
     spans = plan_backfill(pipeline, pipeline.query_names, settings, since, until)
+    meanwhile()
     directory = run.checkpoint / BACKFILLS
     own = RunSettings(directory, settings.output, settings.mqtt, settings.source, None)
     directory.mkdir(exist_ok=True)
@@ -82,6 +92,95 @@ def test_a_query_that_was_backfilled_before_it_ran_goes_on_there(
     stored.put("a/1", [b'{"n": 20}'])
     assert run.once(spark)["obs"].rows_written == 1
     assert run.numbers() == list(range(21))
+
+
+@pytest.fixture
+def late(tmp_path: Path) -> Iterator["Stored"]:
+    """What another node stores, whose clock is an hour behind."""
+    from pipeline.conftest import Stored
+
+    another = Stored(tmp_path / "late")
+    yield another
+    another.close()
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Sets the clock of what stores next, in hours."""
+
+    def set_to(hours: int) -> None:
+        shifted = SimpleNamespace(time_ns=lambda: time.time_ns() + hours * 3_600 * 10**9)
+        monkeypatch.setattr("heliograph.storage.generations.time", shifted)
+
+    return set_to
+
+
+def test_what_a_late_clock_stores_after_the_border_is_the_querys(
+    spark: SparkSession, run: Run, stored: "Stored", late: "Stored", clocks: Callable[[int], None]
+) -> None:
+    run.write_rules(_RULE)
+    run.endpoint = f"{stored.endpoint},{late.endpoint}"
+    run.source = {"maxMessagesPerTrigger": "2"}
+    stored.put("a/1", [b'{"n": 0}', b'{"n": 1}'])
+    clocks(-1)
+    late.put("a/1", [b'{"n": 2}'])
+
+    def publish_more() -> None:
+        for number in (10, 11, 12):  # all before the border by their time, and behind it
+            late.put("a/1", [b'{"n": %d}' % number])
+        clocks(1)
+        stored.put("a/2", [b'{"n": 13}'])
+
+    assert _backfill(spark, run, "earliest", meanwhile=publish_more) == 3
+    assert run.numbers() == [0, 1, 2]
+    clocks(-1)
+    late.put("a/3", [b'{"n": 14}'])
+    run.once(spark)
+    assert run.numbers() == [0, 1, 2, 10, 11, 12, 13, 14]
+    assert _backfill(spark, run, "earliest") == 0
+    assert run.numbers() == [0, 1, 2, 10, 11, 12, 13, 14]
+
+
+def test_latest_is_what_is_stored_next_whatever_its_time(
+    spark: SparkSession, run: Run, stored: "Stored", late: "Stored", clocks: Callable[[int], None]
+) -> None:
+    run.write_rules(_RULE)
+    run.endpoint = f"{stored.endpoint},{late.endpoint}"
+    run.source = {"start": "latest"}
+    stored.put("a/1", [b'{"n": 0}'])
+    assert run.once(spark)["obs"].lag == 0
+    clocks(-1)
+    late.put("a/1", [b'{"n": 1}'])
+    run.once(spark)
+    assert run.numbers() == [1]
+    assert run.once(spark)["obs"].lag == 0
+
+
+def test_a_backfill_into_the_future_is_refused_before_anything_is_fixed(run: Run, stored: "Stored") -> None:
+    run.write_rules(_RULE)
+    stored.put("a/1", [b'{"n": 0}'])
+    pipeline = load_pipeline(run.file)
+    for since, until, told in (
+        ("earliest", "2100-01-01", r"--to is 2100-01-01.* what comes until then would wait"),
+        ("2020-01-01", "2020-01-01", "would be empty"),
+    ):
+        with pytest.raises(BackfillError, match=told):
+            plan_backfill(pipeline, ["obs"], run.settings(), since, until)
+    assert not (run.checkpoint / "obs").exists()
+
+
+def test_a_query_that_began_at_an_offset_is_backfilled_up_to_it(
+    spark: SparkSession, run: Run, stored: "Stored"
+) -> None:
+    run.write_rules(_RULE)
+    stored.put_commits("a/1", 2, 2)
+    with StorageClient(stored.endpoint) as client:
+        plan = client.plan(Selection(), messages_max=2)
+    run.source = {"start": json.dumps({"streams": plan.positions()})}
+    run.once(spark)
+    assert run.numbers() == [2, 3]
+    assert _backfill(spark, run, "earliest") == 2
+    assert run.numbers() == [0, 1, 2, 3]
 
 
 @pytest.mark.timeout(300)

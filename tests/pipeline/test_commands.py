@@ -90,3 +90,31 @@ def test_the_commands_as_a_person_uses_them(run: Run, stored: "Stored", capsys: 
     assert main(["pipeline", "dlq", "show", "obs", *output]) == 0
     assert 'payload {"n": 0}' in capsys.readouterr().out
     assert main(["pipeline", "status", "--checkpoint", str(run.directory / "nothere")]) == 2
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_a_checkpoint_whose_figures_cannot_be_read_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (tmp_path / "status.json").write_text(text)
+    assert main(["pipeline", "status", "--checkpoint", str(tmp_path)]) == 2
+    assert "must be the checkpoint of a pipeline that has run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        (("--tls-ca", "none"), "option --tls-ca is 'none', but must be a file that can be read"),
+        (("--token-file", "none"), "option --token-file is 'none', but must be a file that can be read"),
+        (("--token-file", "/dev/null"), "a file with a token in it; it is empty"),
+        (("--mqtt", "broker"), "option --mqtt is 'broker', but must be host:port, such as 127.0.0.1:1883"),
+        (("--start", "soon"), "option start is 'soon'"),
+    ],
+)
+def test_a_wrong_option_ends_a_run_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: tuple[str, str], told: str
+) -> None:
+    file = tmp_path / "p.hocon"
+    file.write_text(_FILE)
+    assert main(["pipeline", "run", str(file), "--checkpoint", str(tmp_path / "checkpoint"), *option]) == 2
+    assert told in capsys.readouterr().err

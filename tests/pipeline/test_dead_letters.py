@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.side_outputs.letters import count_letters, replay_letters, show_letters
-from heliograph.pipeline.side_outputs.side_tables import remove_older
+from heliograph.pipeline.side_outputs.retention import Retention, keep_within, size_of
 from heliograph.pipeline.sinks import KINDS, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks import parquet as parquet_sinks
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
@@ -115,8 +115,11 @@ def test_messages_that_fail_or_lack_something_are_kept_and_replayed_once_the_rul
     shown = list(show_letters(run.output / "dead_letters", "obs", 10))
     assert len(shown) == 2
     assert "no JSON" in "\n".join(letter.to_text() for letter in shown)
-    assert remove_older(run.output / "dead_letters", 3600) == 0
-    assert remove_older(run.output / "dead_letters", -1) == 1
+    table = run.output / "dead_letters"
+    assert keep_within(table, Retention(3600)).batches == 0
+    assert size_of(table).rows == 3
+    removed = keep_within(table, Retention(-1))
+    assert (removed.batches, removed.rows) == (1, 3)
     assert count_letters(run.output / "dead_letters") == []
 
 

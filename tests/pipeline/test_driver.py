@@ -249,15 +249,21 @@ def test_the_command_runs_until_it_is_told_to_stop(run: Run, stored: "Stored") -
     command = run.command("--trigger", "100ms", "--json")
     with log_file.open("wb") as log, _started(command, subprocess.PIPE, log) as process:
         _await(lambda: run.status().get("obs", {}).get("rows_written") == 5, lambda: process.poll() is None)
-        second = subprocess.run(run.command(), capture_output=True, text=True, timeout=60, check=False)
-        assert second.returncode == 2
-        assert f"is in use by another pipeline driver (process {process.pid})" in second.stderr
+        for action in ("run", "once"):
+            second = subprocess.run(run.command(action=action), capture_output=True, text=True, timeout=60, check=False)
+            assert second.returncode == 2
+            told = f"the checkpoint {run.checkpoint} is in use by another pipeline driver (process {process.pid})"
+            assert told in second.stderr
+        # Nothing is disturbed in the first.
+        stored.put("weather/JFK/obs", _observations("JFK", range(5, 8)))
+        _await(lambda: run.status().get("obs", {}).get("rows_written") == 8, lambda: process.poll() is None)
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     (figures,) = json.loads(output)["queries"]
-    assert (figures["name"], figures["rows_written"], figures["lag"]) == ("obs", 5, 0)
-    assert "INFO obs: finished, batch 1 took" in log_file.read_text()
+    assert (figures["name"], figures["rows_written"], figures["lag"]) == ("obs", 8, 0)
+    assert figures["failures"] == 0
+    assert "INFO obs: finished, batch" in log_file.read_text()
 
 
 def test_the_command_names_a_mistake_in_a_rule_file(run: Run) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from heliograph.pipeline.errors import RuleFileError
-from heliograph.pipeline.files.definition import DeadLetterSettings, Watermark
+from heliograph.pipeline.files.definition import DeadLetterSettings, LateRowSettings, Watermark
 from heliograph.pipeline.files.rulefile import load_pipeline
+from heliograph.pipeline.side_outputs.retention import Retention
 from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.console import ConsoleSink
 from heliograph.pipeline.sinks.mqtt import MqttSink
@@ -93,7 +94,9 @@ def test_sources_tables_and_named_sinks(tmp_path: Path) -> None:
           raw { topics = ["a/#", "b"], database = other, start = latest
                 watermark { column = stored_at, delay = "1 hour" }, deduplicate { columns = [guid] } }
         }
-        tables { places { type = csv, path = "places.csv", options { sep = ";" } } }
+        tables.places {
+          type = csv, path = "places.csv", options { sep = "\\t", header = true, samplingRatio = 0.5 }
+        }
         sinks { screen { type = console, rows = 3, required = [t] } }
         rules {
           quiet { sql = "SELECT payload.t AS t FROM \\"a/#\\"", source = raw }
@@ -103,6 +106,7 @@ def test_sources_tables_and_named_sinks(tmp_path: Path) -> None:
           both { sql = "SELECT q.t, 'loud' FROM Quiet q JOIN raw /* loud */ JOIN places -- loud", sink = screen }
         }
         dead_letters { path = letters, max_rows_per_batch = 10, retention = infinity }
+        late { path = too_late, retention = 2d, max_bytes = 5MB }
         """
     )
     pipeline = load_pipeline(file)
@@ -114,8 +118,10 @@ def test_sources_tables_and_named_sinks(tmp_path: Path) -> None:
     assert (raw.topics, raw.deduplicate) == (("a/#", "b"), ("guid",))
     assert dict(raw.options) == {"database": "other", "start": "latest"}
     places = pipeline.tables["places"]
-    assert (places.path, places.options["sep"]) == (str(tmp_path / "places.csv"), ";")
-    assert pipeline.dead_letters == DeadLetterSettings("letters", 10, None)
+    assert (places.path, places.options["sep"]) == (str(tmp_path / "places.csv"), "\t")
+    assert (places.options["header"], places.options["samplingRatio"]) == ("true", "0.5")
+    assert pipeline.dead_letters == DeadLetterSettings("letters", 10, Retention(None))
+    assert pipeline.late == LateRowSettings("too_late", Retention(2 * 86_400, 5 << 20))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +140,8 @@ def test_sources_tables_and_named_sinks(tmp_path: Path) -> None:
             'stream_sql.j { sql = "SELECT 1", sink { type = console } }',
             "reads no rule and no source, but the rules and",
         ),
+        ("late { max_bytes = lots }", "late.max_bytes is 'lots', but must be a size such as 10GB, or infinity"),
+        ("late { path = dead_letters }", "dead_letters.path and late.path are both 'dead_letters'"),
         ("dead_letters { retention = soon }", "dead_letters.retention is 'soon', but must be a duration"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 
+from heliograph.cli.main import main
 from heliograph.hocon import parse_file
 from heliograph.pipeline.datasource.schemas import arrow_type, decode_column, read_schemas
 from heliograph.pipeline.errors import RuleFileError
@@ -18,6 +19,7 @@ from heliograph.rules.schemas import SchemaError
 from heliograph.rules.schemas.settings import SchemaSettings, build_schema
 from heliograph.rules.spark import apply_rule, evaluate_on_spark
 from heliograph.rules.values import Value
+from support.confluent import confluent_registry
 
 AVRO = """\
 {"type": "record", "name": "Reading", "namespace": "weather", "fields": [
@@ -88,6 +90,58 @@ def test_mistakes_show_file_and_line(tmp_path: Path, text: str, mistake: str) ->
     with pytest.raises(RuleFileError) as caught:
         read_schemas(section_of(tmp_path, f"schemas {{{text}\n}}"))
     assert mistake in str(caught.value)
+
+
+def test_the_registry_of_a_node_configuration(tmp_path: Path) -> None:
+    plain_schema = 'schemas { j { type = json, source = "{}" } }'
+    text = f"schema_registry {{ {plain_schema} sparkplug_b {{ metric_messages = true }} external"
+    registry = 'hub { type = confluent, url = "http://hub:8081", auth { username = me, password = secret } }'
+    (plain, hub) = read_schemas(section_of(tmp_path, f"{text} {{ {registry} }} }}\nnode.name = n"))
+    assert (plain.name, plain.type, hub.name, hub.type) == ("j", "json", "hub", "confluent")
+    assert hub.service is not None
+    assert (hub.service.url, hub.service.basic_auth) == ("http://hub:8081", ("me", "secret"))
+    assert "secret" not in repr(hub)
+    both = f'schemas {{ hub {{ type = json, source = "{{}}" }} }}\n{text} {{ {registry} }} }}'
+    for wrong, mistake in (
+        (f"{text} {{ hub {{ type = confluent }} }} }}", ":1: schema_registry.external.hub: a registry needs url"),
+        (f"{text} {{ hub {{ url = nowhere }} }} }}", ":1: schema_registry.external.hub.url"),
+        (both, ":2: schema_registry.external.hub: the name hub is given to two schemas"),
+        ('schemas { sparkplug_b { type = json, source = "{}" } }', "sparkplug_b is built in"),
+    ):
+        with pytest.raises(RuleFileError) as caught:
+            read_schemas(section_of(tmp_path, wrong))
+        assert mistake in str(caught.value)
+
+
+@pytest.mark.slow
+def test_messages_tagged_by_a_registry_are_decoded_by_rules_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    schema = '{"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}'
+    tagged = b"\0" + (7).to_bytes(4, "big") + b"\x54"
+    rule = "SELECT avro_decode('hub', payload) AS all, schema_decode('hub', payload) AS r, r.n AS n FROM \"a/#\""
+    with confluent_registry({7: schema}) as url:
+        text = f'schema_registry.external.hub {{ type = confluent, url = "{url}" }}'
+        settings = read_schemas(section_of(tmp_path, text))
+        payloads = (tagged, tagged.replace(b"\x07", b"\x08"), b"plain")
+        cases = [(rule, MessageColumns("a/b", payload, 1, False, "c", None, {}, bytes(16), 0)) for payload in payloads]
+        found, unknown, untagged = evaluate_on_spark(spark, cases, settings)
+    assert found.rows == [{"all": {"n": 42}, "r": {"n": 42}, "n": 42}]
+    assert "Schema not found" in (unknown.error or "")
+    assert "the data is not tagged" in (untagged.error or "")
+
+
+def test_rules_are_tried_with_the_schemas_of_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "node.conf"
+    # What else a node's configuration says is passed over.
+    file.write_text('schema_registry.schemas.one { type = avro, source = "\\"int\\"" }\nnode.name = "n@127.0.0.1"\n')
+    rule = "SELECT schema_decode('one', payload) AS n FROM \"a\""
+    arguments = ["--schemas", str(file)]
+    assert main(["rule", "test", "--sql", rule, "--payload", "T", *arguments]) == 0
+    assert capsys.readouterr().out == '[{"n":42}]\n'
+    assert main(["rule", "explain", rule, *arguments]) == 0
+    assert capsys.readouterr().out.endswith("schema   one, avro\n")
+    file.write_text("rules {}")
+    assert main(["rule", "test", "--sql", rule, *arguments]) == 1
+    assert "has neither a section schemas nor schema_registry" in capsys.readouterr().err
 
 
 def test_avro_columns() -> None:

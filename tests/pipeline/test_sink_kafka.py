@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import KafkaError
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks.kafka import spark_knows_kafka
-from support.kafka import KafkaCluster, kafka_cluster
+from support.kafka import KafkaCluster, kafka_cluster, refusing_broker
 from support.sinks import Refused, batch_of, sink_of
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -60,6 +61,21 @@ def test_refused_rows_are_told_and_the_others_sent(spark: SparkSession, cluster:
     assert "partition" in reasons[7]
     assert (written.figures["rows"], written.figures["refused"]) == (8, 2)
     assert len(cluster.read("fussy", 8)) == 8
+
+
+def test_a_request_that_a_broker_refuses_as_a_whole_costs_only_the_row_that_is_to_blame(spark: SparkSession) -> None:
+    too_large = KafkaError.MSG_SIZE_TOO_LARGE
+    # The batch as one request, then row by row, of which it is the fourth.
+    with refusing_broker(too_large, 0, 0, 0, too_large) as broker:
+        sink = sink_of(f'{{ type = kafka, servers = "{broker.servers}", topic = whole, partition = "0" }}')
+        refused = Refused()
+        written = sink.write(spark.range(10).coalesce(1), batch_of(0, refused))
+        ((row, reason),) = refused.rows
+        assert row == {"id": 3}
+        assert "too large" in reason
+        assert (written.figures["rows"], written.figures["refused"]) == (9, 1)
+        found = [json.loads(message.value() or b"")["id"] for message in broker.read("whole", 9)]
+    assert found == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
 def test_brokers_that_are_not_there_are_told(spark: SparkSession) -> None:

@@ -68,6 +68,70 @@ def test_refused_rows_are_told_and_the_others_written(spark: SparkSession, serve
     assert sorted(row["id"] for row, _ in refused.rows) == [5, 17, 40, 41, 42, 50]
 
 
+def test_values_that_no_column_takes_are_dead_letters(spark: SparkSession, server: Mariadb) -> None:
+    server.query("CREATE TABLE narrow (id INT PRIMARY KEY, t LONGTEXT, at DATETIME, n TINYINT UNSIGNED, p INT)")
+    server.query("CREATE TABLE places (id INT PRIMARY KEY)")
+    server.query("ALTER TABLE narrow ADD FOREIGN KEY (p) REFERENCES places (id)")
+    server.query(
+        "CREATE TRIGGER seven BEFORE INSERT ON narrow FOR EACH ROW BEGIN IF NEW.n = 7 THEN "
+        "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'seven is not wanted'; END IF; END"
+    )
+    ((packet,),) = server.query("SELECT @@max_allowed_packet")
+    rows = spark.sql(
+        f"""SELECT CAST(id AS INT) AS id,
+                   CASE id WHEN 1 THEN repeat("'", CAST({packet} / 2 AS INT)) WHEN 2 THEN CAST(X'61FF' AS STRING)
+                           WHEN 3 THEN repeat('x', CAST({packet} / 2 AS INT)) ELSE 't' END AS t,
+                   CASE id WHEN 4 THEN TIMESTAMP'+12000-01-01 00:00:00Z' ELSE TIMESTAMP'2026-01-01 00:00:00Z' END AS at,
+                   CASE id WHEN 5 THEN -1 WHEN 6 THEN 7 ELSE 1 END AS n, CASE id WHEN 8 THEN 1 END AS p
+            FROM range(10)"""
+    )
+    refused = Refused()
+    sink = sink_of(server.section("table = narrow, retry { attempts = 1 }"))
+    written = sink.write(rows, batch_of(0, refused, query="narrow"))
+    assert (written.figures["rows"], written.figures["refused"]) == (4, 6)
+    assert [n for (n,) in server.query("SELECT id FROM narrow ORDER BY id")] == [0, 3, 7, 9]
+    told = {row["id"]: (row, reason) for row, reason in refused.rows}
+    assert sorted(told) == [1, 2, 4, 5, 6, 8]
+    assert "max_allowed_packet" in told[1][1]
+    assert told[2][0]["t"] == r"a\xff"
+    assert "12000-01-01" in told[4][0]["at"]
+    assert "Out of range" in told[5][1]
+    assert "seven is not wanted" in told[6][1]
+    assert "foreign key" in told[8][1]
+
+
+def test_statements_stay_below_the_packet_of_a_small_server(spark: SparkSession, server: Mariadb) -> None:
+    server.query("CREATE TABLE small_packets (id INT, t LONGTEXT)")
+    server.as_root("SET GLOBAL max_allowed_packet = 65536")
+    try:
+        refused = Refused()
+        rows = spark.range(2000).selectExpr("id", "repeat('é', IF(id = 7, 40000, 100)) AS t")
+        sink = sink_of(server.section("table = small_packets, retry { attempts = 1 }"))
+        assert sink.write(rows, batch_of(0, refused, query="small")).figures["rows"] == 1999
+    finally:
+        server.as_root("SET GLOBAL max_allowed_packet = 16777216")
+    assert [row["id"] for row, _ in refused.rows] == [7]
+    assert server.query("SELECT count(*), count(DISTINCT id) FROM small_packets") == ((1999, 1999),)
+
+
+@pytest.mark.parametrize(
+    ("code", "state"), [(1205, "HY000"), (1021, "HY000"), (1114, "HY000"), (1040, "08004"), (1290, "HY000")]
+)
+def test_what_passes_is_tried_again_and_never_a_dead_letter(
+    spark: SparkSession, server: Mariadb, code: int, state: str
+) -> None:
+    server.query(f"CREATE TABLE passing_{code} (id INT)")
+    server.query(
+        f"CREATE TRIGGER passing_{code} BEFORE INSERT ON passing_{code} FOR EACH ROW "
+        f"SIGNAL SQLSTATE '{state}' SET MYSQL_ERRNO = {code}, MESSAGE_TEXT = 'not now'"
+    )
+    sink = sink_of(server.section(f"table = passing_{code}, retry {{ first_pause = 1ms, attempts = 2 }}"))
+    with pytest.raises(SinkError, match=r"not now .tried 2 times"):
+        sink.write(spark.range(3), batch_of(0, query=f"passing_{code}"))
+    server.query(f"DROP TRIGGER passing_{code}")
+    assert sink.write(spark.range(3), batch_of(0, query=f"passing_{code}")).figures["rows"] == 3
+
+
 def test_rows_of_a_key_are_updated_or_kept(spark: SparkSession, server: Mariadb) -> None:
     server.query("CREATE TABLE keyed (id VARCHAR(10), day DATE, n INT, PRIMARY KEY (id, day))")
     section = "table = keyed, key = [id, day]"

@@ -1,9 +1,11 @@
 """The sink `postgresql` and a real server: what is in the table afterwards, whatever happened on the way."""
 
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
@@ -91,6 +93,76 @@ def test_refused_rows_are_told_and_the_others_written(spark: SparkSession, serve
     assert "null value" in reasons[41]
     # The batch is in the table, so it is neither written nor refused again.
     assert sink.write(rows, batch_of(0, query="refused_rows_are")).figures["repeated"] == 1
+
+
+def test_values_that_no_column_takes_are_dead_letters(spark: SparkSession, server: Postgresql) -> None:
+    server.query("CREATE TABLE narrow (t text PRIMARY KEY, n numeric(3, 1), d date, j jsonb, b boolean, i int)")
+    server.query(
+        "CREATE FUNCTION seven() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN IF NEW.i = 7 THEN RAISE EXCEPTION ''seven is not wanted''; END IF; RETURN NEW; END'"
+    )
+    server.query("CREATE TRIGGER seven BEFORE INSERT ON narrow FOR EACH ROW EXECUTE FUNCTION seven()")
+    rows = spark.sql(
+        """SELECT CASE id WHEN 1 THEN CAST(X'61FF' AS STRING) WHEN 2 THEN concat('a', chr(0))
+                          WHEN 3 THEN array_join(transform(sequence(1, 1000), n -> sha2(string(n), 256)), '')
+                          ELSE string(id) END AS t,
+                  CASE id WHEN 4 THEN 1000 ELSE 1 END AS n, CASE id WHEN 5 THEN DATE'+12000-01-01' END AS d,
+                  CASE id WHEN 6 THEN '{"a": ' END AS j, CASE id WHEN 8 THEN 'perhaps' END AS b,
+                  CASE id WHEN 9 THEN CAST('NaN' AS DOUBLE) WHEN 10 THEN 7 END AS i, id
+           FROM range(12)"""
+    )
+    for number, more in enumerate(("table = narrow", "table = narrow, key = [t]")):
+        refused = Refused()
+        sink = sink_of(server.section(more + ", batch_rows = 5, retry { attempts = 1 }"))
+        written = sink.write(rows.drop("id"), batch_of(number, refused, query="narrow"))
+        # PostgreSQL knows the year 12000.
+        assert (written.figures["rows"], written.figures["refused"]) == (4, 8), [reason for _, reason in refused.rows]
+        assert sorted(t for (t,) in server.query("SELECT t FROM narrow")) == ["0", "11", "5", "7"]
+        reasons = [reason for _, reason in refused.rows]
+        for said in ("invalid byte sequence", "0x00", "index row", "numeric field overflow", "json", "boolean"):
+            assert any(said in reason for reason in reasons), (said, reasons)
+        assert any("seven is not wanted" in reason for reason in reasons)
+        assert any(row["t"] == r"a\xff" for row, _ in refused.rows)
+        server.query("DELETE FROM narrow")
+    statement = "INSERT INTO narrow (t, d) VALUES (${t}, ${d})"
+    refused = Refused()
+    sink = sink_of(server.section(f'sql = "{statement}", retry {{ attempts = 1 }}'))
+    assert sink.write(rows, batch_of(2, refused, query="narrow")).figures["rows"] == 8
+    assert sorted(row["id"] for row, _ in refused.rows) == [1, 2, 3, 5]
+
+
+@pytest.mark.parametrize("state", ["40P01", "55P03", "53100", "53300", "57014", "25006"])
+def test_what_passes_is_tried_again_and_never_a_dead_letter(
+    spark: SparkSession, server: Postgresql, state: str
+) -> None:
+    table = f"passing_{state.lower()}"
+    server.query(f"CREATE TABLE {table} (n bigint)")
+    server.query(
+        f"CREATE FUNCTION {table}() RETURNS trigger LANGUAGE plpgsql AS "
+        f"'BEGIN RAISE EXCEPTION ''not now'' USING ERRCODE = ''{state}''; END'"
+    )
+    server.query(f"CREATE TRIGGER passing BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION {table}()")
+    sink = sink_of(server.section(f"table = {table}, retry {{ first_pause = 1ms, attempts = 2 }}"))
+    rows = spark.range(3).withColumnRenamed("id", "n")
+    with pytest.raises(SinkError, match=r"not now .tried 2 times"):
+        sink.write(rows, batch_of(0, query=table))
+    server.query(f"DROP TRIGGER passing ON {table}")
+    assert sink.write(rows, batch_of(0, query=table)).figures["rows"] == 3
+
+
+def test_a_server_without_a_free_connection_is_waited_for(spark: SparkSession, server: Postgresql) -> None:
+    taken = []
+    try:
+        with contextlib.suppress(psycopg.OperationalError):
+            while True:
+                taken.append(server.connect())
+        sink = sink_of(server.section("table = full, create = true, retry { first_pause = 1ms, attempts = 2 }"))
+        with pytest.raises(SinkError, match=r"too many clients already .tried 2 times"):
+            sink.write(spark.range(3), batch_of(0, query="full"))
+    finally:
+        for connection in taken:
+            connection.close()
+    assert sink.write(spark.range(3), batch_of(0, query="full")).figures["rows"] == 3
 
 
 def test_rows_of_a_key_are_updated_or_kept(spark: SparkSession, server: Postgresql) -> None:

@@ -73,6 +73,22 @@ def test_refused_rows_are_told_and_the_others_written(
     assert client.get("n:0") == "1"
 
 
+def test_a_value_that_is_longer_than_the_server_takes_is_refused(
+    spark: SparkSession, server: RedisServer, client: redis.Redis
+) -> None:
+    client.config_set("proto-max-bulk-len", 1 << 20)
+    try:
+        refused = Refused()
+        sink = sink_of(server.section('commands = ["INCR n:${id}", [SET, "t:${id}", "${t}"]], retry { attempts = 1 }'))
+        rows = spark.range(5).selectExpr("id", "repeat('x', IF(id = 2, 1100000, 10)) AS t")
+        assert sink.write(rows, batch_of(0, refused)).figures["rows"] == 4
+    finally:
+        client.config_set("proto-max-bulk-len", 512 << 20)
+    ((row, reason),) = refused.rows
+    assert (row["id"], reason) == (2, "an argument has 1,100,000 bytes, and the server takes 1,048,576")
+    assert sorted(client.keys("n:*")) == ["n:0", "n:1", "n:3", "n:4"]
+
+
 def test_a_transaction_that_is_cut_leaves_nothing(
     spark: SparkSession, server: RedisServer, client: redis.Redis
 ) -> None:
@@ -97,7 +113,8 @@ def test_a_server_that_is_full_is_tried_again(spark: SparkSession, server: Redis
 def test_a_server_that_is_not_there_is_told(spark: SparkSession, server: RedisServer) -> None:
     sink = sink_of(server.section('command = "SET a ${id}"'))
     assert isinstance(sink, RedisSink)
-    away = replace(sink, port=9, retry=RetryPolicy(attempts=2, first_pause_s=0.001))
+    nobody = replace(sink.servers, addresses=(("127.0.0.1", 9),))
+    away = replace(sink, servers=nobody, retry=RetryPolicy(attempts=2, first_pause_s=0.001))
     with pytest.raises(SinkError, match=r"Redis SET at 127\.0\.0\.1:9/0: .*tried 2 times") as error:
         away.write(spark.range(1), batch_of(0))
     assert server.password not in str(error.value)
@@ -117,6 +134,9 @@ def test_a_server_that_is_not_there_is_told(spark: SparkSession, server: RedisSe
         ("command = {}", "must be a list of texts"),
         ("comand = a", "did you mean command"),
         ("command = [SET, a, b], database = 5000", "from 0 to 1023"),
+        ("command = [SET, a, b], redis_type = sharded", "must be one of single, sentinel, cluster"),
+        ('command = [SET, a, b], servers = "a:1"', "sink.servers is not for redis_type = single, which has server"),
+        ("command = [SET, a, b], redis_type = cluster", "sink.server is not for redis_type = cluster"),
     ],
 )
 def test_mistakes_are_told(more: str, told: str) -> None:

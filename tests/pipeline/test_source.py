@@ -117,6 +117,19 @@ def test_mistakes_in_options_are_told_when_the_read_is_made(spark: SparkSession,
         _read(spark, stored, columns="temp").collect()
     with pytest.raises(PySparkException, match="there is no such database"):
         _read(spark, stored, database="metrics").collect()
+    with pytest.raises(PySparkException, match="option topic is 'a/1', but must be left out, or did you mean topics"):
+        _read(spark, stored, topic="a/1").collect()
+    with pytest.raises(PySparkException, match="option mode is 'overwrite', but must be append"):
+        spark.sql("SELECT 'a' AS topic, 'b' AS payload").write.format("heliograph").mode("overwrite").save()
+
+
+def test_mistakes_that_only_a_stream_can_make_are_told_too(
+    spark: SparkSession, stored: "Stored", tmp_path: Path
+) -> None:
+    query = _start(spark, stored, tmp_path / "checkpoint", {}, True, end="2026-01-01")
+    with pytest.raises(PySparkException, match=r"OptionError: option end is .* a stream has no end"):
+        query.awaitTermination(60)
+    assert "UnboundLocalError" not in str(query.exception())
 
 
 def test_a_stream_query_reads_everything_once_in_bounded_batches(

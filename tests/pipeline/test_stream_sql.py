@@ -117,3 +117,28 @@ def test_rows_that_spark_drops_as_late_are_kept_exactly(spark: SparkSession, run
     told = "its SQL changed, on which its state depends.* version = 2 in hourly"
     with pytest.raises(DefinitionChangedError, match=told):
         run.once(spark)
+
+
+def test_a_batch_that_only_the_sink_knows_is_not_repeated_and_keeps_its_state(
+    spark: SparkSession, run: Run, stored: "Stored"
+) -> None:
+    run.write_rules(
+        _PLAIN
+        + """
+        stream_sql.hours {
+          sql = "SELECT window.start AS began, count(*) AS rows FROM obs GROUP BY window(at, '1 hour')"
+          sink { type = parquet, path = hours }
+        }
+        """
+    )
+    stored.put("obs/1", [_observation("JFK", n, minute) for n, minute in enumerate([0, 1, 62])])
+    run.once(spark)
+    commits = run.checkpoint / "hours" / "commits"
+    newest = max((file for file in commits.iterdir() if file.name.isdigit()), key=lambda file: int(file.name))
+    newest.unlink()  # as if the driver had been killed between the sink's commit and Spark's
+    (commits / f".{newest.name}.crc").unlink(missing_ok=True)
+    again = run.once(spark)["hours"]
+    assert (again.failures, again.last_error) == (0, None)
+    stored.put("obs/1", [_observation("JFK", n, minute) for n, minute in ((4, 63), (5, 190))])
+    run.once(spark)
+    assert sorted(run.table("hours").column("rows").to_pylist()) == [2, 2]

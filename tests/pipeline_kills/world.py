@@ -1,7 +1,8 @@
 """The lake of the weather example under `kill -9`: a node, a Spark cluster, a pipeline driver and PostgreSQL.
 
-Stations publish at QoS 2 while the driver, a Spark worker or the broker is killed, whichever the seed says. At the end
-every table must equal the one that pandas makes of the same observations.
+Stations publish at QoS 2 while the driver, a Spark worker or the broker is killed, whichever the seed says: in the
+middle of a micro-batch, and not before every query has recovered from the kill before. At the end every table must
+equal the one that pandas makes of the same observations.
 """
 
 import json
@@ -12,11 +13,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from deltalake import DeltaTable
@@ -32,13 +32,27 @@ from lake_expected import expect_lake  # noqa: E402 (of the example)
 from observations import read_weather, to_messages  # noqa: E402
 from stations import replay  # noqa: E402
 
+_QUERIES = 3
 KINDS = ("driver", "worker", "broker")
 
 # Spark adds up in another order than pandas, and so may the last digits differ.
 _TOLERANCE = 1e-9
-_ONCE_S = 300.0
-_FIRST_BATCH_S = 180.0
+_ONCE_S = 600.0
+_RECOVERY_S = 300.0
+_POLL_S = 0.05
 _PAUSE_MAX_S = 2.0
+# Observations published between two kills at least; `replay` tells how far it is as often.
+_STEP_MIN = 100
+
+
+def days_max() -> int:
+    """How many days of weather there are."""
+    return len(_days(read_weather()))
+
+
+def kills_max(days: int) -> int:
+    """How many kills come between the observations of so many days."""
+    return max(0, len(_first(read_weather(), days)) // _STEP_MIN - 1)
 
 
 @dataclass
@@ -48,12 +62,14 @@ class Outcome:
     Attributes:
         published: Observations published, and acknowledged.
         kills: How often each kind of process was killed.
+        interrupted: How many of these kills came while a batch was being written.
         rows: Rows of each table.
         differences: What differs from the expected tables; empty when nothing does.
     """
 
     published: int = 0
     kills: Counter[str] = field(default_factory=Counter)
+    interrupted: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     differences: list[str] = field(default_factory=list)
 
@@ -62,7 +78,8 @@ class Outcome:
         kills = ", ".join(f"{kind} {count}" for kind, count in sorted(self.kills.items()))
         rows = ", ".join(f"{table} {count:,}" for table, count in self.rows.items())
         told = "; ".join(self.differences) or "every table equals the one computed without Spark"
-        return f"{self.published:,} observations, killed: {kills or 'nothing'}; rows: {rows}; {told}"
+        killed = f"killed: {kills or 'nothing'} ({self.interrupted} in the middle of a batch)"
+        return f"{self.published:,} observations, {killed}; rows: {rows}; {told}"
 
 
 class World:
@@ -79,11 +96,10 @@ class World:
         self._directory = directory
         self._pipeline = directory / "pipeline"
         self._random = random.Random(seed)
-        weather = read_weather()
-        last = sorted(weather["time_hour"].str[:10].unique())[days - 1]
-        self._weather = weather[weather["time_hour"].str[:10] <= last]
+        self._weather = _first(read_weather(), days)
         # Each kind in its turn, in an order that the seed says, so that few kills are of all kinds, too.
         self._plan = [kind for _ in range(-(-kills // len(KINDS))) for kind in self._shuffled()][:kills]
+        self._batches_before: dict[str, int] = {}
         self.outcome = Outcome()
 
     def run(self) -> Outcome:
@@ -94,6 +110,7 @@ class World:
             self._node = stack.enter_context(NodeProcess(self._directory, 'durable_storage.messages.topics = ["#"]'))
             self._write_pipeline(database)
             with self._driver():
+                self._await("the queries run", self._is_running)
                 self._publish()
             self._once()
             self._compare(database)
@@ -113,7 +130,6 @@ class World:
     def _driver(self) -> Iterator[None]:
         self._process = self._start_driver()
         try:
-            self._await_first_batch()
             yield
         finally:
             self._process.send_signal(signal.SIGTERM)
@@ -140,32 +156,33 @@ class World:
         command = [sys.executable, "-m", "heliograph.cli.main", "pipeline", action, str(self._pipeline)]
         return [*command, *places, *broker, *spark, *more]
 
-    def _await_first_batch(self) -> None:
-        """Wait until the queries run: what is killed before would show nothing."""
-        end = time.monotonic() + _FIRST_BATCH_S
-        status = self._directory / "state" / "status.json"
-        while not status.exists() or not all(query["state"] == "running" for query in _queries(status)):
-            if self._process.poll() is not None or time.monotonic() > end:
-                log = (self._directory / "pipeline.log").read_text(errors="replace")
-                raise AssertionError(f"the pipeline does not run: {log[-3000:]}")
-            time.sleep(0.2)
-
     def _publish(self) -> None:
         messages = to_messages(self._weather)
-        step = max(100, len(messages) // (len(self._plan) + 1))
+        step = max(_STEP_MIN, len(messages) // (len(self._plan) + 1))
+        recovering_since: int | None = None
 
         def on_acknowledged(count: int) -> None:
+            nonlocal recovering_since
             done = self.outcome.kills.total()
+            if recovering_since is not None and count > recovering_since and done < len(self._plan):
+                self._await("every query has written a batch since the last kill", self._has_recovered)
+                recovering_since = None
             if done < len(self._plan) and count >= step * (done + 1):
-                time.sleep(self._random.uniform(0, _PAUSE_MAX_S))  # to meet the pipeline at any step of its work
+                self._await("a batch is being written", self._is_at_work)
+                time.sleep(self._random.uniform(0, _PAUSE_MAX_S))  # to meet it at any step
                 self._kill(self._plan[done])
+                recovering_since = count
 
         published, acknowledged = replay(messages, "127.0.0.1", self._node.port, on_acknowledged, qos=2)
         assert published == acknowledged == len(messages)
+        assert self.outcome.kills.total() == len(self._plan)
         self.outcome.published = published
 
     def _kill(self, kind: str) -> None:
+        assert self._process.poll() is None, f"the driver ended by itself: {self._log()}"
         self.outcome.kills[kind] += 1
+        self._batches_before = {} if kind == "driver" else self._batches()
+        self.outcome.interrupted += self._is_at_work()
         if kind == "broker":
             self._node.kill()
             self._node.start()
@@ -174,7 +191,42 @@ class World:
         else:
             self._process.kill()
             self._process.wait()
-            self._process = self._start_driver()
+            if self.outcome.kills.total() < len(self._plan):  # else `once` goes on for it
+                self._process = self._start_driver()
+
+    def _is_running(self) -> bool:
+        return len(self._batches()) == _QUERIES
+
+    def _has_recovered(self) -> bool:
+        batches = self._batches()
+        return len(batches) == _QUERIES and all(
+            count > self._batches_before.get(name, 0) for name, count in batches.items()
+        )
+
+    def _batches(self) -> dict[str, int]:
+        """How many batches each query that runs has written in this life of the driver."""
+        try:
+            status = json.loads((self._directory / "state" / "status.json").read_bytes())
+        except FileNotFoundError:
+            return {}
+        if status["pid"] != self._process.pid:
+            return {}
+        return {query["name"]: query["batches"] for query in status["queries"] if query["state"] == "running"}
+
+    def _is_at_work(self) -> bool:
+        """Whether the checkpoint of a query has a batch that is planned and not written."""
+        state = self._directory / "state"
+        return any(_newest(query / "offsets") > _newest(query / "commits") for query in state.iterdir())
+
+    def _await(self, what: str, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + _RECOVERY_S
+        while not condition():
+            assert self._process.poll() is None, f"the driver ended by itself: {self._log()}"
+            assert time.monotonic() < end, f"not after {_RECOVERY_S:.0f} s: {what}: {self._log()}"
+            time.sleep(_POLL_S)
+
+    def _log(self) -> str:
+        return (self._directory / "pipeline.log").read_text(errors="replace")[-3000:]
 
     def _once(self) -> None:
         """Process what is left."""
@@ -203,10 +255,18 @@ class World:
             self.outcome.differences.append(f"{name}: {' '.join(str(error).split())}")
 
 
+def _days(weather: pd.DataFrame) -> list[str]:
+    return sorted(weather["time_hour"].str[:10].unique())
+
+
+def _first(weather: pd.DataFrame, days: int) -> pd.DataFrame:
+    return weather[weather["time_hour"].str[:10] <= _days(weather)[days - 1]]
+
+
 def _delta(path: Path) -> pd.DataFrame:
     return DeltaTable(path).to_pyarrow_table().to_pandas()
 
 
-def _queries(status: Path) -> list[dict[str, Any]]:
-    queries: list[dict[str, Any]] = json.loads(status.read_bytes())["queries"]
-    return queries
+def _newest(numbered: Path) -> int:
+    """The highest number that names a file of a directory of Spark's checkpoint."""
+    return max((int(file.name) for file in numbered.glob("*") if file.name.isdigit()), default=-1)

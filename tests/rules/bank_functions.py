@@ -102,6 +102,10 @@ _STRINGS = (
         ("sprintf('~ts', '好')", "好"),
         ("sprintf('~p', payload.empty)", "#{}"),
         ("sprintf('plain')", "plain"),
+        ("sprintf('~3c|~4.2c|', 65, 66)", "AAA|  BB|"),
+        ("sprintf('~.2f ~.1f ~.2e', 0.125, -0.25, 1.25)", "0.13 -0.3 1.3e+0"),
+        ("sprintf_s('~s is ~b', ['x', 5])", "x is 5"),
+        ("sprintf_s('plain', [])", "plain"),
     ),
     *failures(
         ("ascii('')", "ascii: the text is empty"),
@@ -122,6 +126,8 @@ _STRINGS = (
         ("sprintf('~b', 'x')", "~b needs an integer"),
         ("sprintf('~q', 1)", "is no control"),
         ("sprintf()", "sprintf: it takes 1 or more arguments"),
+        ("sprintf_s('~s', [])", "there is no value for '~s'"),
+        ("sprintf_s('~s', 'x')", "sprintf_s: argument 2 must be an array"),
     ),
 )
 
@@ -174,11 +180,13 @@ _BITS = (
         ("subbits('a', 100)", 97),
         ("subbits('a', 9, 8)", UNDEFINED),
         ("subbits('', 8)", UNDEFINED),
+        ("subbits('abc', 0, 8)", UNDEFINED),
+        ("subbits('abc', 1, 0, 'integer', 'signed')", 0),
     ),
     *failures(
         ("bitand(1.0, 1)", "must be an integer"),
         ("bitsl(1, 1000000)", "at most 65,536 places"),
-        ("subbits('abc', 0, 8)", "the position must be 1 or more"),
+        ("subbits('abc', 1, -1)", "the length must be 0 or more"),
         ("subbits('abc', 1, 8, 'text')", "is not one of integer, float, bits"),
         ("subbits('abc', 1, 8, 'integer', 'x')", "is not one of unsigned, signed"),
         ("subbits('abc', 1, 24, 'float')", "a float has 16, 32 or 64 bits"),

@@ -156,6 +156,68 @@ def test_spark_answers_the_same(
     assert answers(capsys, monkeypatch, cases, "--engine", "spark") == expected
 
 
+def hostile_lines() -> list[bytes]:
+    """Lines that ask for much, hold much or are no case; each has an answer all the same."""
+
+    def case(sql: str, payload: Any) -> bytes:
+        return json.dumps({"sql": sql, "topic": "t", "context": {"payload": payload}}).encode()
+
+    deep = "[" * 900 + "]" * 900
+    head = b'{"sql": "SELECT payload AS x FROM t", "topic": "t", "context": {"payload": '
+    return [
+        case("SELECT 1 AS x FROM t", ""),
+        b"\0",
+        b"{}",
+        head + deep.encode() + b"}}",
+        head + b"[" * 1010 + b"]" * 1010 + b"}}",
+        head + b"[" * 5000 + b"]" * 5000 + b"}}",
+        head + deep[1:-1].encode() + b', "a": {"$base64": "/w=="}}}',
+        case("SELECT json_decode(payload) AS x FROM t", deep),
+        case("SELECT json_decode(payload) = json_decode(payload) AS x FROM t", deep),
+        case("SELECT strlen(payload) AS n, payload AS x FROM t", {"$repeat": ["ab", 500_000]}),
+        case("SELECT payload AS x FROM t", {"$repeat": ["ab", 10**12]}),
+        case("SELECT payload AS x FROM t", "a\0b"),
+        *(
+            case("SELECT json_decode(payload) AS x FROM t", text)
+            for text in ('{"$base64":"*"}', '{"$repeat":["a",-1]}')
+        ),
+        *(case("SELECT payload AS x FROM t", {mark: "*"}) for mark in ("$base64", "$bits")),
+        case("SELECT " + "(" * 5000 + "1" + ")" * 5000 + " AS x FROM t", ""),
+        case("SELECT " + "- " * 5000 + "1 AS x FROM t", ""),
+        case("SELECT 1 AS a" + ".a" * 3000 + " FROM t", ""),
+        case("SELECT '" + "x" * 100_000 + " AS x FROM t", ""),
+        case("SELECT 2 AS x FROM t", ""),
+    ]
+
+
+def raw_answers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, lines: list[bytes], *options: str
+) -> list[str]:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n".join(lines))))
+    assert main(["rule", "test", "--batch", *options]) == 1
+    return capsys.readouterr().out.strip().split("\n")
+
+
+def test_hostile_lines_cost_no_other_line_its_answer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *others, last = raw_answers(capsys, monkeypatch, hostile_lines())
+    assert (first, last) == ('{"rows":[{"x":1}]}', '{"rows":[{"x":2}]}')
+    assert len(others) == len(hostile_lines()) - 2
+    assert all(answer.startswith(('{"rows":[', '{"error":"')) for answer in others)
+    assert all(len(answer) < 2000 for answer in others if answer.startswith('{"error"'))
+
+
+@pytest.mark.slow
+@pytest.mark.service
+def test_spark_answers_hostile_lines_as_the_broker_does(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = raw_answers(capsys, monkeypatch, hostile_lines())
+    monkeypatch.setattr("heliograph.pipeline.spark.session.spark_session", lambda *_, **__: nullcontext(spark))
+    assert raw_answers(capsys, monkeypatch, hostile_lines(), "--engine", "spark") == expected
+
+
 def test_every_event_is_found_by_its_topics_and_no_topic_means_two() -> None:
     topics = [topic for event in EVENTS for topic in event.topics]
     assert len(topics) == len(set(topics))

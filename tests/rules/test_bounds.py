@@ -31,6 +31,10 @@ def doubled(**values: object) -> str:
         ("regex_replace(payload.a, 'a+', payload.b)", doubled(a="a" * HALF, b="&" * 900), "more than 16 MiB"),
         ("regex_replace(payload.a, 'a+', payload.b)", doubled(a="a", b="&" * 9000), "more than 1,000 & and"),
         ("regex_match('a', payload)", "(a|b)" * HALF, "longer than the 4,096 allowed"),
+        ("regex_match('a', payload)", "a{99999999}", "more than 10,000 steps"),
+        ("regex_match('a', payload)", "(?:(?:a{99})b{2,}){100}", "more than 10,000 steps"),
+        ("regex_match('a', payload)", "(?x)(?:a{1000}) {1000}", "more than 10,000 steps"),
+        ("regex_match('a', payload)", "(?V1)(?:a{1000}[[x](]){1000}", "more than 10,000 steps"),
         ("sprintf(payload)", "~10000n" * 2000, "16,777,216 characters"),
         ("sprintf('~.36b', bitsl(1, 60000))", "", "more than 4,300 digits has no text"),
         ("sprintf('~p', bitsl(1, 60000))", "", "more than 4,300 digits has no text"),
@@ -45,6 +49,20 @@ def doubled(**values: object) -> str:
 def test_little_does_not_become_much(expression: str, payload: str, told: str) -> None:
     with pytest.raises(RuleEvaluationError, match=told):
         applied(expression, payload)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"^\d{4}-(?:\d{2}-){2}$", "2026-11-22-"),
+        ("^[0-9a-f{(]{64}$", "(" * 64),
+        (r"(?i)^(?:[a-z]{2}\)){0,99999}$", "AB)cd)"),
+        ("^a{0,99999999}$", "aaa"),
+        ("^.{5000}$", "a" * 5000),
+    ],
+)
+def test_usual_repetitions_are_as_good_as_ever(pattern: str, text: str) -> None:
+    assert FUNCTIONS["regex_match"].call([text, pattern]) is True
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,7 @@ REFUSALS = [
     ("SELECT a.[1] FROM t", "1:10", "unexpected '['; after the point of a path comes a name, an integer or a string"),
     ("SELECT div FROM t", "1:12", "unexpected FROM; expected '('"),
     ("SELECT a = 1 = 2 FROM t", "1:14", "unexpected '='; comparisons do not chain; join them with AND"),
+    ("SELECT a FROM t WHERE a == 1", "1:26", "unexpected '='; == is no comparison; there are = != <> < > <= >= and =~"),
     ("SELECT a FROM t WHERE a < b < c", "1:29", "unexpected '<'; comparisons do not chain; join them with AND"),
     ("SELECT a = 1 b FROM t", "1:14", "AS is needed between a comparison and its name"),
     ("SELECT (1 = 1) AS a FROM t", "1:8", "a comparison in parentheses cannot be selected, only used as a condition"),

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -152,6 +153,7 @@ def test_fails(expression: str, problem: str) -> None:
         ("a + b", "unexpected character '+'"),
         ("'open", "the string has no end"),
         ("f(" * 200 + ")" * 200, "more than 100 calls"),
+        ("concat([" + "a," * 100_000 + "a])", "more than 200,000 words"),
         ("f(" + "[" * 200 + "1" + "]" * 200 + ")", "more than 100 arrays"),
     ],
 )
@@ -167,6 +169,38 @@ def test_shows_the_place() -> None:
     assert str(caught.value) == (
         "line 2, column 9: the variable missing has no value\n      upper(missing)])\n            ^^^^^^^"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("iif(yes, 'a', nosuch(1))", "there is no function nosuch"),
+        ("coalesce(upper(), 'd')", "upper: it takes 1 argument"),
+        ("concat(['a', iif(yes, 'b')])", "iif: it takes 3 arguments, not 2"),
+        ("getenv()", "getenv: it takes 1 argument, not 0"),
+    ],
+)
+def test_calls_can_be_checked_before_any_evaluation(text: str, problem: str) -> None:
+    with pytest.raises(VariformEvaluationError) as caught:
+        Variform(text).check_calls()
+    assert problem in caught.value.problem
+    Variform("coalesce(upper(missing), concat(['a', n]), getenv('A'))").check_calls()
+
+
+def test_getenv_gives_bytes_that_are_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "HELIOGRAPHVAR_RAW_FOR_VARIFORM", "\udcff")
+    assert Variform("getenv('RAW_FOR_VARIFORM')").render({}) == b"\xff"
+
+
+def test_cases_without_variables_see_those_of_the_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HELIOGRAPHVAR_OF_THE_COMMAND", "set")
+    cases = ({"expr": "getenv('OF_THE_COMMAND')"}, {"expr": "getenv('OF_THE_COMMAND')", "env": {}})
+    lines = "".join(json.dumps(case) + "\n" for case in cases)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    assert main(["variform", "eval", "--batch"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"value": "set"}, {"value": ""}]
 
 
 def test_the_command_answers_cases_in_order(

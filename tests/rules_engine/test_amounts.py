@@ -95,7 +95,7 @@ def test_rows_are_forged_on_no_node_that_would_store_them(is_stored: bool) -> No
         node.context.defer,
         node.context.defer,
         node.context.clock,
-        (lambda message: None) if is_stored else None,
+        (lambda message: 1) if is_stored else None,
     )
     engine.start()
     peer = node.connect("c")

@@ -4,7 +4,7 @@ import pytest
 
 from heliograph.config import PipelineAction, RepublishAction, RuleConfig
 from heliograph.rules import RuleSyntaxError
-from heliograph.rules.engine import PipelineStorageError, RuleExistsError, UnknownRuleError
+from heliograph.rules.engine import PipelineStorageError, RuleActionError, RuleExistsError, UnknownRuleError
 from support.services import Node
 
 
@@ -65,6 +65,14 @@ def test_rows_for_the_pipeline_need_storage() -> None:
     assert rules.all() == []
 
 
+@pytest.mark.parametrize("topic", ["a/#", "$pipeline/a", "a\0", "x" * 70_000])
+def test_a_topic_to_which_nobody_can_publish_is_refused(topic: str) -> None:
+    rules = Node("").services.rules
+    with pytest.raises(RuleActionError, match="the rule 'a': "):
+        rules.add("a", RuleConfig(sql="SELECT 1 AS n FROM 't'", actions=(RepublishAction(topic),)))
+    assert rules.all() == []
+
+
 def test_a_thousand_rules_are_listed_and_all_are_summed() -> None:
     node = Node("")
     for number in range(1005):
@@ -86,3 +94,21 @@ def test_stopped_rules_publish_what_waits_and_nothing_more() -> None:
     peer.publish("t", b"")
     assert peer.heard() == []
     assert not node.broker.hooks.message_publish.callbacks
+
+
+def test_rows_for_the_pipeline_count_when_they_are_stored_or_refused(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node(stored=["stored"])
+    rules = node.services.rules
+    rules.add("a", RuleConfig(sql="SELECT 1 AS n FROM 't'", actions=(PipelineAction(),)))
+    peer = node.connect("c")
+    for _ in range(2):
+        peer.publish("t")
+    node.sink.cut()
+    for _ in range(3):
+        peer.publish("t")
+    assert node.statistics()["rules.a.actions.total"] == 0
+    rules.on_rows_stored(1, None)
+    rules.on_rows_stored(2, OSError("the disk is full"))
+    counts = node.statistics()
+    assert (counts["rules.a.actions.success"], counts["rules.a.actions.failed"]) == (2, 3)
+    assert "3 rows of rule a for the pipeline are not stored: the disk is full" in caplog.text

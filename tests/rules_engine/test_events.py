@@ -15,7 +15,6 @@ from support.services import Node
 # Columns that are undefined here: no hook point tells of them, or there is nothing to tell.
 _NOT_KNOWN = {
     "client.connected": {"mountpoint"},
-    "session.unsubscribed": {"qos"},
     "delivery.dropped": {"peerhost", "peername"},  # of a client that is away
 }
 
@@ -201,3 +200,21 @@ def test_a_filter_may_name_several_events() -> None:
     peer.subscribe("t")
     peer.unsubscribe("t")
     assert [row["event"] for row in rows] == ["session.subscribed", "session.unsubscribed"]
+
+
+def test_the_properties_of_packets_are_told() -> None:
+    node, rows = watching("$events/#")
+    peer = node.connect("c")
+    pairs = [("k", "v"), ("k", "w")]
+    peer.subscribe("t", 1, user_property=pairs, subscription_identifier=[7])
+    peer.unsubscribe("t", user_property=pairs)
+    peer.disconnect(user_property=pairs, reason_string="enough")
+    user = {"User-Property": {"k": "w"}, "User-Property-Pairs": [{"key": key, "value": text} for key, text in pairs]}
+    found = {row["event"]: row for row in rows}
+    assert found["session.subscribed"]["sub_props"] == {"Subscription-Identifier": 7, **user}
+    assert found["session.unsubscribed"]["unsub_props"] == user
+    assert found["session.unsubscribed"]["qos"] == 1
+    assert found["client.disconnected"]["disconn_props"] == {"Reason-String": "enough", **user}
+    node, rows = watching("$events/client_disconnected")
+    node.connect("c").drop()
+    assert rows[0]["disconn_props"] == {}

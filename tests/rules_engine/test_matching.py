@@ -151,9 +151,29 @@ def test_a_flood_of_failures_is_a_few_lines_with_the_message_and_the_place(caplo
     assert 1 <= len(caplog.records) <= 20
     first = caplog.records[0].getMessage()
     assert "rule r1 failed on message 000" in first
-    assert "client c1" in first
+    assert "client 'c1'" in first
     assert "rule_evaluation" in first
     assert "line 1, column 8" in first
+
+
+def test_many_rules_that_fail_share_their_lines(caplog: pytest.LogCaptureFixture) -> None:
+    rules = "".join(f"rule_engine.rules.r{number} {{ sql = \"SELECT 1 / 0 AS x FROM 't'\" }}\n" for number in range(50))
+    node = Node(rules)
+    peer = node.connect("c1")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(100):
+            peer.publish("t", b"{")
+    assert node.statistics()["rules.failed.exception"] == 5000
+    assert 1 <= len(caplog.records) <= 220  # a hundred a minute, and the clock of the test may turn once
+
+
+def test_what_clients_call_themselves_makes_no_lines_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    node = rows_of("SELECT 1 / 0 AS x FROM '#'")
+    with caplog.at_level(logging.WARNING):
+        node.connect("c1\nERROR forged").publish("t\nERROR forged", b"{")
+    told = caplog.records[0].getMessage()
+    assert r"of client 'c1\nERROR forged' to 't\nERROR forged'" in told
+    assert "\nERROR" not in told
 
 
 def test_the_index_forgets_topics_beyond_its_limit_and_what_is_removed() -> None:

@@ -85,6 +85,8 @@ def test_qos_and_retain_come_from_the_row_or_are_fixed(qos: str, retain: str, ro
         ({"topic": "u", "retain": '"${n}"'}, "retain is 3; true and false are valid"),
         ({"topic": "u", "user_properties": '"${n}"'}, "user_properties needs a map"),
         ({"topic": '"${b}"'}, "not UTF-8"),
+        ({"topic": '"a/${h}"', "direct_dispatch": "true"}, "wildcard"),
+        ({"topic": "u", "mqtt_properties": '{ Response-Topic = "a/${h}" }'}, "Response-Topic 'a/#' holds a wildcard"),
     ],
 )
 def test_what_cannot_be_published_is_counted_and_told(

@@ -2,8 +2,10 @@
 
 import json
 import threading
+import time
 from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,13 +32,24 @@ class Service(BaseHTTPRequestHandler):
         bodies = {
             "plain": b"\xff no base64",
             "large": b"A" * 3000,
+            "drip": b"A" * 1_000_000,
             "who": b64encode(f"{asked['type']} {asked['schema_name']} {self.headers['x-key']}".encode()),
         }
         body = bodies.get(kind, b64encode(bytes(byte ^ 255 for byte in payload)))
         self.send_response(500 if kind == "fail" else 200)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if kind == "drip":
+            self.drip()
+        else:
+            self.wfile.write(body)
+
+    def drip(self) -> None:
+        """A piece before each time-out, for ever, as long as anybody listens."""
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b"A")
+                time.sleep(0.02)
 
     def log_message(self, *args: object) -> None:
         """Nothing is logged."""
@@ -85,6 +98,13 @@ def test_answers_that_cannot_be_used(url: str, kind: str, problem: str) -> None:
     with pytest.raises(SchemaError, match=problem):
         schema.decode(b"a")
     assert problem in str(schema.check(b"a"))
+    schema.close()
+
+
+def test_a_service_that_never_ends_has_no_more_time_than_one_that_is_silent(url: str) -> None:
+    schema = ExternalHttpSchema("x", HttpService(url, external_params="drip", request_timeout_s=0.2))
+    with pytest.raises(SchemaError, match="gave no answer in time"):
+        schema.decode(b"a")
     schema.close()
 
 

@@ -6,6 +6,7 @@ a session in memory had when it ended, be it with the broker, may have died with
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from heliograph.session.options import SessionOptions
 from heliograph.shared_groups.protocol import Timers
 from support.clients import Actor, Publisher, Subscriber
 from support.clients import World as Place
+from support.durable import FakeState
 from support.groups import GroupKernel
+from support.histories import History
 
 TOPICS = ("t/0", "t/1", "t/2")
 FILTER = "$share/g/t/#"
@@ -48,7 +51,7 @@ class Member(Subscriber):
         """What nobody else gets, though it was not sent yet."""
         session = None if self.is_durable else kernel.sessions.find(self.clientid)
         if session is not None:
-            self._claimed |= set(kernel.groups.claimed_by(session))
+            self._claimed |= kernel.claimed_by(session)
 
     def note_risks(self, is_crash: bool) -> None:
         """What dies with its session, if that is in memory."""
@@ -65,107 +68,54 @@ class Member(Subscriber):
             self.risked |= {delivery.message.payload for delivery in session._inflight.values()}
 
 
-class World:
+class World(History):
+    kernel: GroupKernel
+    topics = TOPICS
+
     def __init__(self, path: Path, seed: int, qos: int) -> None:
-        self.random = random.Random(seed)
-        self.qos = qos
-        options = SessionOptions(max_inflight=self.random.choice((1, 3, 20)))
-        settings = DurableSessionsConfig(batch_size=self.random.choice((3, 512)))
+        chance = random.Random(seed)
+        self.qos = (qos,)
+        options = SessionOptions(max_inflight=chance.choice((1, 3, 20)))
+        settings = DurableSessionsConfig(batch_size=chance.choice((3, 512)))
         timers = Timers(stall_us=2_000_000, revoke_timeout_us=3_000_000)
-        self.kernel = GroupKernel(path, session_options=options, settings=settings, timers=timers)
-        self.kernel.automatic = False
-        self.publishers = [Publisher(f"pub-{number}") for number in range(4)]
+        kernel = GroupKernel(path, session_options=options, settings=settings, timers=timers)
         self.members = [Member("durable-1", qos, True), Member("durable-2", qos, True), Member("durable-3", qos, True)]
         self.members.append(Member("memory", qos, False))
-        self.actors: list[Actor] = [*self.publishers, *self.members]
+        super().__init__(chance, kernel, [Publisher(f"pub-{number}") for number in range(4)], self.members)
 
-    def settle(self) -> None:
-        """Let everything be done that is under way, with everybody connected."""
-        quiet = 0
-        while quiet < 12:
-            before = [len(one.got) for one in self.members]
-            for actor in self.actors:
-                if actor.peer is None:
-                    actor.come(self)
-            self.commit_all()
-            for actor in self.actors:
-                actor.read(self)
-            for member in self.members:
-                member.acknowledge(1000)
-            self.commit_all()
-            self.kernel.advance(1)
-            self.commit_all()
-            is_open = any(publisher.open for publisher in self.publishers)
-            is_same = before == [len(one.got) for one in self.members]
-            quiet = quiet + 1 if is_same and not is_open else 0
+    def states(self) -> list[tuple[FakeState, Callable[[], None]]]:
+        return [*super().states(), (self.kernel.group_state, self.kernel.commit_groups)]
 
-    def commit_all(self) -> None:
-        kernel = self.kernel
-        while kernel.sink.messages or kernel.state.waiting or kernel.group_state.waiting:
-            if kernel.sink.messages:
-                kernel.commit()
-            if kernel.state.waiting:
-                kernel.commit_state()
-            if kernel.group_state.waiting:
-                kernel.commit_groups()
-
-    def crash(self) -> None:
-        kernel, chance = self.kernel, self.random
-        for member in self.members:
-            member.note_risks(True)
-        if kernel.sink.messages and chance.random() < 0.5:
-            ticket = kernel.sink.messages[0][0]
-            kernel.database.write([message for number, message in kernel.sink.messages if number == ticket])
-        for state in (kernel.state, kernel.group_state):
-            for _ in range(chance.randrange(len(state.waiting) + 1)):
-                state.apply_first()
-        self.kernel = kernel.crash(chance.random())
-        self.kernel.automatic = False
-        for actor in self.actors:
-            actor.lost()
+    def acts(self) -> list[tuple[float, Callable[[Actor], None]]]:
+        return [
+            (0.30, self.publish),
+            (0.42, self.commit_messages),
+            (0.54, lambda _: self.commit_state(0)),
+            (0.64, lambda _: self.commit_state(1)),
+            (0.67, self.cut),
+            (0.76, self.come),
+            (0.79, self.leave),
+            (0.96, self.read),
+            (0.99, self.pass_time),
+            (1.00, self.crash),
+        ]
 
     def step(self) -> None:
-        chance, kernel = self.random, self.kernel
-        kernel.now_us += 1
-        what = chance.random()
-        actor = chance.choice(self.actors)
-        if what < 0.30:
-            publisher = chance.choice(self.publishers)
-            for _ in range(chance.choice((1, 1, 8))):
-                publisher.publish(self, chance.choice(TOPICS), self.qos)
-        elif what < 0.42:
-            if kernel.sink.messages:
-                kernel.commit()
-        elif what < 0.54:
-            if kernel.state.waiting:
-                kernel.commit_state()
-        elif what < 0.64:
-            if kernel.group_state.waiting:
-                kernel.commit_groups()
-        elif what < 0.67:
-            kernel.sink.cut()
-        elif what < 0.76:
-            if actor.peer is None:
-                actor.come(self)
-        elif what < 0.79:
-            actor.leave(chance.random() < 0.5)
-        elif what < 0.96:
-            actor.read(self)
-            if isinstance(actor, Member):
-                actor.acknowledge(chance.randrange(10))
-        elif what < 0.99:
-            kernel.advance(chance.random() * 2)
-        else:
-            self.crash()
+        super().step()
         for member in self.members:
             member.note_claims(self.kernel)
+
+    def crash(self, _actor: Actor | None = None) -> None:
+        for member in self.members:
+            member.note_risks(True)
+        super().crash(_actor)
 
     def check(self) -> None:
         counts = Counter(payload for member in self.members for payload in member.got)
         published = {payload for publisher in self.publishers for _, payload, _ in publisher.published}
         assert set(counts) <= published
         missing = sorted(published - set(counts))
-        if self.qos == 1:
+        if self.qos == (1,):
             assert not missing
         else:
             assert [payload for payload, count in counts.items() if count > 1] == []
@@ -180,9 +130,6 @@ def test_every_message_goes_to_a_member(tmp_path: Path, seed: int, qos: int) -> 
 
 def run(path: Path, seed: int, qos: int, steps: int) -> None:
     world = World(path, seed, qos)
-    world.settle()
-    for _ in range(steps):
-        world.step()
-    world.settle()
+    world.run(steps)
     world.check()
     world.kernel.database.close()

@@ -28,9 +28,9 @@ from heliograph.storage.interface import (
 from heliograph.storage.local import LocalBackend
 from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.plan import Limits, plan_read
-from heliograph.storage.reader import Reader
 from heliograph.storage.reader_process import ReaderProcess
 from heliograph.storage.reader_request import Request
+from heliograph.storage.reading import Reader
 from heliograph.storage.replay import block_slices, newest, progress, select
 from heliograph.storage.salvage import Damage
 from heliograph.storage.topic_filter import TopicFilter

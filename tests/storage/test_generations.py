@@ -26,8 +26,8 @@ from heliograph.storage.interface import (
 )
 from heliograph.storage.local import LocalBackend
 from heliograph.storage.local_database import LocalDatabase
-from heliograph.storage.reader import Reader
 from heliograph.storage.reader_request import Request
+from heliograph.storage.reading import Reader
 from heliograph.storage.retention import Retention, RetentionOptions, Usage, due_drop, is_rotation_due
 from storage.messages import MakeMessage
 

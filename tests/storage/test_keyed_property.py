@@ -28,15 +28,12 @@ from heliograph.storage.keyed_records import due_key, stored_message, times, top
 from heliograph.storage.keyed_walk import KeyedWalk
 from heliograph.testing.reference import ReferenceBackend, ReferenceDatabase
 from heliograph.testing.storage import replayed
+from storage.topics import filters_over, topics_over
 from support.naive import matches
 
 LEVELS = st.sampled_from(["", "a", "b", "c", "d", "$x", "a!", "é"])
-TOPICS = st.lists(LEVELS, min_size=1, max_size=4).map("/".join).filter(bool)
-FILTERS = st.builds(
-    lambda levels, end: "/".join(levels + end),
-    st.lists(st.one_of(LEVELS, st.just("+")), max_size=4),
-    st.sampled_from([[], ["#"]]),
-).filter(bool)
+TOPICS = topics_over(LEVELS)
+FILTERS = filters_over(LEVELS)
 # Few names are learned, or nearly none: then most topics share the stream of all that there is no room for.
 LAYOUTS = st.sampled_from([KeyedOptions((2, 1)), KeyedOptions((8,)), KeyedOptions((1,)), KeyedOptions((3, 2), 3)])
 _SETTINGS = settings(

@@ -11,8 +11,8 @@ from heliograph.storage.arrow_rows import PUBLIC_SCHEMA
 from heliograph.storage.errors import OffloadError
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.local import LocalBackend
-from heliograph.storage.reader import Reader
 from heliograph.storage.reader_request import Request
+from heliograph.storage.reading import Reader
 from storage.messages import MakeMessage
 from storage.offloading import files_of, fill, offload
 

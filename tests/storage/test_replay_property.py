@@ -26,14 +26,11 @@ from heliograph.storage.local import LocalBackend
 from heliograph.storage.local_database import LocalDatabase
 from heliograph.testing.reference import ReferenceBackend
 from heliograph.testing.storage import replayed
+from storage.topics import filters_over, topics_over
 
 LEVELS = st.sampled_from(["", "a", "b", "c", "d", "$x"])
-TOPICS = st.lists(LEVELS, min_size=1, max_size=3).map("/".join).filter(bool)
-FILTERS = st.builds(
-    lambda levels, end: "/".join(levels + end),
-    st.lists(st.one_of(LEVELS, st.just("+")), max_size=3),
-    st.sampled_from([[], ["#"]]),
-).filter(bool)
+TOPICS = topics_over(LEVELS, 3)
+FILTERS = filters_over(LEVELS, 3)
 CLIENTS = st.sampled_from(["c1", "c2", "c3"])
 LAYOUTS = st.sampled_from([(2, 1), (1,), (3, 2, 1)])
 

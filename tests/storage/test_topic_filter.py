@@ -9,17 +9,14 @@ from hypothesis import strategies as st
 from heliograph.mqtt.topic import topic_matches
 from heliograph.storage.errors import InvalidFilterError
 from heliograph.storage.topic_filter import TopicFilter, pattern_of_any
+from storage.topics import filters_over, topics_over
 
 LEVELS = st.one_of(
     st.sampled_from(["", "a", "b", "$SYS", "a.b", "(x)", "[", "\\d", "^", "$", "a b", "\n", "é", "a|b", "*"]),
     st.text(st.characters(exclude_characters="/+#\0", exclude_categories=["Cs"]), max_size=3),
 )
-TOPICS = st.lists(LEVELS, min_size=1, max_size=5).map("/".join).filter(bool)
-FILTERS = st.builds(
-    lambda levels, end: "/".join(levels + end),
-    st.lists(st.one_of(LEVELS, st.just("+")), min_size=1, max_size=5),
-    st.sampled_from([[], ["#"]]),
-).filter(bool)
+TOPICS = topics_over(LEVELS, 5)
+FILTERS = filters_over(LEVELS, 5)
 
 
 @settings(deadline=None)

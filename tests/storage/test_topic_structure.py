@@ -9,14 +9,11 @@ from heliograph.storage.catalog import Generation
 from heliograph.storage.interface import ColumnarOptions, GenerationInfo
 from heliograph.storage.topic_filter import TopicFilter
 from heliograph.storage.topic_structure import Placement, TopicStructure
+from storage.topics import filters_over, topics_over
 
 LEVELS = st.sampled_from(["", "a", "b", "c", "d", "e", "$x"])
-TOPICS = st.lists(LEVELS, min_size=1, max_size=4).map("/".join).filter(bool)
-FILTERS = st.builds(
-    lambda levels, end: "/".join(levels + end),
-    st.lists(st.one_of(LEVELS, st.just("+")), max_size=4),
-    st.sampled_from([[], ["#"]]),
-).filter(bool)
+TOPICS = topics_over(LEVELS)
+FILTERS = filters_over(LEVELS)
 THRESHOLDS = st.lists(st.integers(1, 3), min_size=1, max_size=3)
 
 

@@ -187,6 +187,17 @@ class DurableKernel(Kernel):
         return bool(self.sink.messages)
 
 
+def after_a_lost_identifier(path: Path) -> DurableKernel:
+    """A node after a crash that stored the QoS 2 message `x` of `pub` to `t`, and not its identifier, 7."""
+    kernel = DurableKernel(path)
+    pub = kernel.come("pub")
+    pub.skip()
+    kernel.automatic = False
+    pub.publish("t", b"x", 2, 7)
+    kernel.commit()
+    return kernel.crash()
+
+
 def _apply(values: dict[bytes, bytes], batch: StateBatch) -> None:
     for prefix in batch.prefixes:
         for key in [key for key in values if key.startswith(prefix)]:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from heliograph.node.shared_groups import NodeGroups
+from heliograph.session.session import Session
 from heliograph.shared_groups.groups import Declared, DurableGroups
 from heliograph.shared_groups.protocol import GroupName, Timers
 from heliograph.storage.errors import StorageFullError
@@ -90,3 +91,9 @@ class GroupKernel(DurableKernel):
         super().advance(seconds)
         self.node_groups.tick()
         self.run()
+
+    def claimed_by(self, session: Session) -> set[bytes]:
+        """The payloads that a session in memory is to be sent at QoS 2 and that nobody else gets any more."""
+        members = self.groups._of_session.get(session, ())
+        shares = [share for member in members for share in member._shares.values()]
+        return {entry.stored.payload for share in shares for entry in share._sent if entry.is_claimed}

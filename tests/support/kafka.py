@@ -1,14 +1,20 @@
 """A cluster of Kafka brokers to test against: the one that librdkafka has inside for its own tests."""
 
+import ctypes
 import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
+import confluent_kafka
 from confluent_kafka import Consumer, Message, Producer
 
 _DEADLINE_S = 30.0
+# librdkafka's number of a producer, and Kafka's of a request to produce.
+_PRODUCER = 0
+_PRODUCE = 0
 _SILENT = logging.Logger("librdkafka", logging.CRITICAL)
 
 
@@ -32,6 +38,29 @@ class KafkaCluster:
         finally:
             consumer.close()
         return sorted(messages, key=lambda message: (message.partition() or 0, message.offset() or 0))
+
+
+@contextmanager
+def refusing_broker(*answers: int) -> Iterator[KafkaCluster]:
+    """One broker that answers its first requests to produce with these codes of errors, 0 for none."""
+    folder = Path(confluent_kafka.__file__).parent.with_name("confluent_kafka.libs")
+    library = ctypes.CDLL(str(next(folder.glob("librdkafka*.so*"))))
+    for name in ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_mock_cluster_new"):
+        getattr(library, name).restype = ctypes.c_void_p
+    library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
+    text = ctypes.create_string_buffer(512)
+    configuration = ctypes.c_void_p(library.rd_kafka_conf_new())
+    client = ctypes.c_void_p(library.rd_kafka_new(_PRODUCER, configuration, text, ctypes.c_size_t(len(text))))
+    cluster = ctypes.c_void_p(library.rd_kafka_mock_cluster_new(client, 1))
+    codes = (ctypes.c_int * len(answers))(*answers)
+    library.rd_kafka_mock_push_request_errors_array(
+        cluster, ctypes.c_int16(_PRODUCE), ctypes.c_size_t(len(answers)), codes
+    )
+    try:
+        yield KafkaCluster(library.rd_kafka_mock_cluster_bootstraps(cluster).decode())
+    finally:
+        library.rd_kafka_mock_cluster_destroy(cluster)
+        library.rd_kafka_destroy(client)
 
 
 @contextmanager

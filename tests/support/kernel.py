@@ -302,9 +302,9 @@ class Peer:
         """Send SUBSCRIBE."""
         self.send(p.Subscribe(self.next_packet_id(), list(entries), properties(**named)))
 
-    def unsubscribe(self, *topic_filters: str) -> list[int]:
+    def unsubscribe(self, *topic_filters: str, **named: PropertyValue) -> list[int]:
         """Send UNSUBSCRIBE and read its UNSUBACK: its reason codes."""
-        self.send(p.Unsubscribe(self.next_packet_id(), list(topic_filters), properties()))
+        self.send(p.Unsubscribe(self.next_packet_id(), list(topic_filters), properties(**named)))
         return self.take(p.Suback).codes
 
     def publish(

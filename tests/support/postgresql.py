@@ -16,13 +16,19 @@ import pytest
 
 from support.certificates import Authority
 from support.mosquitto import free_port
-from support.servers import program, running
+from support.servers import KeptRunning, kept_running, program
 
 _USER = "heliograph"
 _PASSWORD = "p'ss wörd"
 
 # It is thrown away after the tests, so nothing is forced to the disk.
-_SETTINGS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_prepared_transactions=0")
+_SETTINGS = (
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "max_prepared_transactions=0",
+    "max_connections=20",
+)
 
 
 @dataclass(frozen=True)
@@ -34,12 +40,17 @@ class Postgresql:
     user: str = _USER
     password: str = _PASSWORD
     database: str = "postgres"
+    server: KeptRunning | None = None
+
+    def connect(self) -> "psycopg.Connection[tuple[Any, ...]]":
+        """A connection of the user."""
+        return psycopg.connect(
+            host="127.0.0.1", port=self.port, user=self.user, password=self.password, dbname=self.database
+        )
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         """Execute a statement; the rows that it gives, if it gives rows."""
-        with psycopg.connect(
-            host="127.0.0.1", port=self.port, user=self.user, password=self.password, dbname=self.database
-        ) as connection:
+        with self.connect() as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
 
@@ -53,7 +64,7 @@ class Postgresql:
 
 @contextmanager
 def postgresql() -> Iterator[Postgresql]:
-    """A server until the block ends."""
+    """A server until the block ends; it is started again when it was killed."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     initdb, postgres = program("initdb", *folders), program("postgres", *folders)
     # Its own folder, since the user postgres cannot pass through those of pytest.
@@ -73,8 +84,9 @@ def postgresql() -> Iterator[Postgresql]:
         tls = (f"ssl_cert_file={certificate}", f"ssl_key_file={certificate}", "ssl=on")
         bind = ("listen_addresses=127.0.0.1", f"unix_socket_directories={folder}")
         settings = [part for setting in (*_SETTINGS, *tls, *bind) for part in ("-c", setting)]
-        with running([*as_user, postgres, "-D", str(data), "-p", str(port), *settings], "ready to accept"):
-            yield Postgresql(port, authority.cafile)
+        command = [*as_user, postgres, "-D", str(data), "-p", str(port), *settings]
+        with kept_running(command, "ready to accept") as server:
+            yield Postgresql(port, authority.cafile, server=server)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+_STARTS_MAX = 500
 _PATH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
 
@@ -20,6 +21,60 @@ def program(name: str, *folders: Path) -> str:
     if found is None:
         pytest.skip(f"{name} is not installed")
     return found
+
+
+class KeptRunning:
+    """A server that is started again whenever it was killed. Owned by the block of `kept_running`."""
+
+    def __init__(self, command: Sequence[str], ready: str) -> None:
+        self.starts = 0
+        self._command = command
+        self._ready = ready
+        self._is_over = False
+        self._process = self._start()
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """The server's process, as it is now."""
+        return self._process.pid
+
+    def end(self) -> None:
+        """End it for good."""
+        self._is_over = True
+        self._process.terminate()
+        self._thread.join(30)
+
+    def _keep(self) -> None:
+        while True:
+            self._process.communicate()
+            if self._is_over:
+                return
+            self._process = self._start()
+
+    def _start(self) -> "subprocess.Popen[str]":
+        # What a killed server leaves behind may stop the first that come after it.
+        for _ in range(_STARTS_MAX):
+            process = subprocess.Popen(
+                self._command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+            )
+            assert process.stdout is not None
+            if any(self._ready in line for line in process.stdout):
+                self.starts += 1
+                return process
+            process.communicate()
+        raise RuntimeError(f"{self._command[0]} does not start again")
+
+
+@contextmanager
+def kept_running(command: Sequence[str], ready: str) -> Iterator[KeptRunning]:
+    """A server from the line of its output that has `ready` in it, until the block ends, however often it is killed."""
+    kept = KeptRunning(command, ready)
+    try:
+        yield kept
+    finally:
+        kept.end()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A virtual kernel with the services of a node around it, built from a configuration as a file would hold it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,15 +15,19 @@ class Node(Kernel):
 
     Args:
         settings: The configuration, in HOCON.
+        stored: Topic filters of what is stored; where there is any, rows for the pipeline are stored too.
     """
 
-    def __init__(self, settings: str = "", channel_options: ChannelOptions | None = None) -> None:
-        super().__init__(channel_options)
+    def __init__(
+        self, settings: str = "", channel_options: ChannelOptions | None = None, stored: Sequence[str] = ()
+    ) -> None:
+        super().__init__(channel_options, stored=stored)
         with TemporaryDirectory() as directory:
             file = Path(directory) / "node.conf"
             file.write_text(settings, encoding="utf-8")
             config = load_config(file)
-        self.services = Services(config, self.context, self.statistics, self.now_s)
+        store_row = self.sink.append if stored else None
+        self.services = Services(config, self.context, self.statistics, self.now_s, store_row)
         self.services.start()
 
     def now_s(self) -> int:

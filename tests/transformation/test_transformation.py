@@ -214,7 +214,7 @@ def test_a_payload_that_nobody_encoded_is_the_fault_of_the_last_one() -> None:
         ("topic", "pad(topic, 70000)"),
         ("topic", "payload.none"),
         ("topic", "tokens('a b', ' ')"),
-        ("topic", "nonsense(topic)"),
+        ("topic", "upper(qos)"),
         ("user_property.k", "payload.nul"),
         ("user_property.k", "pad(topic, 70000)"),
         ("payload", "hexstr2bin('ff')"),  # which JSON cannot say
@@ -353,6 +353,8 @@ def test_transformations_are_replaced_while_clients_publish() -> None:
     assert [message.topic for message in arrivals(node)] == ["b"]
     with pytest.raises(GuardError, match=r"transformations\.1\.operations\.1\.value: line 1, column 1: "):
         transformation.replace([to_topic("c", "(")])
+    with pytest.raises(GuardError, match="there is no function uper"):
+        transformation.replace([to_topic("c", "iif(retain, topic, uper(topic))")])
     transformation.replace([to_topic("c")])
     assert [message.topic for message in arrivals(node)] == ["c"]
     assert counts(node, "t") == (2, 2, 0)

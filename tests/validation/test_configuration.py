@@ -48,6 +48,16 @@ VALIDATIONS = [
         "{ name = v, topics = t, checks = [{ type = json, schema = asked }] }",
         'validations.1.checks.1.schema: found "asked", which asks another service; a publish does not wait',
     ),
+    ("{ name = v, topics = t, checks = [{ type = protobuf, schema = device, message_type = Sample }] }", None),
+    ("{ name = v, topics = t, checks = [{ type = protobuf, schema = sparkplug_b, message_type = Payload }] }", None),
+    (
+        "{ name = v, topics = t, checks = [{ type = protobuf, schema = device, message_type = Simple }] }",
+        "validations.1.checks.1.message_type: the schema 'device' has no message 'Simple'; there are: Sample",
+    ),
+    (
+        "{ name = v, topics = t, checks = [{ type = json, schema = sparkplug_b }] }",
+        'validations.1.checks.1.schema: found "sparkplug_b", which is of type protobuf, not json',
+    ),
     (
         '{ name = v, topics = t, checks = [{ type = sql, sql = "SELECT * FROM t" }] }',
         "validations.1.checks.1.sql: line 1, column 10: unexpected FROM; expected WHERE",
@@ -89,6 +99,10 @@ TRANSFORMATIONS = [
     (
         "{ name = t, topics = a, payload_encoder { type = avro, schema = reading } }",
         'payload_encoder.schema: found "reading", which is of type json, not avro',
+    ),
+    (
+        "{ name = t, topics = a, payload_decoder { type = protobuf, schema = device, message_type = Simple } }",
+        "1.payload_decoder.message_type: the schema 'device' has no message 'Simple'; there are: Sample",
     ),
     (
         "{ name = t, topics = a, payload_decoder { type = external_http, schema = asked } }",

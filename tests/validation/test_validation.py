@@ -169,7 +169,7 @@ def test_a_publisher_that_is_disconnected(version: int, answers: list[str], qos:
     watcher = node.connect("watcher")
     watcher.subscribe("#")
     reasons: list[str] = []
-    node.broker.hooks.point(hooks.CLIENT_DISCONNECTED).add(lambda client, reason, _: reasons.append(reason))
+    node.broker.hooks.point(hooks.CLIENT_DISCONNECTED).add(lambda client, reason, *_: reasons.append(reason))
     peer = node.connect("publisher", version=version)
     first = peer.encoded(publish("t/1", b"bad", qos, 7 if qos else 0, version=version))
     peer.send_bytes(first + peer.encoded(publish("t/1", b'{"t": 1}', version=version)))

@@ -46,7 +46,7 @@ class FlappingDetector:
         self._detected = 0
         self._forgotten = 0
 
-    def on_client_disconnected(self, client: ClientInfo, reason: str, _accumulator: object) -> None:
+    def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
         """Callback of `client.disconnected`: count it, and ban a client of whom it is too many."""
         settings = self._settings.get(client.zone)
         if settings is None or not settings.enable or reason in _NOT_COUNTED:

@@ -14,15 +14,15 @@ accumulator they get (ClientInfo is `broker.client`'s, Connect and the others ar
     client.authenticate                 ClientInfo, AuthAttempt
     client.connack                      ClientInfo, reason code
     client.connected                    ClientInfo, Connect
-    client.disconnected                 ClientInfo, reason
+    client.disconnected                 ClientInfo, reason, Properties of its DISCONNECT (empty without one)
     client.check_authn_complete         ClientInfo, AuthStep or None, reason code
     client.authorize                    ClientInfo, "publish" or "subscribe", topic or topic filter
     client.check_authz_complete         ClientInfo, "publish" or "subscribe", topic or topic filter, "allow" or "deny"
     client.subscribe                    ClientInfo, Properties
     client.unsubscribe                  ClientInfo, Properties
     session.created, .resumed, .discarded, .takenover, .terminated    client id
-    session.subscribed                  client id, topic filter, granted QoS
-    session.unsubscribed                client id, topic filter
+    session.subscribed                  client id, topic filter, granted QoS, Properties of the packet
+    session.unsubscribed                client id, topic filter, QoS that was granted, Properties of the packet
     message.publish                     nothing
     message.delivered, .acked           client id, Message
     message.dropped                     Message, reason

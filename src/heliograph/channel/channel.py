@@ -29,6 +29,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.decode import decode_packet, decode_publish
 from heliograph.mqtt.encode import PINGRESP
 from heliograph.mqtt.errors import ProtocolError
+from heliograph.mqtt.properties import Properties
 from heliograph.session.outbox import Wire
 from heliograph.session.session import Session
 
@@ -237,7 +238,7 @@ class Channel(Entrance):
                 raise ProtocolError("DISCONNECT sets a session expiry interval where CONNECT had none")
             session.expiry_interval_s = expiry_s
         # [MQTT-3.14.4-3] [MQTT-3.1.2-10] 3.1.1 [MQTT-3.1.2-10] 3.1.1 [MQTT-3.14.4-3]
-        self._leave("normal", packet.code != rc.SUCCESS)
+        self._leave("normal", packet.code != rc.SUCCESS, packet.properties)
         self._close()
 
     # --- acknowledgements, SUBSCRIBE and UNSUBSCRIBE
@@ -320,7 +321,7 @@ class Channel(Entrance):
         self._heard_at_us = self._broker.uptime_us
         self._outbox.close_after_flush()  # [MQTT-3.2.2-7] [MQTT-3.14.4-1] [MQTT-3.14.4-2] 3.1.1 [MQTT-3.2.2-5]
 
-    def _leave(self, reason: str, with_will: bool) -> None:
+    def _leave(self, reason: str, with_will: bool, properties: Properties | None = None) -> None:
         """Part from the session; the will is published unless the client took it back [MQTT-3.1.2-8]."""
         self._forget_authenticator()
         was_connected = self._state == CONNECTED
@@ -340,7 +341,8 @@ class Channel(Entrance):
         if session.dropped_count > 0:
             self._report(f"{session.dropped_count} messages for it were dropped while its session lived")
         context.sessions.leave(session, will, end)
-        self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason))
+        told = Properties() if properties is None else properties
+        self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason, told))
 
     def _is_over_ceiling(self) -> bool:
         options, outbox, session = self._options, self._outbox, self._session

@@ -266,5 +266,6 @@ def _drop_denied(session: Session, authorizer: Authorizer) -> None:
         return
     for name in list(session.subscriptions):
         if not authorizer.may_subscribe(bare_filter(name)):
-            session.unsubscribe(name)
-            broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, (session.clientid, name))
+            subscription = session.unsubscribe(name)
+            qos = 0 if subscription is None else subscription.qos
+            broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, (session.clientid, name, qos, Properties()))

@@ -83,23 +83,26 @@ class Subscribing:
         work.advance(INFINITE)
         return work.codes
 
-    def subscribe_one(self, entry: p.SubscribeEntry, subscription_id: int) -> int:
-        """Decide one filter and carry it out: its reason code."""
+    def subscribe_one(self, entry: p.SubscribeEntry, properties: Properties) -> int:
+        """Decide one filter of a packet with these properties and carry it out: its reason code."""
         code = self._refused(entry)
         if code == rc.SUCCESS:
-            code = self._subscribe(entry, subscription_id)
-            self.broker.hooks.run(hooks.SESSION_SUBSCRIBED, (self._client.clientid, entry.topic_filter, code))
+            ids = properties.subscription_ids
+            code = self._subscribe(entry, ids[0] if ids else 0)
+            told = (self._client.clientid, entry.topic_filter, code, properties)
+            self.broker.hooks.run(hooks.SESSION_SUBSCRIBED, told)
         return code
 
-    def unsubscribe_one(self, topic_filter: str) -> int:
-        """Drop one filter: its reason code."""
+    def unsubscribe_one(self, topic_filter: str, properties: Properties) -> int:
+        """Drop one filter of a packet with these properties: its reason code."""
         subscription = self._session.unsubscribe(topic_filter)
         if subscription is None:
             fault = subscription_fault(topic_filter, self._options.max_topic_levels)
             # [MQTT-3.11.3-2] 3.1.1 [MQTT-3.10.4-5]
             return rc.NO_SUBSCRIPTION_EXISTED if fault is None else rc.TOPIC_FILTER_INVALID
         self._leaves_group = self._leaves_group or subscription.group != ""
-        self.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, (self._client.clientid, topic_filter))
+        told = (self._client.clientid, topic_filter, subscription.qos, properties)
+        self.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, told)
         return rc.SUCCESS
 
     def pass_on(self) -> None:
@@ -260,7 +263,7 @@ class FilterWork:
         self._subscribing = subscribing
         self._entries = entries
         self._topic_filters = topic_filters
-        self._subscription_id = properties.subscription_ids[0] if properties.subscription_ids else 0
+        self._properties = properties
         subscribing.fault = ""
 
     def advance(self, work_max: i64) -> bool:
@@ -281,9 +284,9 @@ class FilterWork:
             if self.kind == p.SUBACK:
                 if self.authorizes:
                     subscribing.authorize(self._entries[at])
-                self.codes.append(subscribing.subscribe_one(self._entries[at], self._subscription_id))
+                self.codes.append(subscribing.subscribe_one(self._entries[at], self._properties))
             else:
-                self.codes.append(subscribing.unsubscribe_one(self._topic_filters[at]))
+                self.codes.append(subscribing.unsubscribe_one(self._topic_filters[at], self._properties))
             at += 1
         subscribing.pass_on()
         self.fault = subscribing.fault

@@ -21,11 +21,13 @@ class CaseError(Exception):
     """A line is no case; the message says why."""
 
 
-def run_batch(answer: Callable[[Case], Answer], source: BinaryIO | None = None, refusal: Case | None = None) -> int:
+def run_batch(
+    answer: Callable[[Case], Answer | str], source: BinaryIO | None = None, refusal: Case | None = None
+) -> int:
     """Answer every line; the exit code, 1 if a line was no case at all.
 
     Args:
-        answer: Makes the answer of a case; raises `CaseError` where it is none.
+        answer: Makes the answer of a case, or its line where it is JSON already; raises `CaseError` where it is none.
         source: Where the lines come from; standard input by default.
         refusal: What the answer to a line that is no case holds beside its error.
     """
@@ -34,11 +36,13 @@ def run_batch(answer: Callable[[Case], Answer], source: BinaryIO | None = None, 
         if not line.strip():
             continue
         try:
-            result = answer(read_case(line))
+            result: Answer | str = answer(read_case(line))
         except CaseError as error:
             failed = True
             result = {"error": f"line {number}: {error}", **(refusal or {})}
-        print(written(result), flush=True)
+        # JSON is UTF-8 whatever the terminal's encoding is.
+        sys.stdout.buffer.write((result if isinstance(result, str) else written(result)).encode() + b"\n")
+        sys.stdout.flush()
     return 1 if failed else 0
 
 
@@ -83,7 +87,30 @@ def text_of_case(case: Case, name: str) -> str:
 
 
 def texts_of_case(case: Case, name: str) -> dict[str, str]:
-    """A map of texts of a case; empty where it is left out.
+    """A map of texts of a case; empty where it is left out. Bytes that are not UTF-8 come as in `os.environ`.
+
+    Raises:
+        CaseError: It is something else.
+    """
+    contents = contents_of_case(case, name)
+    return {
+        key: content if isinstance(content, str) else content.decode("utf-8", "surrogateescape")
+        for key, content in contents.items()
+    }
+
+
+def content_of_case(case: Case, name: str) -> str | bytes:
+    """A text of a case, or bytes that are none.
+
+    Raises:
+        CaseError: It is not there, or something else.
+    """
+    value = case.get(name)
+    return value if isinstance(value, bytes) else text_of_case(case, name)
+
+
+def contents_of_case(case: Case, name: str) -> dict[str, str | bytes]:
+    """A map of texts, or of bytes that are none; empty where it is left out.
 
     Raises:
         CaseError: It is something else.
@@ -91,9 +118,9 @@ def texts_of_case(case: Case, name: str) -> dict[str, str]:
     value = case.get(name, {})
     if not isinstance(value, dict):
         raise CaseError(f'"{name}" must be an object of texts')
-    texts = {}
-    for key, text in value.items():
-        if not isinstance(text, str):
+    contents: dict[str, str | bytes] = {}
+    for key, content in value.items():
+        if not isinstance(content, str | bytes):
             raise CaseError(f'"{name}" must be an object of texts, and "{key}" is none')
-        texts[key] = text
-    return texts
+        contents[key] = content
+    return contents

@@ -9,24 +9,25 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from heliograph.cli.batch import Answer, Case, run_batch, text_of_case, texts_of_case
+from heliograph.cli.batch import Answer, Case, content_of_case, contents_of_case, run_batch, texts_of_case
 from heliograph.config import ConfigError, known_overrides, load_config
 from heliograph.hocon import (
     HoconError,
     MemoryFiles,
     Node,
-    Plain,
+    Scalar,
     apply_environment,
     apply_overrides,
     parse_file,
     parse_text,
+    scalar_json,
     to_json,
-    to_plain,
 )
 from heliograph.rules.engine.faults import rule_faults
 from heliograph.rules.guards.faults import guard_faults
+from heliograph.rules.json_text import encode_exactly
 from heliograph.rules.schemas.configured import schema_faults
-from heliograph.rules.values import Value
+from heliograph.rules.values import string_of
 
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_@%|-]+")
 
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             print("heliograph: name a file, or give --batch and cases on standard input", file=sys.stderr)
             return 2
         if args.action == "show" and args.batch:
-            return run_batch(_answer)
+            return run_batch(_answer, refusal={"line": None, "file": None})
         if args.action == "check":
             load_config(args.file, os.environ, checks=(schema_faults, guard_faults, rule_faults))
             print(f"{args.file}: no mistakes")
@@ -86,21 +87,24 @@ def _show(file: Path, environ: Mapping[str, str], *, origins: bool) -> None:
     print("\n".join(origin_lines(node)) if origins else to_json(node))
 
 
-def _answer(case: Case) -> Answer:
+def _answer(case: Case) -> Answer | str:
     """What a text with its files and variables says, without any schema."""
-    files = MemoryFiles(texts_of_case(case, "files"))
+    text, environ = content_of_case(case, "text"), texts_of_case(case, "env")
+    files = MemoryFiles(contents_of_case(case, "files"))
     try:
-        node = parse_text(text_of_case(case, "text"), files=files)
-        return {"value": _value(to_plain(apply_environment(node, texts_of_case(case, "env"), files=files)))}
+        node = apply_environment(parse_text(text, files=files), environ, files=files)
     except HoconError as error:
         return {"error": error.message, "line": error.line, "file": error.file}
+    # Written here: a configuration may hold larger integers and more levels than other answers.
+    return f'{{"value": {to_json(node, None, write_scalar=_scalar)}}}'
 
 
-def _value(plain: Plain) -> Value:
-    """The same value; the two rooms name the kinds of their values each for itself."""
-    if isinstance(plain, dict):
-        return {key: _value(item) for key, item in plain.items()}
-    return [_value(item) for item in plain] if isinstance(plain, list) else plain
+def _scalar(value: Scalar) -> str:
+    """A scalar as JSON; bytes of a variable that are not UTF-8 in the form of the batch commands."""
+    if isinstance(value, str) and not value.isascii():
+        content = value.encode("utf-8", "surrogateescape")
+        return encode_exactly(string_of(content))
+    return scalar_json(value)
 
 
 def origin_lines(root: Node) -> Iterator[str]:

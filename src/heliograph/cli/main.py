@@ -5,6 +5,7 @@ A subcommand's module is imported only when it is named, so that starting a brok
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -42,7 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif named is None:
             subparsers.add_parser(command, help=summary)
     args = parser.parse_args(words)
-    exit_code: int = importlib.import_module(f"heliograph.cli.{args.command}").run(args)
+    try:
+        exit_code: int = importlib.import_module(f"heliograph.cli.{args.command}").run(args)
+    except BrokenPipeError:
+        # Whoever read the output (`| head`) has seen enough; what is left must not fail once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return exit_code
 
 

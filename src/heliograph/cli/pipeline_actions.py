@@ -59,38 +59,58 @@ def _plan(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     settings = _settings(args, args.trigger)
     watch = None if args.no_reload else FileWatch(args.file)
-    return _drive(args, load_pipeline(args.file), settings, watch, None)
+    pipeline = load_pipeline(args.file)
+    with checkpoint_lock(settings.checkpoint) as lock:
+        return _drive(args, pipeline, settings, lock, watch=watch)
 
 
 def _once(args: argparse.Namespace) -> int:
-    return _drive(args, load_pipeline(args.file), _settings(args, None), None, None)
+    pipeline, settings = load_pipeline(args.file), _settings(args, None)
+    with checkpoint_lock(settings.checkpoint) as lock:
+        return _drive(args, pipeline, settings, lock)
 
 
 def _backfill(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(args.file)
     settings = _settings(args, None)
-    spans = plan_backfill(pipeline, _names(pipeline, args.rule), settings, args.since, args.until)
-    for name, span in spans.items():
-        _log.info("%s: from %s until %s", name, span.start, _time(span.until))
+    names = _names(pipeline, args.rule)
     # A backfill has checkpoints of its own, so the pipeline may run beside it; two backfills may not.
-    return _drive(args, pipeline, replace(settings, checkpoint=settings.checkpoint / BACKFILLS), None, spans)
+    own = replace(settings, checkpoint=settings.checkpoint / BACKFILLS)
+    with checkpoint_lock(own.checkpoint) as lock:
+        spans = plan_backfill(pipeline, names, settings, args.since, args.until)
+        for name, span in spans.items():
+            _log.info("%s: from %s until %s", name, span.start, _time(span.until))
+        return _drive(args, pipeline, own, lock, spans=spans)
 
 
 def _status(args: argparse.Namespace) -> int:
     holder = running_driver(args.checkpoint)
-    try:
-        document = json.loads((args.checkpoint / STATUS_FILE).read_bytes())
-    except FileNotFoundError:
-        raise OptionError("--checkpoint", str(args.checkpoint), "the checkpoint of a pipeline that has run") from None
-    document = {"running": holder is not None, "process": holder, **document}
+    document = {"running": holder is not None, "process": holder, **_read_status(args.checkpoint, holder)}
     if args.json:
         print(json.dumps(document))
     else:
         print(f"running, process {holder}" if holder is not None else "not running; the figures are of the last run")
         print(_status_table(document["queries"]))
+        for name, size in document.get("side_tables", {}).items():
+            removed = f"; {size['removed']:,} were beyond their retention" if size["removed"] else ""
+            if size["rows"] or removed:
+                print(f"{name}: {size['rows']:,} rows in {size['batches']:,} batches, {size['bytes']:,} bytes{removed}")
         if document.get("reload_error"):
             print(document["reload_error"])
     return 0 if holder is not None else 1
+
+
+def _read_status(checkpoint: Path, holder: int | None) -> dict[str, Any]:
+    """What the driver wrote last; of one that is starting, that there are no figures yet."""
+    try:
+        document = json.loads((checkpoint / STATUS_FILE).read_bytes())
+    except FileNotFoundError:
+        document = {"queries": []} if holder is not None else None
+    except ValueError:
+        document = None
+    if not isinstance(document, dict) or "queries" not in document:
+        raise OptionError("--checkpoint", str(checkpoint), "the checkpoint of a pipeline that has run")
+    return document
 
 
 def _dlq(args: argparse.Namespace) -> int:
@@ -118,7 +138,7 @@ def _dlq_replay(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(args.file)
     settings = _settings(args, None)
     # Two replays at once would bring the same letters twice.
-    with checkpoint_lock(settings.checkpoint / "replay"), _session(args) as session:
+    with checkpoint_lock(settings.checkpoint / "replay") as lock, _session(args, [lock]) as session:
         replayed = replay_letters(session, pipeline, _names(pipeline, args.rule)[0], settings)
     if args.json:
         print(json.dumps(replayed.to_json()))
@@ -142,33 +162,35 @@ def _drive(
     args: argparse.Namespace,
     pipeline: Pipeline,
     settings: RunSettings,
-    watch: FileWatch | None,
-    spans: dict[str, Span] | None,
+    lock: int,
+    *,
+    watch: FileWatch | None = None,
+    spans: dict[str, Span] | None = None,
 ) -> int:
-    with checkpoint_lock(settings.checkpoint) as lock:
-        spark_log = args.spark_log or settings.checkpoint / "spark.log"
-        _log.info("starting Spark (%s), its log is %s", args.master, spark_log)
-        conf = dict(args.conf)
-        session = start_session(args.master, "heliograph pipeline", conf, log_file=spark_log, pass_fds=[lock])
-        try:
-            driver = PipelineDriver(session, pipeline, settings, watch=watch, spans=spans)
-            _listen_to_signals(driver)
-            if getattr(args, "watch_stdin", False):
-                Thread(target=_stop_at_end_of_input, args=(driver,), name="stdin", daemon=True).start()
-            _log.info("running %s", ", ".join(spans or pipeline.query_names))
-            succeeded = driver.run()
-        finally:
-            stop_session(session)
+    """Run a pipeline whose checkpoint is locked; Spark's Java process holds the lock too."""
+    spark_log = args.spark_log or settings.checkpoint / "spark.log"
+    _log.info("starting Spark (%s), its log is %s", args.master, spark_log)
+    session = start_session(args.master, "heliograph pipeline", dict(args.conf), log_file=spark_log, pass_fds=[lock])
+    try:
+        driver = PipelineDriver(session, pipeline, settings, watch=watch, spans=spans)
+        _listen_to_signals(driver)
+        if getattr(args, "watch_stdin", False):
+            Thread(target=_stop_at_end_of_input, args=(driver,), name="stdin", daemon=True).start()
+        _log.info("running %s", ", ".join(spans or pipeline.query_names))
+        succeeded = driver.run()
+    finally:
+        stop_session(session)
     _print_figures(driver.figures, args.json)
     return 0 if succeeded else 1
 
 
 @contextmanager
-def _session(args: argparse.Namespace) -> Iterator[SparkSession]:
+def _session(args: argparse.Namespace, pass_fds: Sequence[int] = ()) -> Iterator[SparkSession]:
     """A session of an action that needs no checkpoint, with its log in a place that goes with it."""
     with tempfile.TemporaryDirectory(prefix="heliograph-pipeline-") as directory:
         log_file = args.spark_log or Path(directory) / "spark.log"
-        session = start_session(args.master, "heliograph pipeline", dict(args.conf), log_file=log_file)
+        conf = dict(args.conf)
+        session = start_session(args.master, "heliograph pipeline", conf, log_file=log_file, pass_fds=pass_fds)
         try:
             yield session
         finally:
@@ -180,21 +202,28 @@ def _source(args: argparse.Namespace) -> dict[str, str]:
     if args.max_messages_per_trigger is not None:
         source["maxMessagesPerTrigger"] = str(args.max_messages_per_trigger)
     if args.tls_ca is not None:
+        _read_text("--tls-ca", Path(args.tls_ca))
         source["tlsCa"] = args.tls_ca
     token = os.environ.get(_TOKEN_VARIABLE)
     if args.token_file is not None:
-        try:
-            token = args.token_file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise OptionError("--token-file", str(args.token_file), f"a file that can be read ({error})") from error
+        token = _read_text("--token-file", args.token_file).strip()
+        if not token:
+            raise OptionError("--token-file", str(args.token_file), "a file with a token in it; it is empty")
     if token:
         source["token"] = token
     SourceOptions.of(source)
     return source
 
 
+def _read_text(option: str, file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(option, str(file), f"a file that can be read ({error})") from error
+
+
 def _settings(args: argparse.Namespace, trigger_s: float | None) -> RunSettings:
-    parse_endpoint("--mqtt", args.mqtt)
+    parse_endpoint("--mqtt", args.mqtt, "127.0.0.1:1883")
     return RunSettings(args.checkpoint, args.output, args.mqtt, _source(args), trigger_s)
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from heliograph.config import ConfigError, load_config
-from heliograph.storage.errors import StorageError, UnknownDatabaseError
+from heliograph.cli.data_dir import add_action, run_in_data_dir
+from heliograph.storage.errors import UnknownDatabaseError
 from heliograph.storage.keyed import KeyedTable
 from heliograph.storage.keyed_backend import KeyedBackend, keyed_path
 from heliograph.storage.keyed_records import stored_message, times
@@ -33,13 +32,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         description="Show and delete the retained messages in a node's data directory. The node must be stopped.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    info = _action(actions, "info", "say how many there are", "Say how many there are and what they take.")
+    info = add_action(actions, "info", "say how many there are", "Say how many there are and what they take.")
     info.set_defaults(act=_info)
-    ls = _action(actions, "ls", "list them", "List the retained messages of a topic filter, in the order of topics.")
+    ls = add_action(actions, "ls", "list them", "List the retained messages of a topic filter, in the order of topics.")
     _filter_argument(ls, default=_EVERYTHING)
     ls.add_argument("--limit", type=int, default=100, metavar="N", help="how many at most; 0 for all (default 100)")
     ls.set_defaults(act=_ls)
-    delete = _action(
+    delete = add_action(
         actions,
         "delete",
         "delete some",
@@ -52,25 +51,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Carry out an action; the exit code."""
-    overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
     act: Callable[[argparse.Namespace, KeyedTable], int] = args.act
-    try:
-        data_dir = Path(load_config(args.config, os.environ, overrides).node.data_dir)
+
+    def act_on(data_dir: Path) -> int:
         with _opened(data_dir) as table:
             return act(args, table)
-    except (ConfigError, StorageError) as error:
-        print(f"heliograph: {error}", file=sys.stderr)
-        return 1
 
-
-def _action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str, description: str
-) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=summary, description=description)
-    parser.add_argument("--config", metavar="FILE", type=Path, help="the node's HOCON file, for its node.data_dir")
-    parser.add_argument("--data-dir", metavar="DIR", help="the node's data directory (node.data_dir; default ./data)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
+    return run_in_data_dir(args, act_on)
 
 
 def _filter_argument(parser: argparse.ArgumentParser, default: str | None = None) -> None:

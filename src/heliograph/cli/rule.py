@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from heliograph.rules import Value
+    from heliograph.rules.schemas.settings import SchemaSettings
 
 
 class UsageError(Exception):
@@ -59,6 +60,7 @@ def _add_test(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         metavar="NAME=TEXT",
         help="MQTT 5 property such as Content-Type=text/plain or User-Property.unit=F; may be given several times",
     )
+    _add_schemas(parser)
     parser.add_argument(
         "--engine", choices=("broker", "spark"), default="broker", help="which engine evaluates (default: broker)"
     )
@@ -73,6 +75,16 @@ def _add_explain(actions: "argparse._SubParsersAction[argparse.ArgumentParser]")
     )
     parser.add_argument("rule", nargs="?", metavar="SQL", help="the rule")
     parser.add_argument("--file", type=Path, metavar="FILE", help="file with the rule, instead of SQL")
+    _add_schemas(parser)
+
+
+def _add_schemas(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--schemas",
+        type=Path,
+        metavar="FILE",
+        help="pipeline file or node configuration whose schemas the rule may name",
+    )
 
 
 def _add_rule(parser: argparse.ArgumentParser) -> None:
@@ -99,12 +111,13 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "functions":
             return _functions()
         if args.action == "explain":
-            return _explain(_rule_text(args.rule, args.file))
+            return _explain(_rule_text(args.rule, args.file), _schemas(args.schemas))
+        schemas = _schemas(args.schemas)
         if args.batch:
-            return _batch(args)
+            return _batch(args, schemas)
         from heliograph.cli.rule_sample import try_rule
 
-        rows = try_rule(_rule_text(args.sql, args.file), args)
+        rows = try_rule(_rule_text(args.sql, args.file), args, schemas)
         print(_json_array(rows), flush=True)
     except RuleError as error:
         return _fail(f"[{error.code}] {args.file}: {error}" if args.file else f"[{error.code}] {error}")
@@ -117,12 +130,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _batch(args: argparse.Namespace) -> int:
+def _schemas(file: Path | None) -> "tuple[SchemaSettings, ...]":
+    """The schemas of a file, which from here on the rules of this process know."""
+    if file is None:
+        return ()
+    # Their libraries are for those who ask for schemas.
+    from heliograph.cli.rule_schemas import install_schemas_of
+
+    return install_schemas_of(file)
+
+
+def _batch(args: argparse.Namespace, schemas: "tuple[SchemaSettings, ...]") -> int:
     from heliograph.cli.rule_batch import run_cases
 
     if any(option is not None for option in (args.sql, args.file, args.topic, args.event, args.context)):
         raise UsageError("--batch takes rules and topics from standard input, not from --sql, --file and --topic")
-    return run_cases(args.engine)
+    return run_cases(args.engine, schemas)
 
 
 def _fail(problem: str) -> int:
@@ -151,10 +174,11 @@ def _functions() -> int:
     return 0
 
 
-def _explain(text: str) -> int:
+def _explain(text: str, schemas: "tuple[SchemaSettings, ...]") -> int:
     from heliograph.rules.spark import explain
 
-    print(explain(text), flush=True)
+    named = [f"schema   {schema.name}, {schema.type}" for schema in schemas]
+    print("\n".join([explain(text), "", *named] if named else [explain(text)]), flush=True)
     return 0
 
 

@@ -18,6 +18,7 @@ from heliograph.rules.columns import MESSAGE_COLUMN_NAMES
 from heliograph.rules.errors import RuleEvaluationError
 from heliograph.rules.events import EVENTS, PREFIX, Event, find_event
 from heliograph.rules.functions.others import VARIABLE_PREFIX
+from heliograph.rules.json_text import decode_exactly, encode_exactly
 from heliograph.rules.output import variables_read
 from heliograph.rules.samples import SAMPLES, sample_columns, sample_topic
 from heliograph.rules.values import bytes_of
@@ -25,13 +26,18 @@ from heliograph.rules.values import bytes_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from heliograph.rules.spark import Outcome
+    from heliograph.rules.schemas.settings import SchemaSettings
 
 _LEVELS_MAX: Final = 65_536
 
 
-def try_rule(text: str, args: argparse.Namespace) -> list[dict[str, Value]]:
+def try_rule(text: str, args: argparse.Namespace, schemas: "tuple[SchemaSettings, ...]" = ()) -> list[dict[str, Value]]:
     """The output rows of a rule on what the options say; standard error tells why there are none.
+
+    Args:
+        text: The rule.
+        args: The options.
+        schemas: What makes the schemas that it may name.
 
     Raises:
         UsageError: An option does not make sense.
@@ -52,7 +58,8 @@ def try_rule(text: str, args: argparse.Namespace) -> list[dict[str, Value]]:
         print(f"no match: {what} is matched by none of {', '.join(rule.topics)}", file=sys.stderr)
         return []
     columns = {**sample_columns(event), **given, **context}
-    rows = _rows_on_spark(rule, columns, None if context else message) if args.engine == "spark" else None
+    on_spark = args.engine == "spark"
+    rows = _rows_on_spark(rule, columns, None if context else message, schemas) if on_spark else None
     rows = rule.apply(Columns(columns)) if rows is None else rows
     if not rows:
         print("no match: WHERE is not true, or there is no element", file=sys.stderr)
@@ -122,26 +129,34 @@ def _payload(args: argparse.Namespace) -> bytes | None:
 
 
 def _rows_on_spark(
-    rule: CompiledRule, columns: Mapping[str, Value], message: MessageColumns | None
+    rule: CompiledRule,
+    columns: Mapping[str, Value],
+    message: MessageColumns | None,
+    schemas: "tuple[SchemaSettings, ...]",
 ) -> list[dict[str, Value]]:
     """The rows from Spark: by the plan of pipelines, where the rule reads what stored messages have."""
     names = variables_read(rule.tree)
     beyond = set(columns) - set(MESSAGE_COLUMN_NAMES)
     with _session() as spark:
-        from heliograph.rules.spark import evaluate_contexts_on_spark, evaluate_on_spark
+        from heliograph.rules.spark import ContextCase, evaluate_contexts_on_spark, evaluate_on_spark
 
-        (outcome,) = (
-            evaluate_contexts_on_spark(spark, [(rule.tree.text, columns, _variables())])
-            if message is None or names is None or names & beyond
-            else evaluate_on_spark(spark, [(rule.tree.text, message)])
-        )
-    return _rows_of(outcome)
+        if message is None or names is None or names & beyond:
+            case = ContextCase(rule.tree.text, encode_exactly(dict(columns)), _variables())
+            (outcome,) = evaluate_contexts_on_spark(spark, [case], schemas)
+            rows = None if outcome.rows is None else [_row_of_text(text) for text in outcome.rows]
+            error = outcome.error
+        else:
+            (judged,) = evaluate_on_spark(spark, [(rule.tree.text, message)], schemas)
+            rows, error = judged.rows, judged.error
+    if rows is None:
+        raise UsageError(f"[{RuleEvaluationError.code}] {error}")  # the text was parsed before
+    return rows
 
 
-def _rows_of(outcome: "Outcome") -> list[dict[str, Value]]:
-    if outcome.rows is None:
-        raise UsageError(f"[{RuleEvaluationError.code}] {outcome.error}")  # the text was parsed before
-    return outcome.rows
+def _row_of_text(text: str) -> dict[str, Value]:
+    row = decode_exactly(text)
+    assert isinstance(row, dict)
+    return row
 
 
 def _variables() -> dict[str, str]:

@@ -5,15 +5,13 @@ Everything but `check --repair` only reads, beside a running node or of a stoppe
 
 import argparse
 import json
-import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from heliograph.config import ConfigError, load_config
+from heliograph.cli.data_dir import add_action, run_in_data_dir
 from heliograph.storage.check import CheckReport, check_database
 from heliograph.storage.damage import FAIL, ON_DAMAGE
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
@@ -39,14 +37,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "except for `check --repair`.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    ls = _action(actions, "ls", "list the databases", "List the databases and how much is in each.")
+    ls = add_action(actions, "ls", "list the databases", "List the databases and how much is in each.")
     ls.set_defaults(act=_ls)
-    info = _action(
+    info = add_action(
         actions, "info", "say what is in a database", "Say what is in a database: shards, generations, totals."
     )
     _database_argument(info)
     info.set_defaults(act=_info)
-    lts = _action(
+    lts = add_action(
         actions,
         "lts",
         "print the learned topic structure",
@@ -57,7 +55,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     lts.add_argument("--shard", type=int, metavar="N", help="only this shard")
     lts.add_argument("--generation", type=int, metavar="N", help="only this generation")
     lts.set_defaults(act=_lts)
-    check = _action(
+    check = add_action(
         actions,
         "check",
         "read everything and name what is damaged",
@@ -73,7 +71,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "beside it; the node must be stopped",
     )
     check.set_defaults(act=_check)
-    export = _action(
+    export = add_action(
         actions,
         "export",
         "write generations as Parquet",
@@ -90,7 +88,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "--on-damage", choices=ON_DAMAGE, default=FAIL, help=f"what to do about damaged messages (default {FAIL})"
     )
     export.set_defaults(act=_export)
-    offload = _action(
+    offload = add_action(
         actions,
         "offload",
         "move closed generations to Parquet files elsewhere",
@@ -105,34 +103,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(args: argparse.Namespace) -> int:
     """Carry out an action; the exit code."""
-    overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
     act: Callable[[argparse.Namespace, Path], int] = args.act
-    try:
-        data_dir = Path(load_config(args.config, os.environ, overrides).node.data_dir)
-        return act(args, data_dir)
-    except (ConfigError, StorageError) as error:
-        print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as error:
-        print(f"heliograph: [{StorageError.code}] {error}", file=sys.stderr)
-        return 1
-
-
-def _action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
-    name: str,
-    summary: str,
-    description: str,
-    epilog: str | None = None,
-) -> argparse.ArgumentParser:
-    parser = actions.add_parser(name, help=summary, description=description, epilog=epilog)
-    parser.add_argument("--config", metavar="FILE", type=Path, help="the node's HOCON file, for its node.data_dir")
-    parser.add_argument("--data-dir", metavar="DIR", help="the node's data directory (node.data_dir; default ./data)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
+    return run_in_data_dir(args, lambda data_dir: act(args, data_dir))
 
 
 def _database_argument(parser: argparse.ArgumentParser) -> None:

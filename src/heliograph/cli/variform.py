@@ -1,6 +1,7 @@
 """`heliograph variform`: evaluates expressions, one by option or many as JSON lines."""
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="evaluate an expression",
         description="Evaluate an expression and print the text that it gives. The exit code is 1 if it is refused or "
         'fails. With --batch, each line of standard input is a case {"expr", "bindings", "env"?}, which is answered '
-        'with {"value"} or {"error", "phase"}.',
+        'with {"value"} or {"error", "phase"}; without "env" it sees the variables of this process.',
     )
     evaluate.add_argument("expression", nargs="?", metavar="EXPR", help="the expression")
     evaluate.add_argument("--bindings", metavar="JSON", default="{}", help="variables as a JSON object (default: none)")
@@ -60,9 +61,13 @@ def _answer(case: "Case") -> "Answer":
     expression, bindings = text_of_case(case, "expr"), case.get("bindings", {})
     if not isinstance(bindings, dict):
         raise CaseError('"bindings" must be an object')
-    variables: Mapping[str, str] = texts_of_case(case, "env")
+    variables: Mapping[str, str] = texts_of_case(case, "env") if "env" in case else os.environ
+
+    def variable(name: str) -> str:
+        return variables.get(VARIABLE_PREFIX + name, "") if "\0" not in name else ""
+
     try:
-        value: Value = Variform(expression, lambda name: variables.get(VARIABLE_PREFIX + name, "")).render(bindings)
+        value: Value = Variform(expression, variable).render(bindings)
     except VariformError as error:
         phase = "parse" if isinstance(error, VariformSyntaxError) else "eval"
         return {"error": str(error), "phase": phase}

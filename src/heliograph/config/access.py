@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from heliograph.config.kinds import Boolean, Choice, Duration, Integer, section, setting
+from heliograph.config.fields import section, setting
+from heliograph.config.kinds import Boolean, Choice, Duration, Integer
 
 
 @dataclass(frozen=True, slots=True)

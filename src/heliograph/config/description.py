@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from heliograph.config.kinds import DESCRIPTION, KIND, Kind, ListOf, ListOfSections, Named, Overlays, Section
+from heliograph.config.fields import DESCRIPTION, KIND, ListOf, ListOfSections, Named, Overlays, Section
+from heliograph.config.kinds import Kind
 from heliograph.config.settings import Config
 
 

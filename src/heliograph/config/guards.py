@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from heliograph.config.kinds import Choice, Kind, RefusedError, Text, TopicFilter, setting
+from heliograph.config.fields import ListOf, list_setting, setting
+from heliograph.config.kinds import Boolean, Choice, Kind, RefusedError, Text, TopicFilter
 from heliograph.hocon.values import Content
 
 LEVELS: Final = ("error", "warning", "notice", "info", "debug", "none")
+
+_BUILT_IN: Final = {"sparkplug_b": "protobuf"}  # schemas that every registry has
 
 _GUARD_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,255}")
 
@@ -60,8 +63,19 @@ class LogFailure:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """What every entry of such a list begins with."""
+
+    name: str = setting(GuardName(), "", "Its name, in metrics, log entries and events.")
+    tags: tuple[str, ...] = list_setting(ListOf(Text()), (), "Words to find it by.")
+    description: str = setting(AnyText(), "", "What it is for.")
+    enable: bool = setting(Boolean(), True, "Whether it takes part.")
+    topics: tuple[str, ...] = setting(TopicFilters(), (), "Which messages it is for.")
+
+
 class Guard(Protocol):
-    """What every entry of such a list has."""
+    """What a chain of guards asks of every entry."""
 
     @property
     def name(self) -> str:
@@ -84,7 +98,7 @@ class Guard(Protocol):
         """How failures are logged."""
 
 
-def list_faults(guards: Sequence[Guard], kind: str) -> Iterator[tuple[tuple[str, ...], str]]:
+def list_faults(guards: Sequence[GuardSettings], kind: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """What is missing from the entries of a list, or there twice: path within the list, and fault.
 
     Args:
@@ -108,7 +122,7 @@ def schema_fault(kind: str, name: str, types: Mapping[str, str]) -> str | None:
     Args:
         types: The type of each schema of the registry.
     """
-    found = types.get(name)
+    found = _BUILT_IN.get(name) or types.get(name)
     if found is None:
         known = ", ".join(types) or "none"
         return (
@@ -117,3 +131,18 @@ def schema_fault(kind: str, name: str, types: Mapping[str, str]) -> str | None:
     if found == "external_http":
         return f'found "{name}", which asks another service; a publish does not wait for an answer'
     return None if found == kind else f'found "{name}", which is of type {found}, not {kind}'
+
+
+def setting_fault(subject: str, needed: Sequence[str], given: Mapping[str, str]) -> str | None:
+    """What a group of settings lacks for its type, or has that its type does not; None for nothing.
+
+    Args:
+        subject: What the group is, to begin the sentence.
+        needed: Which of them its type needs; it has no others.
+        given: All of them, of which the empty ones are not there.
+    """
+    missing = [name for name in needed if not given[name]]
+    if missing:
+        return f"{subject} needs {' and '.join(missing)} too"
+    surplus = [name for name, value in given.items() if value and name not in needed]
+    return f"{subject} has no {' and '.join(surplus)}" if surplus else None

@@ -1,15 +1,14 @@
 """The kinds of settings: what a field of the configuration accepts, and how its values are written.
 
-A kind turns the value that HOCON read into the value that the program uses. How the kinds form sections is in
-`settings`; how a document is read with them, in `reading`.
+A kind turns the value that HOCON read into the value that the program uses. How fields of that kind are declared is in
+`fields`; how a document is read with them, in `reading`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from heliograph.config.access_rules import AccessRule, parse_access_rule
 from heliograph.config.units import (
@@ -29,10 +28,6 @@ from heliograph.config.units import (
 from heliograph.hocon.values import Content, Node
 
 Value = TypeVar("Value")
-
-# What the metadata of a dataclass field is filed under.
-KIND: Final = "kind"
-DESCRIPTION: Final = "description"
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,4000}")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)")
@@ -367,100 +362,6 @@ class Unless(Kind[Value | None]):
     def show(self, value: Value | None) -> str:
         """The word for None."""
         return self._words[0] if value is None else self._kind.show(value)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ListOf(Generic[Value]):
-    """A list of one kind; the program gets a tuple."""
-
-    kind: Kind[Value]
-    at_least: int = 0
-
-    @property
-    def expected(self) -> str:
-        """What is valid."""
-        count = "a list" if self.at_least == 0 else f"a list with at least {self.at_least} element"
-        return f"{count}, each {self.kind.expected}"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Section:
-    """A nested group of settings: a dataclass whose fields are settings."""
-
-    model: type[Any]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Named:
-    """Any number of groups under names of the operator's choice.
-
-    Attributes:
-        model: The dataclass of one group.
-        always: Names that are there with their defaults even when no file has them.
-    """
-
-    model: type[Any]
-    always: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ListOfSections:
-    """A list of groups of settings; the program gets a tuple of them."""
-
-    model: type[Any]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Overlays:
-    """Any number of groups under names of the operator's choice, in each of which root groups stand again.
-
-    A setting that such a group leaves out has the value of the root group.
-    """
-
-    model: type[Any]
-
-
-def setting(kind: Kind[Value], default: Value, description: str) -> Value:
-    """A field of a configuration dataclass that holds one value."""
-    result: Value = dataclasses.field(default=default, metadata={KIND: kind, DESCRIPTION: description})
-    return result
-
-
-def list_setting(kind: ListOf[Value], default: tuple[Value, ...], description: str) -> tuple[Value, ...]:
-    """A field that holds a list of values."""
-    result: tuple[Value, ...] = dataclasses.field(default=default, metadata={KIND: kind, DESCRIPTION: description})
-    return result
-
-
-def section(model: type[Value], description: str) -> Value:
-    """A field that holds a group of settings."""
-    result: Value = dataclasses.field(default_factory=model, metadata={KIND: Section(model), DESCRIPTION: description})
-    return result
-
-
-def named_sections(model: type[Value], always: tuple[str, ...], description: str) -> Mapping[str, Value]:
-    """A field that holds groups of settings under names."""
-    result: Mapping[str, Value] = dataclasses.field(
-        default_factory=lambda: {name: model() for name in always},
-        metadata={KIND: Named(model, always), DESCRIPTION: description},
-    )
-    return result
-
-
-def section_list(model: type[Value], description: str) -> tuple[Value, ...]:
-    """A field that holds a list of groups of settings, empty by default."""
-    result: tuple[Value, ...] = dataclasses.field(
-        default=(), metadata={KIND: ListOfSections(model), DESCRIPTION: description}
-    )
-    return result
-
-
-def overlays(model: type[Value], description: str) -> Mapping[str, Value]:
-    """A field that holds groups of settings under names, laid over the root groups of the same names."""
-    result: Mapping[str, Value] = dataclasses.field(
-        default_factory=dict, metadata={KIND: Overlays(model), DESCRIPTION: description}
-    )
-    return result
 
 
 def _detailed(parse: Callable[[str], Value], text: str) -> Value:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.config.access_rules import AccessRule
+from heliograph.config.fields import ListOf, list_setting, named_sections, section, section_list, setting
 from heliograph.config.kinds import (
     AccessRuleText,
     Boolean,
@@ -11,18 +12,12 @@ from heliograph.config.kinds import (
     Duration,
     Integer,
     ListenerBind,
-    ListOf,
     RateLimit,
     RefusedError,
     Size,
     Switch,
     Text,
     Unless,
-    list_setting,
-    named_sections,
-    section,
-    section_list,
-    setting,
 )
 from heliograph.config.units import Address, Rate, UnixAddress
 

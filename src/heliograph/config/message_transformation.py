@@ -7,19 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.config.guards import AnyText, GuardName, LogFailure, TopicFilters, list_faults, schema_fault
-from heliograph.config.kinds import (
-    Boolean,
-    Choice,
-    Kind,
-    ListOf,
-    RefusedError,
-    Text,
-    list_setting,
-    section,
-    section_list,
-    setting,
-)
+from heliograph.config.fields import section, section_list, setting
+from heliograph.config.guards import GuardSettings, LogFailure, list_faults, schema_fault, setting_fault
+from heliograph.config.kinds import Choice, Kind, RefusedError, Text
 from heliograph.hocon.values import Content
 
 _EXAMPLE: Final = "{ key = topic, value = \"concat([clientid, '/', topic])\" }"
@@ -55,12 +45,9 @@ class PayloadCoding:
     def __post_init__(self) -> None:
         needed = {"avro": ("schema",), "protobuf": ("schema", "message_type")}.get(self.type, ())
         given = {"schema": self.schema, "message_type": self.message_type}
-        missing = [name for name in needed if not given[name]]
-        if missing:
-            raise RefusedError(f"type = {self.type} needs {' and '.join(missing)} too")
-        surplus = [name for name, value in given.items() if value and name not in needed]
-        if surplus:
-            raise RefusedError(f"type = {self.type} has no {' and '.join(surplus)}")
+        fault = setting_fault(f"type = {self.type}", needed, given)
+        if fault is not None:
+            raise RefusedError(fault)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +63,9 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Transformation:
+class Transformation(GuardSettings):
     """One transformation: what is made of messages to its topics."""
 
-    name: str = setting(GuardName(), "", "Its name, in metrics, log entries and events.")
-    tags: tuple[str, ...] = list_setting(ListOf(Text()), (), "Words to find it by.")
-    description: str = setting(AnyText(), "", "What it is for.")
-    enable: bool = setting(Boolean(), True, "Whether it takes part.")
-    topics: tuple[str, ...] = setting(TopicFilters(), (), "Which messages it is for.")
     failure_action: str = setting(
         Choice("ignore", "drop", "disconnect"),
         "ignore",

@@ -3,19 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from heliograph.config.kinds import (
-    Boolean,
-    Choice,
-    Duration,
-    Integer,
-    Number,
-    PriorityTable,
-    Size,
-    Text,
-    Unless,
-    named_sections,
-    setting,
-)
+from heliograph.config.fields import named_sections, setting
+from heliograph.config.kinds import Boolean, Choice, Duration, Integer, Number, PriorityTable, Size, Text, Unless
 
 _MB = 1024 * 1024
 _HOUR = 3600.0

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from heliograph.config.kinds import Boolean, Duration, Kind, RefusedError, Text, setting
+from heliograph.config.fields import setting
+from heliograph.config.kinds import Boolean, Duration, Kind, RefusedError, Text
 from heliograph.hocon.values import Content, Node
 
 

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from heliograph.config.contradictions import contradictions
 from heliograph.config.errors import Problem
-from heliograph.config.kinds import KIND, NAME, Kind, ListOf, ListOfSections, Named, Overlays, RefusedError, Section
+from heliograph.config.fields import KIND, ListOf, ListOfSections, Named, Overlays, Section
+from heliograph.config.kinds import NAME, Kind, RefusedError
 from heliograph.config.settings import Config
 from heliograph.hocon import Node, to_json
 from heliograph.hocon.merging import list_index

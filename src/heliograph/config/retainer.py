@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from heliograph.config.kinds import Boolean, Choice, Duration, Integer, RateLimit, Size, Unless, section, setting
+from heliograph.config.fields import section, setting
+from heliograph.config.kinds import Boolean, Choice, Duration, Integer, RateLimit, Size, Unless
 from heliograph.config.units import Rate
 
 _MB = 1024 * 1024

@@ -4,16 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from heliograph.config.kinds import (
-    Boolean,
-    Duration,
-    Integer,
-    Kind,
-    RefusedError,
-    Text,
-    named_sections,
-    setting,
-)
+from heliograph.config.fields import named_sections, setting
+from heliograph.config.kinds import Boolean, Duration, Integer, Kind, RefusedError, Text
 from heliograph.hocon.values import Content, Node, to_json
 
 _FUNCTIONS: Final = ("republish", "console", "pipeline")
@@ -127,6 +119,8 @@ def _action(value: Content, number: int) -> Action:
     function = value.get("function")
     if function is None or not isinstance(function.value, str):
         raise RefusedError(f"action {number} has no function; there are {', '.join(_FUNCTIONS)}")
+    if function.value not in _FUNCTIONS:
+        return _named_action(function.value, number)  # which says so
     args = value.get("args")
     if args is None or args.value is None:
         return _named_action(function.value, number)

@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from heliograph.config.guards import AnyText, GuardName, LogFailure, TopicFilters, list_faults, schema_fault
-from heliograph.config.kinds import (
-    Boolean,
-    Choice,
-    ListOf,
-    RefusedError,
-    Text,
-    list_setting,
-    section,
-    section_list,
-    setting,
-)
+from heliograph.config.fields import section, section_list, setting
+from heliograph.config.guards import GuardSettings, LogFailure, list_faults, schema_fault, setting_fault
+from heliograph.config.kinds import Choice, RefusedError, Text
 
 _VALID_CHECKS = (
     "{ type = json, schema = NAME }, { type = avro, schema = NAME }, "
@@ -42,23 +33,15 @@ class ValidationCheck:
             return
         needed = {"sql": ("sql",), "protobuf": ("schema", "message_type")}.get(self.type, ("schema",))
         given = {"schema": self.schema, "message_type": self.message_type, "sql": self.sql}
-        missing = [name for name in needed if not given[name]]
-        if missing:
-            raise RefusedError(f"a check of type {self.type} needs {' and '.join(missing)}; {_VALID_CHECKS}")
-        surplus = [name for name, value in given.items() if value and name not in needed]
-        if surplus:
-            raise RefusedError(f"a check of type {self.type} has no {' and '.join(surplus)}; {_VALID_CHECKS}")
+        fault = setting_fault(f"a check of type {self.type}", needed, given)
+        if fault is not None:
+            raise RefusedError(f"{fault}; {_VALID_CHECKS}")
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class Validation(GuardSettings):
     """One validation: what messages to its topics must look like."""
 
-    name: str = setting(GuardName(), "", "Its name, in metrics, log entries and events.")
-    tags: tuple[str, ...] = list_setting(ListOf(Text()), (), "Words to find it by.")
-    description: str = setting(AnyText(), "", "What it is for.")
-    enable: bool = setting(Boolean(), True, "Whether it takes part.")
-    topics: tuple[str, ...] = setting(TopicFilters(), (), "Which messages it is for.")
     strategy: str = setting(
         Choice("all_pass", "any_pass"), "all_pass", "Whether a message must pass all checks, or one of them."
     )

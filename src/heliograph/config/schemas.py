@@ -9,19 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from heliograph.config.kinds import (
-    Boolean,
-    Choice,
-    Duration,
-    Integer,
-    Kind,
-    RefusedError,
-    Size,
-    Text,
-    named_sections,
-    section,
-    setting,
-)
+from heliograph.config.fields import named_sections, section, setting
+from heliograph.config.kinds import Boolean, Choice, Duration, Integer, Kind, RefusedError, Size, Text
 from heliograph.hocon.values import Content, Node
 
 _TYPES: Final = ("avro", "protobuf", "json", "external_http")

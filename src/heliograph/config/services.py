@@ -7,20 +7,8 @@ from typing import Final
 
 import regex
 
-from heliograph.config.kinds import (
-    Boolean,
-    Choice,
-    Duration,
-    Integer,
-    Kind,
-    RefusedError,
-    Text,
-    TopicFilter,
-    Unless,
-    section,
-    section_list,
-    setting,
-)
+from heliograph.config.fields import section, section_list, setting
+from heliograph.config.kinds import Boolean, Choice, Duration, Integer, Kind, RefusedError, Text, TopicFilter, Unless
 from heliograph.hocon.values import Content
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, QUEUE_PREFIX, SHARE_PREFIX, has_wildcard, subscription_fault
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from heliograph.config.kinds import Boolean, Duration, Integer, setting
+from heliograph.config.fields import setting
+from heliograph.config.kinds import Boolean, Duration, Integer
 
 
 @dataclass(frozen=True, slots=True)

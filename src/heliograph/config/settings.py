@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.config.access import Authorization
-from heliograph.config.kinds import Choice, Text, overlays, section, section_list, setting
+from heliograph.config.fields import overlays, section, section_list, setting
+from heliograph.config.kinds import Choice, Text
 from heliograph.config.listeners import Listeners
 from heliograph.config.message_transformation import MessageTransformationConfig
 from heliograph.config.mqtt import BrokerConfig, ForceShutdown, MqttConfig

@@ -3,26 +3,28 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from heliograph.config.kinds import (
+from heliograph.config.fields import (
     DESCRIPTION,
     KIND,
+    ListOf,
+    list_setting,
+    named_sections,
+    section,
+    section_list,
+    setting,
+)
+from heliograph.config.kinds import (
     Bind,
     Boolean,
     Choice,
     Duration,
     Integer,
-    ListOf,
     RefusedError,
     Size,
     Switch,
     Text,
     TopicFilter,
     Unless,
-    list_setting,
-    named_sections,
-    section,
-    section_list,
-    setting,
 )
 from heliograph.config.units import Address
 

@@ -8,7 +8,7 @@ from heliograph.hocon.environment import Override, apply_environment, apply_over
 from heliograph.hocon.errors import HoconError, Position
 from heliograph.hocon.files import Disk, Files, MemoryFiles
 from heliograph.hocon.limits import Limits
-from heliograph.hocon.values import Node, Plain, to_json, to_plain
+from heliograph.hocon.values import Node, Plain, Scalar, scalar_json, to_json, to_plain
 
 __all__ = [
     "Disk",
@@ -20,11 +20,13 @@ __all__ = [
     "Override",
     "Plain",
     "Position",
+    "Scalar",
     "apply_environment",
     "apply_overrides",
     "environment_overrides",
     "parse_file",
     "parse_text",
+    "scalar_json",
     "to_json",
     "to_plain",
 ]

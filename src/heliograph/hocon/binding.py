@@ -105,6 +105,12 @@ class Binder:
         self._include_directories = include_directories
         self._limits = limits
         self._included = 0
+        self._tokens = 0
+
+    def count_text(self, length: int, tokens: int) -> None:
+        """Count one more text of the document."""
+        self.text_length += length
+        self._tokens += tokens
 
     def bind_document(self, root: Object, file: OpenFile) -> None:
         """Bind the root of the main file."""
@@ -133,6 +139,10 @@ class Binder:
 
     def _field(self, field: Field, target: Object, place: _Place) -> Walk[None]:
         path = place.path + field.key
+        if len(path) > self._limits.depth:
+            raise HoconError.at(
+                field.position, f"nested more than {self._limits.depth} levels deep, which is the limit"
+            )
         for name in field.key[:-1]:
             inner = Object([], field.position)
             self._define(target, name, inner, field.position)
@@ -179,7 +189,8 @@ class Binder:
         if opened is None:
             return
         file, text = opened
-        root = parse_document(text, file.path, self._limits)
+        root, tokens = parse_document(text, file.path, self._limits, self._tokens)
+        self.count_text(len(text), tokens)
         yield self._members(root.members, target, _Place(place.scope, place.path, place.scope, place.path, file))
 
     def _open(self, include: Include, parent: OpenFile) -> tuple[OpenFile, str] | None:
@@ -198,7 +209,6 @@ class Binder:
                 )
             return None
         path, text = found
-        self.text_length += len(text)
         identity = self._files.identity(path)
         chain = parent.chain()
         if any(file.identity == identity for file in chain):

@@ -5,6 +5,7 @@ Decided from how the definitions are written; nothing here evaluates a substitut
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -40,10 +41,15 @@ def replaces(entry: Entry) -> bool:
     """Whether an entry certainly replaces those before it, or has taken them in by extending its own value."""
     if isinstance(entry, Node):
         return not isinstance(entry.value, dict)
-    if entry.append:
+    return not entry.append and (is_plain(entry.value) or extends_itself(entry))
+
+
+def extends_itself(entry: Entry) -> bool:
+    """Whether an entry uses, by a substitution, what is defined before it."""
+    if isinstance(entry, Node):
         return False
     parts = entry.value.parts if isinstance(entry.value, Concatenation) else [entry.value]
-    return is_plain(entry.value) or any(isinstance(part, Reference) and part.own is not None for part in parts)
+    return any(isinstance(part, Reference) and part.own is not None for part in parts)
 
 
 def last_replacing(entries: Sequence[Entry]) -> int:
@@ -91,7 +97,11 @@ def entries_of(objects: list[Members], segment: str, before: int | None) -> Iter
         if isinstance(found, Node):
             yield found
         elif found is not None:
-            yield from (entry for entry in found if before is None or entry.sequence < before)
+            yield from found if before is None else found[: bisect_left(found, before, key=_sequence)]
+
+
+def _sequence(definition: Definition) -> int:
+    return definition.sequence
 
 
 def is_list(value: Expression | Node) -> bool:

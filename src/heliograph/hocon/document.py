@@ -71,8 +71,8 @@ def _read(
     files: Files,
     limits: Limits,
 ) -> Node:
-    root = parse_document(text, file.path, limits)
+    root, tokens = parse_document(text, file.path, limits)
     binder = Binder(files, [os.fspath(directory) for directory in include_dirs], limits)
-    binder.text_length = len(text)
+    binder.count_text(len(text), tokens)
     binder.bind_document(root, file)
     return Evaluation(root, binder.references, binder.nodes, binder.text_length, limits).evaluate()

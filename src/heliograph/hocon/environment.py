@@ -72,9 +72,14 @@ def apply_overrides(
     """Apply values from outside the files, in order: each replaces the whole value at its path.
 
     Raises:
-        HoconError: An override names an element outside a list; the error's file is its name.
+        HoconError: An override names an element outside a list, or a path of too many parts; the error's file is its
+            name.
     """
     for override in overrides:
+        if len(override.path) > limits.depth:
+            raise HoconError(
+                override.name, None, f"its path has more than {limits.depth} parts, which is the limit for nesting"
+            )
         value = read_value(override.text, override.name, files=files, limits=limits)
         if value is not None:
             node = set_value(node, override.path, value, Position(override.name))
@@ -94,7 +99,7 @@ def read_value(text: str, name: str, *, files: Files | None = None, limits: Limi
         text.encode("utf-8")
         value = parse_lone_value(text, name, limits)
         binder = Binder(files or Disk(), (), limits)
-        binder.text_length = len(text)
+        binder.count_text(len(text), 0)
         root = binder.bind_value(value, OpenFile(name, "", None))
         node = Evaluation(root, binder.references, binder.nodes, binder.text_length, limits).evaluate()
     except (HoconError, UnicodeEncodeError):

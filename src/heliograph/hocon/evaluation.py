@@ -24,6 +24,7 @@ from heliograph.hocon.definitions import (
     appends,
     end_of_run,
     entries_of,
+    extends_itself,
     is_list,
     last_replacing,
     pieces_from_last,
@@ -60,6 +61,11 @@ Outcome: TypeAlias = Node | Missing
 NOTHING: Final = Missing.NOTHING
 BLOCKED: Final = Missing.BLOCKED
 UNDEFINED: Final = Missing.UNDEFINED
+
+# Unresolved substitutions that one message names; more than a file of people has.
+_UNRESOLVED_SHOWN: Final = 100
+# Characters of one of them.
+_REFERENCE_SHOWN: Final = 200
 
 
 class Evaluation:
@@ -146,13 +152,25 @@ class Evaluation:
         known = self._paths.get(key)
         if known is not None:
             return known
-        outcome: Outcome = yield self._path(reference.scope, reference.path, None)
+        outcome: Outcome = yield self._path(
+            reference.scope, reference.path, None, without_start=reference.own is not None
+        )
         if self._lowest[-1] == len(self._lowest) and outcome is not BLOCKED:
             self._paths[key] = outcome
         return outcome
 
-    def _path(self, scope: Scope, path: tuple[str, ...], before: int | None) -> Walk[Outcome]:
-        """Final value of a path, or its value before the definition with the sequence number `before`."""
+    def _path(
+        self, scope: Scope, path: tuple[str, ...], before: int | None, *, without_start: bool = False
+    ) -> Walk[Outcome]:
+        """Final value of a path, or its value before the definition with the sequence number `before`.
+
+        Args:
+            scope: Where the path starts.
+            path: Its segments.
+            before: Sequence number of the first definition that does not count.
+            without_start: The first definition asks and has nothing to extend: if every other one extends it, all of
+                them lead back to it, and trying them would take a time that doubles with each.
+        """
         entries: Sequence[Entry] = [Definition(scope.root, 0, scope.root.position)]
         blocked = False
         for segment in path:
@@ -162,6 +180,8 @@ class Evaluation:
             entries = list(entries_of(objects, segment, before))
         if not entries:
             return BLOCKED if blocked else UNDEFINED
+        if without_start and all(map(extends_itself, entries)):
+            return BLOCKED
         outcome: Outcome = yield self._fold(entries, whole=False)
         return outcome
 
@@ -186,10 +206,15 @@ class Evaluation:
 
     def _unresolved_error(self) -> HoconError:
         missing = [reference for reference in self._references if reference in self._unresolved]
-        reasons = [f"{_show(reference)} ({reference.position}) {self._unresolved[reference]}" for reference in missing]
+        reasons = [
+            f"{_show(reference)} ({reference.position}) {self._unresolved[reference]}"
+            for reference in missing[:_UNRESOLVED_SHOWN]
+        ]
+        more = f"; and {len(missing) - _UNRESOLVED_SHOWN} more" if len(missing) > _UNRESOLVED_SHOWN else ""
         return HoconError.at(
             missing[0].position,
-            f"unresolved substitution: {'; '.join(reasons)}; define it, or write ${{?path}} where it may be absent",
+            f"unresolved substitution: {'; '.join(reasons)}{more}; "
+            "define it, or write ${?path} where it may be absent",
         )
 
     # Values
@@ -379,4 +404,5 @@ class Evaluation:
 
 def _show(reference: Reference) -> str:
     path = ".".join(reference.path)
-    return reference.written if reference.written == f"${{{path}}}" else f"{reference.written}, here {path},"
+    shown = reference.written if reference.written == f"${{{path}}}" else f"{reference.written}, here {path},"
+    return shown if len(shown) <= _REFERENCE_SHOWN else shown[: _REFERENCE_SHOWN - 3] + "..."

@@ -43,16 +43,26 @@ def _parser() -> "Parser":
     return Parser()
 
 
-def parse_document(text: str, name: str, limits: Limits) -> Object:
+def parse_document(text: str, name: str, limits: Limits, before: int = 0) -> tuple[Object, int]:
     """Read one whole document; files that it includes are not opened.
+
+    Args:
+        text: The document.
+        name: What positions call it.
+        limits: Caps on it.
+        before: Tokens of the texts that include it and of those that they included before.
+
+    Returns:
+        Its tree, and how many tokens it has.
 
     Raises:
         HoconError: At the first lexical error, or else at the first token that does not fit.
     """
-    tree = _parse(scan(text, name, limits), name, "document")
+    tokens = scan(text, name, limits, before=before)
+    tree = _parse(tokens, name, "document")
     assert isinstance(tree, Object)
     tree.position = Position(name, 1)
-    return tree
+    return tree, len(tokens)
 
 
 def parse_lone_value(text: str, name: str, limits: Limits) -> Expression:

@@ -13,6 +13,8 @@ class Limits:
 
     Attributes:
         file_bytes: Size of one file or text.
+        tokens: Words, values and punctuation marks of a document with everything that it includes; each takes a few
+            microseconds and some hundred bytes of memory while it is read.
         depth: Levels of objects and arrays inside each other, in the text and in the value.
         integer_digits: Digits of one integer (conversion takes quadratic time).
         include_depth: Files that include one another in one chain.
@@ -22,6 +24,7 @@ class Limits:
     """
 
     file_bytes: int = 16 * 1024 * 1024
+    tokens: int = 1_000_000
     depth: int = 500
     integer_digits: int = 100_000
     include_depth: int = 64

@@ -88,22 +88,23 @@ class Token:
         return f"Token({self.type}, {self.text!r}, {self.position})"
 
 
-def scan(text: str, name: str, limits: Limits, *, numbered: bool = True) -> list[Token]:
+def scan(text: str, name: str, limits: Limits, *, before: int = 0, numbered: bool = True) -> list[Token]:
     """Cut a whole text into tokens.
 
     Args:
         text: The document; a byte order mark at its start is dropped.
         name: What positions call the text.
-        limits: Caps on nesting and on the digits of an integer.
+        limits: Caps on the number of tokens, on nesting and on the digits of an integer.
+        before: Tokens that other texts of the document have already.
         numbered: Whether positions tell the line; those in an environment variable do not.
 
     Raises:
         HoconError: At the first illegal character, unterminated string or limit passed.
     """
-    return _link(_cut(text, name, limits, numbered), limits)
+    return _link(_cut(text, name, limits, before, numbered), limits)
 
 
-def _cut(text: str, name: str, limits: Limits, numbered: bool) -> list[Token]:
+def _cut(text: str, name: str, limits: Limits, before: int, numbered: bool) -> list[Token]:
     tokens: list[Token] = []
     offset = 1 if text.startswith(_BOM) else 0
     line = 1
@@ -120,6 +121,12 @@ def _cut(text: str, name: str, limits: Limits, numbered: bool) -> list[Token]:
         match = _TOKEN.match(text, start)
         if match is None:
             raise _illegal(text[start], position)
+        if before + len(tokens) >= limits.tokens:
+            raise HoconError.at(
+                position,
+                f"more than {limits.tokens} words, values and punctuation marks in one document with what it includes, "
+                "which is the limit",
+            )
         kind = str(match.lastgroup)
         offset = match.end()
         if kind == TRIPLE:

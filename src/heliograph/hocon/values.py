@@ -4,12 +4,13 @@ No function here recurses: a tree may be deeper than the interpreter's stack.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import TypeAlias
 
 from heliograph.hocon.errors import Position
 
+Scalar: TypeAlias = bool | int | float | str | None
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 Content: TypeAlias = "bool | int | float | str | list[Node] | dict[str, Node] | None"
 
@@ -113,17 +114,7 @@ def to_plain(node: Node) -> Plain:
     return holder[0]
 
 
-def to_json(node: Node, indent: int | None = 2) -> str:
-    """The tree as JSON text; integers of any size, floats with a fraction, keys in the order of the document.
-
-    Args:
-        node: What to write.
-        indent: Blanks per level, or None for everything on one line.
-    """
-    return "".join(_json_pieces(node, indent))
-
-
-def scalar_json(value: bool | int | float | str | None) -> str:
+def scalar_json(value: Scalar) -> str:
     """One scalar as JSON."""
     if isinstance(value, int) and not isinstance(value, bool):
         # str() refuses integers of more than 4300 digits; Decimal writes any.
@@ -131,7 +122,18 @@ def scalar_json(value: bool | int | float | str | None) -> str:
     return json.dumps(value)
 
 
-def _json_pieces(node: Node, indent: int | None) -> Iterator[str]:
+def to_json(node: Node, indent: int | None = 2, write_scalar: Callable[[Scalar], str] = scalar_json) -> str:
+    """The tree as JSON text; integers of any size, floats with a fraction, keys in the order of the document.
+
+    Args:
+        node: What to write.
+        indent: Blanks per level, or None for everything on one line.
+        write_scalar: Gives the JSON of one scalar.
+    """
+    return "".join(_json_pieces(node, indent, write_scalar))
+
+
+def _json_pieces(node: Node, indent: int | None, write_scalar: Callable[[Scalar], str]) -> Iterator[str]:
     comma = "," if indent is not None else ", "
     # Each entry: the closing bracket and what is left to write of an open container.
     stack: list[tuple[str, Iterator[tuple[str | None, Node]]]] = []
@@ -146,7 +148,7 @@ def _json_pieces(node: Node, indent: int | None) -> Iterator[str]:
             entries = ((None, item) for item in value)
             brackets = "[]"
         if entries is None or not value:
-            yield label + (scalar_json(value) if not isinstance(value, list | dict) else brackets)
+            yield label + (write_scalar(value) if not isinstance(value, list | dict) else brackets)
         else:
             yield label + brackets[0]
             stack.append((brackets[1], entries))

@@ -244,6 +244,8 @@ class Node:
             self._sessions.on_messages_committed(ticket, error is not None)
         if self._groups is not None:
             self._groups.on_messages_committed(error is not None)
+        if self._services is not None:
+            self._services.rules.on_rows_stored(ticket, error)
 
     def _committed(self, ticket: int, error: StorageError | None) -> None:
         databases, context = self._databases, self._context

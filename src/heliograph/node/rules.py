@@ -13,7 +13,7 @@ from heliograph.rules.functions.jq import set_default_timeout
 def make_rule_engine(
     config: Config,
     context: ChannelContext,
-    store_row: Callable[[Message], object] | None,
+    store_row: Callable[[Message], int] | None,
     from_thread: Callable[[Callable[[], None]], object],
 ) -> RuleEngine:
     """The rule engine of a node, not started.

@@ -104,7 +104,7 @@ class Services:
         context: ChannelContext,
         numbers: Callable[[], Mapping[str, float]],
         now_s: Callable[[], int],
-        store_row: Callable[[Message], object] | None = None,
+        store_row: Callable[[Message], int] | None = None,
         from_thread: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         broker = context.broker

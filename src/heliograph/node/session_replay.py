@@ -7,13 +7,14 @@ session is can be said by one time. A round may take any number of turns.
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from heliograph.broker.message import Message, make_message
+from heliograph.broker.message import Message
 from heliograph.broker.subscription import Subscription
 from heliograph.session.durable import DurableSession
+from heliograph.shared_groups.stored_message import message_of
 from heliograph.storage.damage import Report
 from heliograph.storage.errors import OffloadError, StorageDamagedError, UnknownStreamError
 from heliograph.storage.interface import (
@@ -253,25 +254,14 @@ class Replay:
             return
         if stored_at <= session.made_us.get(source.name, 0):
             return
-        session.replay(message_of(stored), stored_at, subscription)
+        session.replay(_read_back(stored), stored_at, subscription)
 
     def __repr__(self) -> str:
         return f"Replay({self._session!r}, {len(self._sources)} sources)"
 
 
-def message_of(stored: StoredMessage) -> Message:
-    """A stored message as the kernel knows it."""
-    message = make_message(
-        stored.id_high,
-        stored.id_low,
-        stored.topic,
-        stored.payload,
-        stored.qos,
-        stored.retain,
-        stored.property_bytes,
-        stored.clientid,
-        stored.username,
-    )
+def _read_back(stored: StoredMessage) -> Message:
+    message = message_of(stored)
     message.ticket = _STORED_TICKET
     return message
 
@@ -280,18 +270,9 @@ def find_message(
     database: ReplayedDatabase, topic: str, after_us: int, id_high: int, id_low: int, looked_at_max: int = 100_000
 ) -> Message | None:
     """The message of an id on a topic that was stored after a commit time, or None if it is not there any more."""
-    for stream in database.get_streams(topic, after_us + 1):
-        iterator = database.make_iterator(stream.id, topic, after_us + 1)
-        left = looked_at_max
-        while left > 0:
-            batch = database.next(iterator, FEW)
-            if isinstance(batch, EndOfStream) or not batch.messages:
-                break
-            for stored in batch.messages:
-                if stored.id_high == id_high and stored.id_low == id_low:
-                    return message_of(stored)
-            left -= len(batch.messages)
-            iterator = batch.iterator
+    for stored in _stored_since(database, topic, after_us + 1, looked_at_max):
+        if stored.id_high == id_high and stored.id_low == id_low:
+            return _read_back(stored)
     return None
 
 
@@ -304,6 +285,14 @@ def newest_retained(
         StorageError: It cannot be read.
     """
     newest: tuple[int, int, int] | None = None  # commit time and id
+    for stored in _stored_since(database, topic, since_us, looked_at_max):
+        if stored.retain and (newest is None or stored.stored_at >= newest[0]):
+            newest = stored.stored_at, stored.id_high, stored.id_low
+    return None if newest is None else newest[1:]
+
+
+def _stored_since(database: ReplayedDatabase, topic: str, since_us: int, looked_at_max: int) -> Iterator[StoredMessage]:
+    """What was stored on a topic since a commit time, one stream after the other; of each so many at the most."""
     for stream in database.get_streams(topic, since_us):
         iterator = database.make_iterator(stream.id, topic, since_us)
         left = looked_at_max
@@ -311,9 +300,6 @@ def newest_retained(
             batch = database.next(iterator, FEW)
             if isinstance(batch, EndOfStream) or not batch.messages:
                 break
-            for stored in batch.messages:
-                if stored.retain and (newest is None or stored.stored_at >= newest[0]):
-                    newest = stored.stored_at, stored.id_high, stored.id_low
+            yield from batch.messages
             left -= len(batch.messages)
             iterator = batch.iterator
-    return None if newest is None else newest[1:]

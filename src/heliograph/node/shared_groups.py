@@ -62,7 +62,7 @@ class NodeGroups:
     def join(self, sessions: DurableSessions) -> None:
         """Have durable sessions be members; called before they are read."""
         self._sessions = sessions
-        self._groups.sessions = sessions
+        self._groups.roster.sessions = sessions
         sessions.on_saved = self._groups.on_sessions_saved
 
     def start(self, table: SessionTable) -> None:
@@ -93,7 +93,7 @@ class NodeGroups:
         """A commit of messages is done, or refused."""
         if is_refused:
             return
-        self._groups.on_committed(self._messages.newest_commit_us())
+        self._groups.turns.on_committed(self._messages.newest_commit_us())
 
     def tick(self) -> None:
         """Time has passed; `DurableSessions` was told before."""

@@ -16,14 +16,23 @@ class BoundedLog:
         logger: Where lines go.
         clock: Microseconds on a clock that nobody sets.
         lines_max: Lines that are written in a minute.
+        whole: A log that several share: where it takes no more lines, none of them is written.
     """
 
-    def __init__(self, logger: Logger, clock: Callable[[], int], lines_max: int = _LINES_MAX) -> None:
+    def __init__(
+        self,
+        logger: Logger,
+        clock: Callable[[], int],
+        lines_max: int = _LINES_MAX,
+        whole: "BoundedLog | None" = None,
+    ) -> None:
         self._logger = logger
         self._clock = clock
         self._lines_max = lines_max
+        self._whole = whole
         self._window = -1
-        self._count = 0
+        self._written = 0
+        self._missed = 0
 
     def warn(self, text: str, *values: object) -> None:
         """Write a warning, or count it if there were too many; see `write`."""
@@ -34,16 +43,23 @@ class BoundedLog:
 
         Args:
             level: Its severity, as `logging` has it.
-            text: The line; `%` in it stands for the values, as in `logging`.
+            text: The line; `%` in it stands for the values, as in `logging`. They become text only if it is written.
         """
-        window = self._clock() // _WINDOW_US
-        if window != self._window:
-            if self._count > self._lines_max:
-                self._logger.log(
-                    level, "%d more lines like the last ones were not written", self._count - self._lines_max
-                )
-            self._window, self._count = window, 0
-        self._count += 1
-        if self._count <= self._lines_max:
+        if self._takes(level):
             line = text % values
             self._logger.log(level, "%s", line if len(line) <= _LINE_LENGTH_MAX else f"{line[:_LINE_LENGTH_MAX]}...")
+
+    def _takes(self, level: int) -> bool:
+        """Whether one more line may be written, which then counts; what the last minute missed is told first."""
+        window = self._clock() // _WINDOW_US
+        if window != self._window:
+            if self._missed:
+                self._logger.log(level, "%d more lines like the last ones were not written", self._missed)
+            self._window, self._written, self._missed = window, 0, 0
+        if self._written >= self._lines_max:
+            self._missed += 1
+            return False
+        if self._whole is not None and not self._whole._takes(level):
+            return False  # that counts it
+        self._written += 1
+        return True

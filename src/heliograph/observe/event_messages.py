@@ -45,18 +45,18 @@ class EventMessages:
             fields["conn_props"] = _shown(connect.properties.named())
             self._put("client_connected", fields)
 
-    def on_client_disconnected(self, client: ClientView, reason: str, _accumulator: object) -> None:
+    def on_client_disconnected(self, client: ClientView, reason: str, *_told: object) -> None:
         """Publish `$events/client_disconnected`."""
         if self._outgoing.wants("$events/client_disconnected"):
             fields = client_events.disconnected(client, reason, self._now_ms())
             fields.update(_addresses(client))
             self._put("client_disconnected", fields)
 
-    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, _accumulator: object) -> None:
+    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, *_told: object) -> None:
         """Publish `$events/session_subscribed`."""
         self._subscription("session_subscribed", clientid, topic_filter, qos)
 
-    def on_session_unsubscribed(self, clientid: str, topic_filter: str, _accumulator: object) -> None:
+    def on_session_unsubscribed(self, clientid: str, topic_filter: str, *_told: object) -> None:
         """Publish `$events/session_unsubscribed`."""
         self._subscription("session_unsubscribed", clientid, topic_filter, None)
 

@@ -107,17 +107,17 @@ class SysTopics:
         if topic is not None:
             self._put_fields(topic, client_events.connected(client, connect, self._now_us() // 1000))
 
-    def on_client_disconnected(self, client: ClientView, reason: str, _accumulator: object) -> None:
+    def on_client_disconnected(self, client: ClientView, reason: str, *_told: object) -> None:
         """Publish `clients/<clientid>/disconnected`."""
         topic = self._client_topic(client.clientid, "disconnected")
         if topic is not None:
             self._put_fields(topic, client_events.disconnected(client, reason, self._now_us() // 1000))
 
-    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, _accumulator: object) -> None:
+    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, *_told: object) -> None:
         """Publish `clients/<clientid>/subscribed`."""
         self._subscription("subscribed", clientid, topic_filter, qos)
 
-    def on_session_unsubscribed(self, clientid: str, topic_filter: str, _accumulator: object) -> None:
+    def on_session_unsubscribed(self, clientid: str, topic_filter: str, *_told: object) -> None:
         """Publish `clients/<clientid>/unsubscribed`."""
         self._subscription("unsubscribed", clientid, topic_filter, None)
 

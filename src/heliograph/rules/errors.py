@@ -3,9 +3,12 @@
 `RuleSyntaxError` refuses a rule when it is created; `RuleEvaluationError` ends one evaluation of a sound rule.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from heliograph.rules.tree import Place
+
+# A rule can be one line of a megabyte, and its errors go into logs.
+_SHOWN_MAX: Final = 240
 
 
 class RuleError(Exception):
@@ -52,10 +55,14 @@ class EvaluationFault(Exception):  # noqa: N818 - it is not an error for people 
 
 
 def show_place(text: str, place: Place) -> str:
-    """Return the line of the text that holds the place, and below it carets under the place."""
+    """Return the line of the text that holds the place, or what of a long one is around it, with carets under it."""
     start = text.rfind("\n", 0, place.start) + 1
     end = text.find("\n", place.start)
-    line = text[start : end if end >= 0 else len(text)]
+    end = end if end >= 0 else len(text)
+    if end - start > _SHOWN_MAX:
+        start = max(start, place.start - _SHOWN_MAX // 2)
+        end = min(end, start + _SHOWN_MAX)
+    line = text[start:end]
     # A tab before the place stays a tab below it, so that the carets stand under what they mean on any terminal.
     margin = "".join("\t" if character == "\t" else " " for character in line[: place.start - start])
     width = max(1, min(place.end, start + len(line)) - place.start)

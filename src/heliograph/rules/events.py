@@ -93,7 +93,8 @@ EVENTS: Final = (
         "message.transformation_failed",
         "message_transformation_failed",
         "message_transformation/failed",
-        *("transformation", "id", *_MESSAGE, "publish_received_at"),
+        *("transformation", "id", "clientid", "username", "payload", "peername", "topic", "qos", "flags", "pub_props"),
+        "publish_received_at",
     ),
     _event("alarm.activated", None, "sys/alarm_activated", "name", "details", "message", "activated_at"),
     _event(

@@ -30,6 +30,7 @@ from heliograph.rules.values import (
 _BLURRED: Final = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord(".") for byte in range(256))
 _MANY_DIGITS: Final = b"0" * 19
 _REPEATED_MAX: Final = 256 * 1024 * 1024
+_SIGNS_OF_MARKS: Final = (b'"$', rb"\u0024")
 
 
 def decode_json(text: str | bytes) -> Value:
@@ -140,10 +141,17 @@ def decode_exactly(text: str | bytes) -> Value:
     """The value that `encode_exactly` has written; `{"$repeat": [text, count]}` is a text so many times.
 
     Raises:
-        EvaluationFault: It is not JSON.
+        EvaluationFault: It is not JSON, or has marks and too many levels.
         ValueError: A mark holds something else than it must.
     """
-    return _marked(decode_json(text))
+    value = decode_json(text)
+    data = text.encode() if isinstance(text, str) else text
+    if not any(sign in data for sign in _SIGNS_OF_MARKS):
+        return value
+    try:
+        return _marked(value)
+    except RecursionError:
+        raise EvaluationFault("it is nested too deeply") from None
 
 
 def _marked(value: Value) -> Value:
@@ -154,12 +162,25 @@ def _marked(value: Value) -> Value:
     if value == {"$undefined": True}:
         return UNDEFINED
     if len(value) == 1 and isinstance(coded := value.get("$base64"), str):
-        return string_of(b64decode(coded, validate=True))
+        return _string_of_base64(coded)
     if len(value) == 1 and isinstance(digits := value.get("$bits"), str):
-        return Bits(int(digits, 2), len(digits))
+        return _bits_of(digits)
     if len(value) == 1 and isinstance(repeated := value.get("$repeat"), list):
         return _repeated(repeated)
     return {key: _marked(item) for key, item in value.items()}
+
+
+def _string_of_base64(coded: str) -> Value:
+    try:
+        return string_of(b64decode(coded, validate=True))
+    except ValueError as error:
+        raise ValueError(f"$base64 needs a text in base64: {error}") from None
+
+
+def _bits_of(digits: str) -> Bits:
+    if not digits or digits.strip("01"):
+        raise ValueError("$bits needs a text of the digits 0 and 1")
+    return Bits(int(digits, 2), len(digits))
 
 
 def _repeated(parts: list[Value]) -> str:

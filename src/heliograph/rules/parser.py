@@ -1,61 +1,27 @@
 """The text of a rule becomes its tree, or is refused with the place and what was expected there.
 
-The grammar is in `grammar.lark`. It accepts a little more than the language, so that this module can say in whole
-sentences what is wrong with, say, a comparison where only a value may stand; `heliograph.rules.syntax_errors` finds the
-words for texts that the grammar itself refuses.
+The grammar is in `grammar.lark`. `heliograph.rules.tree_builder` makes the tree of what the grammar finds, and
+`heliograph.rules.syntax_errors` finds the words for texts that the grammar refuses.
 """
 
-import math
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, TypeAlias, cast
+from typing import Final, cast
 
-from lark import Lark, Token, Transformer
+from lark import Lark, Token
 from lark.exceptions import UnexpectedInput
 
-from heliograph.mqtt.topic import topic_filter_fault
 from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.syntax_errors import explain_unexpected
-from heliograph.rules.tree import (
-    Arithmetic,
-    Branch,
-    Call,
-    Case,
-    Comparison,
-    Expression,
-    Field,
-    Foreach,
-    Index,
-    IndexBy,
-    Key,
-    ListLiteral,
-    Literal,
-    Logical,
-    Membership,
-    Not,
-    Path,
-    Place,
-    RangeLiteral,
-    Select,
-    Slice,
-    Source,
-    Star,
-    Statement,
-    Step,
-    Unary,
-)
+from heliograph.rules.tree import Place, Select, Statement
+from heliograph.rules.tree_builder import Refusal, tree_builder
 
 KEYWORDS: Final = frozenset(
     {"SELECT", "FROM", "WHERE", "AS", "AND", "OR", "NOT", "IN", "CASE", "WHEN", "THEN", "ELSE", "END"}
     | {"FOREACH", "DO", "INCASE", "IF", "ELSIF"}
 )
 _LOWER_CASE_WORDS: Final = frozenset({"div", "mod", "true", "false"})
-_TOPIC_BYTES_MAX: Final = 65_535
-_INTEGER_DIGITS_MAX: Final = 4_300
-
-
-_Fields: TypeAlias = tuple[Field | Star, ...]
 
 
 def parse_rule(text: str) -> Statement:
@@ -92,7 +58,7 @@ def _parsed(text: str, start: str, beginning: str) -> Statement:
     except UnexpectedInput as error:
         problem, place = explain_unexpected(error, text)
         raise RuleSyntaxError(problem, text, place) from None
-    except _Refusal as refusal:
+    except Refusal as refusal:
         raise RuleSyntaxError(refusal.problem, text, refusal.place) from None
     return replace(statement, text=text)
 
@@ -117,7 +83,7 @@ def _parser(start: str) -> Lark:
         parser="lalr",
         start=start,
         lexer="basic",
-        transformer=_TreeBuilder(),
+        transformer=tree_builder(),
         lexer_callbacks={"NAME": _name_or_keyword},
     )
 
@@ -127,278 +93,3 @@ def _name_or_keyword(token: Token) -> Token:
     if word in _LOWER_CASE_WORDS or word.upper() in KEYWORDS:
         token.type = word.upper()
     return token
-
-
-class _Refusal(Exception):  # noqa: N818 - becomes a RuleSyntaxError as soon as the text is at hand
-    """The builder met something that the grammar accepts and the language does not."""
-
-    def __init__(self, problem: str, place: Place) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.place = place
-
-
-class _Group:
-    """A condition or a CASE in parentheses, which may not stand everywhere that the bare one may."""
-
-    def __init__(self, inner: Expression, place: Place) -> None:
-        self.inner = inner
-        self.place = place
-
-
-_Built: TypeAlias = Expression | _Group
-_CONDITION_NODES: Final = (Comparison, Logical, Not, Membership)
-
-
-class _TreeBuilder(Transformer[Token, Any]):
-    """Builds the nodes while the parser goes over the text, from the innermost outwards."""
-
-    def select(self, children: list[Any]) -> Select:
-        _, fields, _, sources, _, where = children
-        return Select(fields, sources, _optional(where), "")
-
-    def check(self, children: list[Any]) -> Select:
-        _, fields, _, where = children
-        return Select(fields, (), _optional(where), "")
-
-    def foreach(self, children: list[Any]) -> Foreach:
-        _, fields, _, do, _, incase, _, sources, _, where = children
-        if isinstance(fields[-1], Star):
-            raise _Refusal("the last item of FOREACH must be an array, and * is none", fields[-1].place)
-        return Foreach(fields, do, _optional(incase), sources, _optional(where), "")
-
-    def fields(self, children: list[Any]) -> _Fields:
-        return tuple(children)
-
-    def sources(self, children: list[Any]) -> tuple[Source, ...]:
-        return tuple(children)
-
-    def star(self, children: list[Token]) -> Star:
-        return Star(_place(children[0]))
-
-    def plain_field(self, children: list[Any]) -> Field:
-        return Field(_selectable(children[0]), None, children[0].place)
-
-    def named_field(self, children: list[Any]) -> Field:
-        expression, _, alias = children
-        return Field(_selectable(expression), alias, expression.place.to(alias.place))
-
-    def renamed_field(self, children: list[Any]) -> Field:
-        expression, alias = children
-        if isinstance(expression, Comparison):
-            raise _Refusal("AS is needed between a comparison and its name", alias.place)
-        return Field(_selectable(expression), alias, expression.place.to(alias.place))
-
-    def source(self, children: list[Token]) -> Source:
-        topic_filter, place = _unquoted(children[0]), _place(children[0])
-        fault = topic_filter_fault(topic_filter, levels_max=_TOPIC_BYTES_MAX)
-        if fault is None and len(topic_filter.encode()) > _TOPIC_BYTES_MAX:
-            fault = f"a topic filter has at most {_TOPIC_BYTES_MAX} bytes"
-        if fault is not None:
-            raise _Refusal(f"FROM needs valid topic filters: {fault}", place)
-        return Source(topic_filter, place)
-
-    def logical(self, children: list[Any]) -> Logical:
-        left, operator, right = children
-        place = left.place.to(right.place)
-        return Logical("and" if operator.type == "AND" else "or", _condition(left), _condition(right), place)
-
-    def negation(self, children: list[Any]) -> Not:
-        return Not(_condition(children[1]), _place(children[0]).to(children[1].place))
-
-    def comparison(self, children: list[Any]) -> Comparison:
-        left, operator, right = children
-        return Comparison(
-            str(operator),  # type: ignore[arg-type]  # the terminal matches nothing else
-            _value(left, "a side of a comparison"),
-            _value(right, "a side of a comparison"),
-            left.place.to(right.place),
-        )
-
-    def membership(self, children: list[Any]) -> Membership:
-        subject, *_, close = children
-        negated = children[1].type == "NOT"
-        candidates = tuple(_value_or_comparison(child, "an item of IN") for child in children[3 if negated else 2 : -1])
-        return Membership(_value(subject, "the left side of IN"), candidates, negated, subject.place.to(_place(close)))
-
-    def arithmetic(self, children: list[Any]) -> Arithmetic:
-        left, operator, right = children
-        return Arithmetic(
-            str(operator),  # type: ignore[arg-type]  # the grammar lets nothing else through
-            _value(left, f"a side of {operator}"),
-            _value(right, f"a side of {operator}"),
-            left.place.to(right.place),
-        )
-
-    def signed(self, children: list[Any]) -> Unary:
-        sign, operand = children
-        value = _value(operand, "what a sign stands before")
-        return Unary("-" if sign == "-" else "+", value, _place(sign).to(operand.place))
-
-    def string(self, children: list[Token]) -> Literal:
-        return Literal(_unquoted(children[0]), _place(children[0]))
-
-    def integer(self, children: list[Token]) -> Literal:
-        return Literal(_integer(children[0]), _place(children[0]))
-
-    def float_(self, children: list[Token]) -> Literal:
-        number = float(children[0])
-        if math.isinf(number):
-            raise _Refusal("this number is larger than a 64-bit float can be (about 1.8e308)", _place(children[0]))
-        return Literal(number, _place(children[0]))
-
-    def boolean(self, children: list[Token]) -> Literal:
-        return Literal(children[0] == "true", _place(children[0]))
-
-    def range_(self, children: list[Token]) -> RangeLiteral:
-        first, last = _range_ends(children[0])
-        return RangeLiteral(first, last, _place(children[0]))
-
-    def slice_(self, children: list[Any]) -> Slice:
-        path, ends = children
-        return Slice(path, *_range_ends(ends), path.place.to(_place(ends)))
-
-    def list_(self, children: list[Any]) -> ListLiteral:
-        opening, *items, closing = children
-        values = tuple(_value(item, "an element of a list") for item in items if item is not None)
-        return ListLiteral(values, _place(opening).to(_place(closing)))
-
-    def call(self, children: list[Any]) -> Call:
-        function, *arguments, close = children
-        place = function.place.to(_place(close))
-        if not all(isinstance(step, Key) for step in function.steps):
-            raise _Refusal("the name of a function has no index", function.place)
-        name = ".".join([function.root, *(step.name for step in function.steps)])
-        return Call(name, _arguments(arguments), place)
-
-    def operator_call(self, children: list[Any]) -> Call:
-        word, *arguments, close = children
-        return Call(str(word), _arguments(arguments), _place(word).to(_place(close)))
-
-    def group(self, children: list[Any]) -> _Built:
-        opening, inner, closing = children
-        if isinstance(inner, _Group):
-            return inner
-        if isinstance(inner, (*_CONDITION_NODES, Case)):
-            return _Group(inner, _place(opening).to(_place(closing)))
-        return inner  # type: ignore[no-any-return]  # a node built by one of the other methods
-
-    def searched_case(self, children: list[Any]) -> Case:
-        word, *branches, _, default, end = _with_else(children)
-        checked = tuple(Branch(_condition(when), _result(then)) for when, then in branches)
-        return Case(None, checked, None if default is None else _result(default), _place(word).to(_place(end)))
-
-    def simple_case(self, children: list[Any]) -> Case:
-        word, subject, *branches, _, default, end = _with_else(children)
-        checked = tuple(Branch(_result(when), _result(then)) for when, then in branches)
-        return Case(
-            _result(subject), checked, None if default is None else _result(default), _place(word).to(_place(end))
-        )
-
-    def branch(self, children: list[Any]) -> tuple[_Built, _Built]:
-        return children[1], children[3]
-
-    def reference(self, children: list[Any]) -> Path:
-        first, *steps = children
-        place = _place(first)
-        if steps:
-            place = place.to(steps[-1][1])
-        return Path(_unquoted(first), tuple(step for step, _ in steps), place)
-
-    def key(self, children: list[Token]) -> tuple[Step, Place]:
-        return Key(_unquoted(children[0])), _place(children[0])
-
-    def index(self, children: list[Token]) -> tuple[Step, Place]:
-        number = _integer(children[-2])
-        negative = children[1] == "-"
-        return Index(-number if negative else number, negative and number == 0), _place(children[-1])
-
-    def index_by(self, children: list[Any]) -> tuple[Step, Place]:
-        return IndexBy(children[1]), _place(children[2])
-
-
-def _optional(node: "_Built | None") -> Expression | None:
-    return None if node is None else _condition(node)
-
-
-def _with_else(children: list[Any]) -> list[Any]:
-    """Children of a CASE with a place for ELSE also where there is none."""
-    if isinstance(children[-3], Token) and children[-3].type == "ELSE":
-        return children
-    body = [child for child in children[:-1] if child is not None]
-    return [*body, None, None, children[-1]]
-
-
-def _place(token: Token) -> Place:
-    # The lexer always sets the four; lark declares them optional for tokens made by hand.
-    return Place(token.start_pos, token.end_pos, token.line, token.column)  # type: ignore[arg-type]
-
-
-def _unquoted(token: Token) -> str:
-    if token.type == "STRING":
-        return token.strip("'")
-    return token.strip('"') if token.type == "QUOTED" else str(token)
-
-
-def _integer(token: Token) -> int:
-    if len(token) > _INTEGER_DIGITS_MAX:
-        raise _Refusal(f"an integer has at most {_INTEGER_DIGITS_MAX:,} digits", _place(token))
-    return int(token)
-
-
-def _range_ends(token: Token) -> tuple[int, int]:
-    if len(token) > _INTEGER_DIGITS_MAX:
-        raise _Refusal(f"an integer has at most {_INTEGER_DIGITS_MAX:,} digits", _place(token))
-    first, last = token[1:-1].split("..")
-    return int(first), int(last)
-
-
-def _kind(node: _Built) -> str:
-    inner = node.inner if isinstance(node, _Group) else node
-    if isinstance(inner, Comparison):
-        return "a comparison"
-    if isinstance(inner, Membership):
-        return "a condition with IN"
-    return "CASE" if isinstance(inner, Case) else "a condition with AND, OR or NOT"
-
-
-def _value(node: _Built, role: str) -> Expression:
-    """A node where neither a condition nor a CASE may stand."""
-    if isinstance(node, (_Group, Case, *_CONDITION_NODES)):
-        hint = "; give it a name with AS first and use the name" if isinstance(node, Comparison | Case) else ""
-        raise _Refusal(f"{_kind(node)} cannot be {role}{hint}", node.place)
-    return node
-
-
-def _value_or_comparison(node: _Built, role: str) -> Expression:
-    return node if isinstance(node, Comparison) else _value(node, role)
-
-
-def _result(node: _Built) -> Expression:
-    return _value_or_comparison(node, "part of a CASE")
-
-
-def _arguments(nodes: list[Any]) -> tuple[Expression, ...]:
-    return tuple(
-        node if isinstance(node, Case) else _value_or_comparison(node, "an argument of a function")
-        for node in nodes
-        if node is not None
-    )
-
-
-def _condition(node: _Built) -> Expression:
-    """A node where a condition is wanted; what else may stand there is a matter of evaluation."""
-    inner = node.inner if isinstance(node, _Group) else node
-    if isinstance(inner, Case):
-        raise _Refusal("CASE cannot be a condition; give it a name with AS and compare the name", node.place)
-    return inner
-
-
-def _selectable(node: _Built) -> Expression:
-    if isinstance(node, _Group):
-        if isinstance(node.inner, Case):
-            return node.inner
-        raise _Refusal(f"{_kind(node)} in parentheses cannot be selected, only used as a condition", node.place)
-    if isinstance(node, Logical | Not | Membership):
-        raise _Refusal(f"{_kind(node)} cannot be selected; use CASE WHEN ... THEN true ELSE false END", node.place)
-    return node

@@ -114,6 +114,8 @@ def _hint(token: Token, text: str) -> str | None:
         if token.isalpha():
             return f"{token} is a word of the language; write the step as a string, .'{token}'"
         return "after the point of a path comes a name, an integer or a string"
+    if token.type == "COMPARISON" and start and text[start - 1] in "=<>!":
+        return f"{text[start - 1]}{token} is no comparison; there are = != <> < > <= >= and =~"
     if token.type == "COMPARISON" and any(character in "=<>" for character in text[:start]):
         return "comparisons do not chain; join them with AND"
     return None

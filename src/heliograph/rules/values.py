@@ -7,6 +7,7 @@ is valid UTF-8 and `bytes` where it is not, so that one content has one form; bi
 
 import math
 import re
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final, TypeAlias, final
 
 from heliograph.rules.errors import EvaluationFault
@@ -147,9 +148,33 @@ def number_of_text(text: str | bytes) -> Number:
     raise EvaluationFault(f"{describe(text)} is not the text of a number")
 
 
+# More digits than any float has before and behind its point.
+_EXACT: Final = Context(prec=1400, rounding=ROUND_HALF_UP)
+
+
+def fixed_text(number: float, decimals: int) -> str:
+    """The text of a float with so many decimals, rounded from its exact value; halves go away from zero."""
+    # Only what ends just one binary digit behind these decimals can be a half; Python would round it to the even side.
+    if number * 2.0 ** (decimals + 1) % 2.0 == 1.0:
+        return format(Decimal(number).quantize(Decimal(1).scaleb(-decimals), context=_EXACT), "f")
+    return f"{number + 0.0:.{decimals}f}"  # -0.0 becomes 0.0
+
+
+def compact_text(number: float, decimals: int) -> str:
+    """The text of a float with at most so many decimals and, unless none are allowed, at least one."""
+    text = fixed_text(number, decimals)
+    if not decimals:
+        return text
+    text = text.rstrip("0")
+    return text + "0" if text.endswith(".") else text
+
+
 def float_text(number: float) -> str:
     """The text of a float: at most 10 decimals, at least one, never an exponent."""
-    text = f"{number:.10f}".rstrip("0")
+    if number * 2048.0 % 2.0 == 1.0:
+        return compact_text(number, 10)
+    # The same without two more calls, for nearly all numbers.
+    text = f"{number + 0.0:.10f}".rstrip("0")
     return text + "0" if text.endswith(".") else text
 
 

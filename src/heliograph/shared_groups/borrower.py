@@ -9,7 +9,7 @@ What is inconsistent ends it, and whoever made it makes another with another id,
 with it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -286,10 +286,6 @@ class Borrower:
         self.status = ENDED
         self._shares = {}
         self.events.append(Invalidated())
-
-    def held(self) -> Iterable[Share]:
-        """The shares that it has, granted or being revoked."""
-        return self._shares.keys()
 
     def __repr__(self) -> str:
         return f"Borrower({str(self.group)!r}, {self.id.clientid!r}, {self.status}, {len(self._shares)} shares)"

@@ -1,14 +1,12 @@
-"""The durable groups of a node: which groups are kept, and when what is done for them.
+"""The durable groups of a node: which groups are kept, and who their members are.
 
 A group is kept from the time a durable session joins it, or because it is declared, until its last member has left.
-Then stored messages come to all its members from here. Groups without durable members know nothing of it.
-
-All work is done in turns of the event loop, bounded each: letters first, then reading and sending, then reports.
+Then stored messages come to all its members from here. Groups without durable members know nothing of it. When what
+is done is the business of `turns`; which members outlive their connections, of `roster`.
 """
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from heliograph.broker.shared import GroupKeeper
@@ -32,19 +30,17 @@ from heliograph.shared_groups.protocol import (
     ToLeader,
     UpdateProgress,
 )
-from heliograph.shared_groups.reading import Entry, Messages, Publishers, StreamReader
+from heliograph.shared_groups.reading import Entry, Messages, Publishers
 from heliograph.shared_groups.registry import LeaderRegistry
-from heliograph.storage.errors import StorageError, UnknownStreamError
+from heliograph.shared_groups.roster import Roster
+from heliograph.shared_groups.turns import GroupTurns, Loop
+from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import Stream, StreamId
 from heliograph.storage.salvage import Damage
 from heliograph.storage.state import StateDatabase
 
 _log = logging.getLogger(__name__)
 
-# Messages read or sent between two writes of the outboxes: about 5 ms.
-_PER_TURN: Final = 1024
-_PER_MEMBER: Final = 128
-_RETRY_S: Final = 1.0
 _CLOCKS_US: Final = 60_000_000  # how far the clock of commits may be behind that of the broker
 _DAMAGES_MAX: Final = 10_000  # places that were told; beyond that, they are counted each time
 
@@ -54,27 +50,6 @@ class GroupMessages(Messages, Protocol):
 
     def get_streams(self, topic_filter_text: str, start: int | None = None, end: int | None = None) -> Sequence[Stream]:
         """The streams that can hold messages of a filter."""
-
-
-class SessionStore(SessionNotes, Protocol):
-    """What is asked of whoever keeps sessions."""
-
-    def notes(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        """All records that were kept under keys with a prefix.
-
-        Raises:
-            StorageError: They cannot be read.
-        """
-
-
-class Loop(Protocol):
-    """What is asked of an event loop; `asyncio`'s is one."""
-
-    def call_soon(self, callback: Callable[[], None], /) -> object:
-        """Call it in the next turn."""
-
-    def call_later(self, delay: float, callback: Callable[[], None], /) -> object:
-        """Call it after so many seconds."""
 
 
 class Declared:
@@ -116,33 +91,21 @@ class DurableGroups(GroupKeeper):
         self.messages = messages
         self.timers = timers or Timers()
         self.publishers = Publishers()
-        self.sessions: SessionStore | None = None
+        self.roster = Roster()
+        self.turns = GroupTurns(loop, begin_turn, self, self.timers.checkpoint_us / 1e6)
         self.now_us = now_us
         self.lending = _Lending(self)
-        self._loop = loop
         self._state = state
-        self._begin_turn = begin_turn
         self._declared = declared
         self._registry = LeaderRegistry(state, self._find_streams, self, now_us, self.timers)
         self._groups: dict[GroupName, KeptGroup] = {}
         self._members: dict[BorrowerId, Member] = {}
         self._of_session: dict[Subscriber, list[Member]] = {}
-        self._of_client: dict[str, set[GroupName]] = {}
         self._last_borrower = 0
-        self._letters: deque[Callable[[], None]] = deque()
-        self._reading: dict[StreamReader, None] = {}
-        self._cut: dict[StreamReader, None] = {}  # what they read next was not committed
-        self._wanting: deque[Member] = deque()
-        self._soon: dict[Member, None] = {}
-        self._late: dict[Member, None] = {}
         self._saving: dict[Member, None] = {}
-        self._is_scheduled = False
-        self._reports_later = False
-        self._committed_us = 0
         self._damages: set[tuple[StreamId, int]] = set()  # places that were told
         self._is_started = False
-        self._is_closed = False
-        self._counts = {"delivered": 0, "read": 0, "returned": 0, "damaged_places": 0, "read_errors": 0}
+        self._counts = {"returned": 0, "damaged_places": 0}
 
     # --- the start and the end
 
@@ -157,71 +120,41 @@ class DurableGroups(GroupKeeper):
         Raises:
             StorageError: A database cannot be read.
         """
-        known = {group: self._registry.find(group) for group in self._registry.groups()}
-        members = self._notes(record.MEMBER)
-        borrowed = self._notes(record.BORROWED)  # nothing fails from here on
+        database = self._registry.database
+        known = {group: database.find(group) for group in database.groups()}
+        members, borrowed = self.roster.read()  # nothing fails from here on
         self._registry.node = node
-        self._committed_us = max(self._committed_us, committed_us)
+        self.turns.committed_us = max(self.turns.committed_us, committed_us)
         begins = {group: (max(0, kept.made_us - _CLOCKS_US), kept.made_us) for group, kept in self._groups.items()}
-        for one in self._declared:
-            declared = (0, 0) if one.from_earliest else (committed_us, self.now_us())
-            begins[one.group] = min(declared, begins.get(one.group, declared))
-            self._keep(one.group, True).is_declared = True
-        for group, clientid, made_us in self._saved_members(members, knows):
-            self._keep(group, False)
-            self._add_client(group, clientid)
+        for wanted in self._declared:
+            declared = (0, 0) if wanted.from_earliest else (committed_us, self.now_us())
+            begins[wanted.group] = min(declared, begins.get(wanted.group, declared))
+            self._keep(wanted.group, True).is_declared = True
+        for group, clientid, made_us in self.roster.members(members, knows):
+            self.roster.add(self._keep(group, False), clientid)
             # A group whose own record a crash took begins with its first member; its clock need not be storage's.
             begins[group] = min(begins.get(group, (made_us, made_us)), (max(0, made_us - _CLOCKS_US), made_us))
-        self._claim_borrowed(borrowed)
+        for one, clientid in self.roster.borrowed(borrowed, self._groups.__contains__):
+            self.claim(one.group, one.share, one.message, clientid)
         self._is_started = True
         for group in known:
-            if group not in self._groups and self.sessions is not None:  # else its members are not known
+            if group not in self._groups and self.roster.sessions is not None:  # else its members are not known
                 self._registry.drop(group)
         for group, kept in self._groups.items():
             for subscription in kept.subscriptions:
                 if isinstance(subscription.subscriber, DurableSession):
-                    self._note_member(kept, subscription.subscriber.clientid)
+                    self.roster.join(kept, subscription.subscriber.clientid, self.now_us())
             self._open(kept, known.get(group), *begins.get(group, (committed_us, self.now_us())))
-        self._schedule()
+        self.turns.schedule()
 
     @property
     def is_started(self) -> bool:
         """Whether every group was taken up; until then nobody gets anything of a group that is kept."""
         return self._is_started
 
-    def _notes(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
-        return [] if self.sessions is None else list(self.sessions.notes(prefix))
-
-    def _saved_members(
-        self, notes: Iterable[tuple[bytes, bytes]], knows: Callable[[str], bool]
-    ) -> Iterator[tuple[GroupName, str, int]]:
-        for key, value in notes:
-            group, clientid = record.member_of_key(key)
-            if knows(clientid):
-                yield group, clientid, int(value)
-            elif self.sessions is not None:
-                self.sessions.note(key, None)
-
-    def _claim_borrowed(self, notes: Iterable[tuple[bytes, bytes]]) -> None:
-        for key, value in notes:
-            try:
-                borrowed = record.decode_borrowed(key, value)
-            except (ValueError, UnknownStreamError) as error:
-                _log.error("what a session has of a shared group cannot be read: %r: %s", key, error)
-                continue
-            if borrowed.group in self._groups:
-                self.claim(borrowed.group, borrowed.share, borrowed.message, record.client_of_borrowed(key))
-            elif self.sessions is not None:
-                self.sessions.note(key, None)
-
     async def close(self) -> None:
         """Save how far everybody is, and close the database; clients are gone already."""
-        for member in [*self._soon, *self._late]:
-            member.report()
-        while self._letters:
-            self._letters.popleft()()
-        self._registry.settle()
-        self._is_closed = True
+        self.turns.close()
         await self._state.close()
 
     # --- the broker's members
@@ -234,9 +167,9 @@ class DurableGroups(GroupKeeper):
         if not self._is_started:  # it may have durable members that nobody knows yet
             self._keep(group, False)
             return True
-        if self.sessions is None or not isinstance(member.subscriber, DurableSession):
+        if self.roster.sessions is None or not isinstance(member.subscriber, DurableSession):
             return False
-        self._open(self._keep(group, False), self._find(group), self._committed_us, self.now_us())
+        self._open(self._keep(group, False), self._find(group), self.turns.committed_us, self.now_us())
         return True
 
     def on_joined(self, member: Subscription) -> None:
@@ -249,7 +182,7 @@ class DurableGroups(GroupKeeper):
         kept.subscriptions[member] = None
         session.lender = self.lending
         if self._is_started and isinstance(session, DurableSession):  # else it was one before, and is noted
-            self._note_member(kept, session.clientid)
+            self.roster.join(kept, session.clientid, self.now_us())
         if session.attached:
             kept.start(member)
 
@@ -264,14 +197,14 @@ class DurableGroups(GroupKeeper):
             one.leave()
         clientid = member.subscriber.clientid
         if clientid in kept.clients and not any(one.subscriber.clientid == clientid for one in kept.subscriptions):
-            self._remove_client(group, clientid)
+            self.roster.remove(kept, clientid)
         self._drop_if_empty(kept)
 
     def on_session_ended(self, clientid: str, _: object = None) -> None:
         """A session ended, which may have lain on the disk only."""
-        for group in list(self._of_client.get(clientid, ())):
-            self._remove_client(group, clientid)
-            self._drop_if_empty(self._groups[group])
+        for kept in self.roster.groups_of(clientid):
+            self.roster.remove(kept, clientid)
+            self._drop_if_empty(kept)
 
     def _keep(self, group: GroupName, is_declared: bool) -> KeptGroup:
         kept = self._groups.get(group)
@@ -281,7 +214,7 @@ class DurableGroups(GroupKeeper):
 
     def _find(self, group: GroupName) -> record.GroupRecord | None:
         try:
-            return self._registry.find(group)
+            return self._registry.database.find(group)
         except StorageError as error:
             _log.error("shared group %.200r cannot be read [%s]: %s", str(group), error.code, error)
             return None
@@ -295,24 +228,6 @@ class DurableGroups(GroupKeeper):
             del self._groups[kept.name]
             if self._is_started:  # else it may have members that nobody knows yet
                 self._registry.drop(kept.name)
-
-    def _note_member(self, kept: KeptGroup, clientid: str) -> None:
-        if self.sessions is not None and clientid not in kept.clients:
-            self._add_client(kept.name, clientid)
-            self.sessions.note(record.member_key(kept.name, clientid), b"%d" % self.now_us())
-
-    def _add_client(self, group: GroupName, clientid: str) -> None:
-        self._groups[group].clients.add(clientid)
-        self._of_client.setdefault(clientid, set()).add(group)
-
-    def _remove_client(self, group: GroupName, clientid: str) -> None:
-        self._groups[group].clients.discard(clientid)
-        groups = self._of_client.get(clientid, set())
-        groups.discard(group)
-        if not groups:
-            self._of_client.pop(clientid, None)
-        if self.sessions is not None:
-            self.sessions.note(record.member_key(group, clientid), None)
 
     # --- sessions
 
@@ -333,7 +248,7 @@ class DurableGroups(GroupKeeper):
         """A client may be sent more."""
         for member in self._of_session.get(session, ()):
             if member.waits or not member.is_ready:
-                self.want(member)
+                self.turns.want(member)
 
     def on_returned(self, delivery: LentDelivery) -> None:
         """A client left without acknowledging a message."""
@@ -343,7 +258,7 @@ class DurableGroups(GroupKeeper):
             entry.share.put_back(entry)
             if isinstance(entry.share.owner, Member):
                 entry.share.owner.feed(entry.share)
-                self.want(entry.share.owner)
+                self.turns.want(entry.share.owner)
 
     def on_sessions_saved(self, ticket: int) -> None:
         """Session state is durable up to a ticket."""
@@ -356,7 +271,7 @@ class DurableGroups(GroupKeeper):
     @property
     def notes(self) -> SessionNotes | None:
         """See `kept.Node`."""
-        return self.sessions
+        return self.roster.sessions
 
     def next_borrower(self, clientid: str) -> BorrowerId:
         """See `kept.Node`."""
@@ -377,145 +292,19 @@ class DurableGroups(GroupKeeper):
 
     def claim(self, group: GroupName, share: Share, message: MessageId, clientid: str) -> None:
         """See `kept.Node`."""
-
-        def forget() -> None:
-            if self.sessions is not None:
-                self.sessions.note(record.borrowed_key(clientid, message), None)
-
-        self._registry.claim(group, share, message, forget)
+        self._registry.claim(group, share, message, lambda: self.roster.forget_borrowed(clientid, message))
 
     def to_leader(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
         """See `Mail`."""
-        self._letters.append(lambda: self._deliver(group, sender, letter))
-        self._schedule()
+        self.turns.post(lambda: self._deliver(group, sender, letter))
 
     def to_borrower(self, receiver: BorrowerId, letter: ToBorrower) -> None:
         """See `Mail`."""
-        self._letters.append(lambda: self._hand_over(receiver, letter))
-        self._schedule()
-
-    def want_read(self, reader: StreamReader) -> None:
-        """See `kept.Node`."""
-        self._reading[reader] = None
-        self._schedule()
-
-    def want(self, member: Member) -> None:
-        """See `kept.Node`."""
-        if not member.is_wanted:
-            member.is_wanted = True
-            self._wanting.append(member)
-            self._schedule()
+        self.turns.post(lambda: self._hand_over(receiver, letter))
 
     def await_saved(self, member: Member) -> None:
         """See `kept.Node`."""
         self._saving[member] = None
-
-    def want_report(self, member: Member, soon: bool) -> None:
-        """See `kept.Node`."""
-        if soon:
-            self._late.pop(member, None)
-            self._soon[member] = None
-            self._schedule()
-        elif member not in self._soon:
-            self._late[member] = None
-            if not self._reports_later:
-                self._reports_later = True
-                self._loop.call_later(self.timers.checkpoint_us / 1e6, self._report_late)
-
-    # --- what the node says
-
-    def on_committed(self, committed_us: int) -> None:
-        """Messages that were stored up to this commit time are committed."""
-        self._committed_us = committed_us
-        if self._cut:
-            for reader in self._cut:
-                reader.on_grown()
-            self._reading.update(self._cut)
-            self._cut = {}
-            self._schedule()
-
-    def on_grown(self, streams: Sequence[StreamId]) -> None:
-        """A commit added to these streams, or closed them; called once it is durable."""
-        self._registry.on_grown(streams)
-        for kept in self._groups.values():
-            for stream in streams:
-                reader = kept.readers.get(stream)
-                if reader is not None:
-                    reader.on_grown()
-                    self._reading[reader] = None
-        self._schedule()
-
-    def tick(self) -> None:
-        """Time has passed."""
-        for member in list(self._members.values()):
-            member.tick()
-        self._registry.tick()
-
-    def claimed_by(self, session: Subscriber) -> list[bytes]:
-        """The payloads that a session in memory is to be sent at QoS 2 and that nobody else gets any more."""
-        return [payload for member in self._of_session.get(session, ()) for payload in member.claimed()]
-
-    def statistics(self) -> dict[str, int]:
-        """How many groups, members and shares there are, and what became of messages."""
-        numbers = {
-            "kept": len(self._groups),
-            "members": len(self._members),
-            "refused": sum(kept.refused_count for kept in self._groups.values()),
-            **self._counts,
-            **self._registry.statistics(),
-        }
-        return {f"shared_groups.{name}": number for name, number in numbers.items()}
-
-    # --- turns
-
-    def _schedule(self) -> None:
-        if not self._is_scheduled and not self._is_closed:
-            self._is_scheduled = True
-            self._loop.call_soon(self._run)
-
-    def _run(self) -> None:
-        self._is_scheduled = False
-        if self._is_closed:
-            return
-        self._begin_turn()
-        for _ in range(len(self._letters)):
-            self._letters.popleft()()
-        self._registry.settle()
-        self._read()
-        self._pump()
-        soon, self._soon = self._soon, {}
-        for member in soon:
-            member.report()
-        if self._letters or self._wanting or self._reading or self._soon:
-            self._schedule()
-
-    def _read(self) -> None:
-        budget = _PER_TURN
-        readers, self._reading = self._reading, {}
-        for reader in list(readers):
-            if budget <= 0:
-                self._reading.update(readers)
-                return
-            del readers[reader]
-            before = reader.read_count
-            try:
-                fed = reader.read(self._committed_us)
-            except StorageError as error:
-                self._on_unread(reader, error)
-                continue
-            count = reader.read_count - before
-            budget -= count + 16
-            self._counts["read"] += count
-            if reader.is_cut:
-                self._cut[reader] = None
-            if fed is None:
-                continue
-            self._reading[reader] = None
-            for share in fed:
-                owner = share.owner
-                if isinstance(owner, Member):
-                    owner.feed(share)
-                    self.want(owner)
 
     def on_damage(self, damage: Damage) -> None:
         """See `kept.Node`."""
@@ -528,35 +317,43 @@ class DurableGroups(GroupKeeper):
         count = "some messages" if damage.messages is None else f"{damage.messages} messages"
         _log.error("shared groups pass over %s of stream %s: %s", count, damage.stream, damage.problem)
 
-    def _on_unread(self, reader: StreamReader, error: StorageError) -> None:
-        self._counts["read_errors"] += 1
-        _log.warning("messages of shared groups wait [%s]: %s", error.code, error)
-        self._loop.call_later(_RETRY_S, lambda: self.want_read(reader))
+    # --- what the node says
 
-    def _pump(self) -> None:
-        budget = _PER_TURN
-        for _ in range(len(self._wanting)):
-            if budget <= 0:
-                return
-            member = self._wanting.popleft()
-            member.is_wanted = False
-            if member.is_leaving:
-                continue
-            limit = min(budget, _PER_MEMBER)
-            count = member.pump(limit)
-            budget -= count
-            self._counts["delivered"] += count
-            kept = self._groups.get(member.group)
-            if kept is not None and kept.has_strays and member.session.has_room():
-                kept.offer_strays()
-            if count == limit and member.waits:
-                self.want(member)
+    def on_grown(self, streams: Sequence[StreamId]) -> None:
+        """A commit added to these streams, or closed them; called once it is durable."""
+        self._registry.on_grown(streams)
+        readers = [kept.readers.get(stream) for kept in self._groups.values() for stream in streams]
+        self.turns.on_grown(reader for reader in readers if reader is not None)
 
-    def _report_late(self) -> None:
-        self._reports_later = False
-        late, self._late = self._late, {}
-        for member in late:
-            member.report()
+    def tick(self) -> None:
+        """Time has passed."""
+        for member in list(self._members.values()):
+            member.tick()
+        self._registry.tick()
+
+    def statistics(self) -> dict[str, int]:
+        """How many groups, members and shares there are, and what became of messages."""
+        numbers = {
+            "kept": len(self._groups),
+            "members": len(self._members),
+            "refused": sum(kept.refused_count for kept in self._groups.values()),
+            **self._counts,
+            **self.turns.counts,
+            **self._registry.statistics(),
+        }
+        return {f"shared_groups.{name}": number for name, number in numbers.items()}
+
+    # --- what turns tell
+
+    def on_letters_read(self) -> None:
+        """See `Work`."""
+        self._registry.settle()
+
+    def on_sent(self, member: Member) -> None:
+        """See `Work`."""
+        kept = self._groups.get(member.group)
+        if kept is not None and kept.has_strays and member.session.has_room():
+            kept.offer_strays()
 
     def _deliver(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
         if group not in self._groups and isinstance(letter, UpdateProgress | Disconnect):

@@ -6,13 +6,20 @@ from typing import Final, Protocol
 from heliograph.broker.subscription import Subscription
 from heliograph.session.session import Session
 from heliograph.shared_groups.borrower import Borrower
-from heliograph.shared_groups.member import Member, SessionNotes, settle
+from heliograph.shared_groups.member import Member, MemberTurns, SessionNotes, settle
 from heliograph.shared_groups.protocol import BorrowerId, GroupName, MessageId, Share, Timers, ToLeader
 from heliograph.shared_groups.reading import Entry, Messages, OpenShare, Publishers, StreamReader
 from heliograph.storage.interface import StreamId
 from heliograph.storage.salvage import Damage
 
 _STRAYS_MAX: Final = 1024
+
+
+class Turns(MemberTurns, Protocol):
+    """When readers and members have their turns."""
+
+    def want_read(self, reader: StreamReader) -> None:
+        """There may be something to read."""
 
 
 class Node(Protocol):
@@ -34,6 +41,10 @@ class Node(Protocol):
     def publishers(self) -> Publishers:
         """Which share each publisher belongs to."""
 
+    @property
+    def turns(self) -> Turns:
+        """When readers and members have their turns."""
+
     def now_us(self) -> int:
         """The wall clock."""
 
@@ -49,20 +60,11 @@ class Node(Protocol):
     def claim(self, group: GroupName, share: Share, message: MessageId, clientid: str) -> None:
         """A client's session has a message that its group may not count."""
 
-    def want_read(self, reader: StreamReader) -> None:
-        """There may be something to read."""
-
     def on_damage(self, damage: Damage) -> None:
         """Some of a stream cannot be read; told each time that a reader comes across it."""
 
-    def want(self, member: Member) -> None:
-        """A member's client may be sent something."""
-
     def await_saved(self, member: Member) -> None:
         """A member is to hear when session state is durable."""
-
-    def want_report(self, member: Member, soon: bool) -> None:
-        """A member has something to report."""
 
 
 class KeptGroup:
@@ -132,7 +134,7 @@ class KeptGroup:
             )
             self.readers[stream] = reader
         reader.shares[number] = share
-        self._node.want_read(reader)
+        self._node.turns.want_read(reader)
 
     def close_share(self, member: Member, share: OpenShare) -> None:
         """See `Surroundings`."""
@@ -175,6 +177,11 @@ class KeptGroup:
         return self._node.notes
 
     @property
+    def turns(self) -> Turns:
+        """See `Surroundings`."""
+        return self._node.turns
+
+    @property
     def stall_us(self) -> int:
         """See `Surroundings`."""
         return self._node.timers.stall_us
@@ -194,14 +201,6 @@ class KeptGroup:
     def await_saved(self, member: Member) -> None:
         """See `Surroundings`."""
         self._node.await_saved(member)
-
-    def want_report(self, member: Member, soon: bool) -> None:
-        """See `Surroundings`."""
-        self._node.want_report(member, soon)
-
-    def want(self, member: Member) -> None:
-        """See `Surroundings`."""
-        self._node.want(member)
 
     def __repr__(self) -> str:
         size = f"{len(self.subscriptions)} members, {len(self.clients)} of them durable"

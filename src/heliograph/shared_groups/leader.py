@@ -149,10 +149,6 @@ class Leader:
             del self._progress[share]
             self._change(share)
 
-    def knows(self, streams: Iterable[StreamId]) -> bool:
-        """Whether it has been told of all these streams."""
-        return all(stream in self._streams for stream in streams)
-
     def claim(self, share: Share, messages: Iterable[MessageId]) -> None:
         """Messages are in the hands of a member's session, whatever the saved progress says."""
         progress = self.progress(share)

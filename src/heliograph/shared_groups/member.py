@@ -11,7 +11,6 @@ What counts as done, and so goes to nobody else:
 from collections import deque
 from typing import Final, Protocol
 
-from heliograph.broker.message import Message, make_message
 from heliograph.broker.subscription import Subscription
 from heliograph.session.durable import DurableSession
 from heliograph.session.lending import LentDelivery
@@ -29,7 +28,7 @@ from heliograph.shared_groups.borrower import (
 )
 from heliograph.shared_groups.protocol import BorrowerId, GroupName, MessageId, Progress, Share, ToBorrower, ToLeader
 from heliograph.shared_groups.reading import Entry, OpenShare
-from heliograph.storage.interface import StoredMessage
+from heliograph.shared_groups.stored_message import message_of
 
 _CLAIMS_MAX: Final = 64
 
@@ -41,12 +40,26 @@ class SessionNotes(Protocol):
         """Keep a record, or delete it, in the commit that gathers now: its ticket, which is saved some time."""
 
 
+class MemberTurns(Protocol):
+    """When members have their turns."""
+
+    def want(self, member: "Member") -> None:
+        """Call `pump`."""
+
+    def want_report(self, member: "Member", soon: bool) -> None:
+        """Call `report` at the end of the turn, or some time later."""
+
+
 class Surroundings(Protocol):
     """What a member needs of its group and its node."""
 
     @property
     def notes(self) -> SessionNotes | None:
         """Where durable sessions keep what is their own."""
+
+    @property
+    def turns(self) -> MemberTurns:
+        """When members have their turns."""
 
     @property
     def stall_us(self) -> int:
@@ -72,12 +85,6 @@ class Surroundings(Protocol):
 
     def await_saved(self, member: "Member") -> None:
         """Call `on_saved`."""
-
-    def want_report(self, member: "Member", soon: bool) -> None:
-        """Call `report` at the end of the turn, or some time later."""
-
-    def want(self, member: "Member") -> None:
-        """Call `pump`."""
 
     def on_ended(self, member: "Member", again: bool) -> None:
         """It is over; another is wanted in its place, or not."""
@@ -167,7 +174,7 @@ class Member:
         wish = 2 if soon else 1
         if wish > self.is_due:
             self.is_due = wish
-            self._around.want_report(self, soon)
+            self._around.turns.want_report(self, soon)
 
     def on_saved(self, ticket: int) -> bool:
         """Session state is durable up to a ticket: what was assigned at QoS 2 is the session's own.
@@ -189,10 +196,6 @@ class Member:
         """A message of one of its shares is a session's own."""
         self._noted.append(entry)
         settle(entry, True)
-
-    def claimed(self) -> list[bytes]:
-        """The payloads of what counts as done already and was not sent yet."""
-        return [payload for share in self._shares.values() for payload in share.claimed()]
 
     # --- the end
 
@@ -335,7 +338,7 @@ class Member:
                     notes.note(record.borrowed_key(entry.holder, entry.message), None)
             self._sendable.extend(entry for entry in claims if entry.is_claimed)
         if self._sendable:
-            self._around.want(self)
+            self._around.turns.want(self)
 
     def _on_invalidated(self) -> None:
         for share in self._shares.values():
@@ -386,8 +389,7 @@ class Member:
     def _send(self, entry: Entry, qos: int) -> None:
         stored, subscription = entry.stored, self.subscription
         retain = stored.retain and subscription.retain_as_published
-        message = _message(stored)
-        delivery = LentDelivery(message, qos, retain, subscription, stored.stored_at - 1, entry)
+        delivery = LentDelivery(message_of(stored), qos, retain, subscription, stored.stored_at - 1, entry)
         if not self.session.borrow(delivery):
             settle(entry)
         elif qos == 2 and self._is_durable:
@@ -438,17 +440,3 @@ def _touch(entry: Entry, soon: bool = False) -> None:
     owner = entry.share.owner
     if isinstance(owner, Member):
         owner.touch(entry.share, soon)
-
-
-def _message(stored: StoredMessage) -> Message:
-    return make_message(
-        stored.id_high,
-        stored.id_low,
-        stored.topic,
-        stored.payload,
-        stored.qos,
-        stored.retain,
-        stored.property_bytes,
-        stored.clientid,
-        stored.username,
-    )

@@ -86,10 +86,6 @@ class OpenShare:
         """Whether messages count as done that are still to be sent."""
         return any(entry.is_claimed for entry in self._sent)
 
-    def claimed(self) -> list[bytes]:
-        """Their payloads."""
-        return [entry.stored.payload for entry in self._sent if entry.is_claimed]
-
     def unclaim(self) -> int:
         """They do not count as done any more: how many."""
         claimed = [entry for entry in self._sent if entry.is_claimed]

@@ -1,4 +1,4 @@
-"""The leaders of one node: how leadership is won, kept and given up, and how progress gets to the disk.
+"""The leaders of one node: how leadership is won, kept and given up, and how what they save depends on it.
 
 Leadership is a record in the database `shared_groups` that names the leader and the end of its lease. It is won by a
 batch that expects the record as it was read, and every later batch of the leader expects the record as the leader wrote
@@ -6,11 +6,11 @@ it: whoever was deposed cannot save anything any more, and learns of it by that.
 """
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from heliograph.shared_groups import record
+from heliograph.shared_groups.database import GroupDatabase
 from heliograph.shared_groups.leader import Leader
 from heliograph.shared_groups.protocol import (
     BorrowerId,
@@ -25,13 +25,12 @@ from heliograph.shared_groups.protocol import (
     Timers,
     ToLeader,
 )
-from heliograph.storage.errors import PreconditionFailedError, StorageError, UnknownStreamError
+from heliograph.storage.errors import PreconditionFailedError, StorageError
 from heliograph.storage.interface import Position, StreamId
 from heliograph.storage.state import StateBatch, StateDatabase
 
 _log = logging.getLogger(__name__)
 
-_PAGE: Final = 1024
 _RENEW_STREAMS_US: Final = 30_000_000
 
 FindStreams = Callable[[GroupName, int], Sequence[StreamOffer]]
@@ -57,6 +56,7 @@ class LeaderRegistry:
     Attributes:
         node: The node's permanent name, set before the first `open`. Leases of the same name may be taken over at once:
             only one process bears it.
+        database: What the disk has of groups.
 
     Args:
         state: The database `shared_groups`.
@@ -76,7 +76,7 @@ class LeaderRegistry:
         node: str = "",
     ) -> None:
         self.node = node
-        self._state = state
+        self.database = GroupDatabase(state)
         self._find_streams = find_streams
         self._mail = mail
         self._now_us = now_us
@@ -87,38 +87,11 @@ class LeaderRegistry:
         self._begins: dict[GroupName, tuple[int, int]] = {}  # of all groups that are to have a leader
         self._wanted: dict[GroupName, dict[BorrowerId, None]] = {}
         self._claims: dict[GroupName, dict[Share, dict[MessageId, Callable[[], object]]]] = {}
-        self._commits: deque[tuple[int, Callable[[bool], None]]] = deque()
-        self._is_refused = False
         self._known_streams: set[StreamId] = set()
         self._streams_due_us = 0
-        self._counts = {"elections": 0, "lost_leases": 0, "saves": 0, "refused_saves": 0}
-        state.listen(self._on_committed)
+        self._counts = {"elections": 0, "lost_leases": 0, "saves": 0}
 
     # --- groups
-
-    def groups(self) -> Iterator[GroupName]:
-        """Every group that has a record.
-
-        Raises:
-            StorageError: The database cannot be read.
-        """
-        for key, _ in self._scan(record.GROUP):
-            yield record.group_of(key)
-
-    def find(self, group: GroupName) -> record.GroupRecord | None:
-        """The record of a group, if there is one that can be read.
-
-        Raises:
-            StorageError: The database cannot be read.
-        """
-        value = self._state.get(record.group_key(group))
-        if value is None:
-            return None
-        try:
-            return record.decode_group(value)
-        except (ValueError, TypeError) as error:
-            _log.error("the record of shared group %.200r cannot be read: %s", str(group), error)
-            return None
 
     def open(self, group: GroupName, since_us: int, made_us: int) -> None:
         """Have a leader for a group, here if it can be; where it has no record yet, it begins as the arguments say."""
@@ -128,8 +101,8 @@ class LeaderRegistry:
         now = self._now_us()
         try:
             key = record.group_key(group)
-            found = self._state.get(key)
-            before = self.find(group)
+            found = self.database.value(group)
+            before = self.database.find(group)
             if before is not None and before.leader != self.node and before.lease_until_us > now:
                 return  # another node leads it
             term = 1 if before is None else before.term + 1
@@ -139,10 +112,10 @@ class LeaderRegistry:
             batch.expect(key, found)
             batch.put(key, record.encode_group(held))
             self._seeking.add(group)
-            self._submit(batch, lambda is_saved: self._on_elected(group, held, is_saved))
+            self.database.submit(batch, lambda is_saved: self._on_elected(group, held, is_saved))
         except StorageError as error:
             self._seeking.discard(group)
-            self._refused(group, error)
+            self.database.refuse(group, error)
 
     def drop(self, group: GroupName) -> None:
         """A group has no members any more, and is forgotten with all progress."""
@@ -160,9 +133,9 @@ class LeaderRegistry:
         try:
             batch.delete(record.group_key(group))
             batch.delete_prefix(record.progress_prefix(group))
-            self._submit(batch, lambda _: None)
+            self.database.submit(batch, lambda _: None)
         except StorageError as error:
-            self._refused(group, error)
+            self.database.refuse(group, error)
 
     def claim(self, group: GroupName, share: Share, message: MessageId, on_saved: Callable[[], object]) -> None:
         """A session has a message of a group that the group may not know of; nobody else may get it.
@@ -228,19 +201,9 @@ class LeaderRegistry:
             self.open(group, *begins)
         self.settle()
 
-    def leader(self, group: GroupName) -> Leader | None:
-        """The leader of a group, if it is here."""
-        office = self._offices.get(group)
-        return None if office is None else office.leader
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits for a commit."""
-        return not self._commits
-
     def statistics(self) -> dict[str, int]:
         """What leaders did, all together."""
-        numbers = {"leaders": len(self._offices), **self._counts}
+        numbers = {"leaders": len(self._offices), "refused_saves": self.database.refused_saves, **self._counts}
         for office in self._offices.values():
             for name, count in office.leader.statistics().items():
                 numbers[name] = numbers.get(name, 0) + count
@@ -255,9 +218,9 @@ class LeaderRegistry:
         if not is_saved:
             return
         try:
-            progress = dict(self._progress(group))
+            progress = self.database.progress(group)
         except StorageError as error:
-            self._refused(group, error)
+            self.database.refuse(group, error)
             return
         self._counts["elections"] += 1
         beginning = Position.before(held.since_us + 1)
@@ -269,13 +232,6 @@ class LeaderRegistry:
         for borrower in self._wanted.pop(group, {}):
             leader.on_letter(self._now_us(), borrower, LeaderWanted())
         self.settle()
-
-    def _progress(self, group: GroupName) -> Iterator[tuple[Share, Progress]]:
-        for key, value in self._scan(record.progress_prefix(group)):
-            try:
-                yield record.share_of_key(group, key), record.decode_progress(value)
-            except (ValueError, TypeError, UnknownStreamError) as error:
-                _log.error("progress of shared group %.200r cannot be read: %r: %s", str(group), key, error)
 
     def _renew(self, office: _Office) -> None:
         held = office.record._replace(lease_until_us=self._now_us() + self._timers.lease_us)
@@ -290,14 +246,14 @@ class LeaderRegistry:
             if is_saved:
                 office.record = held
             else:
-                office.value = self._state.get(key) or office.value
+                office.value = self.database.value(office.group) or office.value
 
         try:
-            self._submit(batch, on_saved)
+            self.database.submit(batch, on_saved)
         except PreconditionFailedError:
             self._depose(office, "another has taken its place")
         except StorageError as error:
-            self._refused(office.group, error)
+            self.database.refuse(office.group, error)
         else:
             office.renewing = True
             office.value = value
@@ -324,11 +280,11 @@ class LeaderRegistry:
                 batch.put(key, record.encode_progress(progress))
         self._counts["saves"] += 1
         try:
-            self._submit(batch, lambda is_saved: self._on_saved(office, token, is_saved))
+            self.database.submit(batch, lambda is_saved: self._on_saved(office, token, is_saved))
         except PreconditionFailedError:
             self._depose(office, "another has taken its place")
         except StorageError as error:
-            self._refused(group, error)
+            self.database.refuse(group, error)
             leader.on_saved(token, False)
 
     def _on_saved(self, office: _Office, token: int, is_saved: bool) -> None:
@@ -361,30 +317,11 @@ class LeaderRegistry:
                         self._claims.setdefault(office.group, {}).setdefault(share, {})[message] = then
 
         try:
-            self._submit(batch, on_saved)
+            self.database.submit(batch, on_saved)
         except StorageError as error:
-            self._refused(office.group, error)
+            self.database.refuse(office.group, error)
             self._claims[office.group] = claims
             office.leader.on_saved(token, False)
-
-    def _submit(self, batch: StateBatch, then: Callable[[bool], None]) -> None:
-        ticket = self._state.submit(batch)
-        self._commits.append((ticket, then))
-
-    def _on_committed(self, ticket: int, error: StorageError | None) -> None:
-        if error is not None:
-            self._counts["refused_saves"] += 1
-            if not self._is_refused:
-                _log.error("the progress of shared groups cannot be saved [%s]: %s", error.code, error)
-        elif self._is_refused:
-            _log.warning("the progress of shared groups is saved again")
-        self._is_refused = error is not None
-        while self._commits and self._commits[0][0] <= ticket:
-            self._commits.popleft()[1](error is None)
-
-    def _refused(self, group: GroupName, error: StorageError) -> None:
-        self._counts["refused_saves"] += 1
-        _log.error("shared group %.200r cannot be kept [%s]: %s", str(group), error.code, error)
 
     # --- inside
 
@@ -394,7 +331,7 @@ class LeaderRegistry:
             streams = self._find_streams(office.group, office.record.since_us + 1)
         except StorageError as error:
             office.is_behind = True
-            self._refused(office.group, error)
+            self.database.refuse(office.group, error)
             return
         office.leader.on_streams(streams)
 
@@ -408,14 +345,5 @@ class LeaderRegistry:
         for borrower, letter in letters:
             self._mail.to_borrower(borrower, letter)
 
-    def _scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
-        after = b""
-        while True:
-            page = self._state.scan(prefix, after, _PAGE)
-            yield from page
-            if len(page) < _PAGE:
-                return
-            after = page[-1][0]
-
     def __repr__(self) -> str:
-        return f"LeaderRegistry({len(self._offices)} leaders, {len(self._commits)} commits pending)"
+        return f"LeaderRegistry({len(self._offices)} leaders, {self.database!r})"

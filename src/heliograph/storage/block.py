@@ -24,7 +24,7 @@ Nothing here knows RocksDB, time or other blocks. pyarrow is not imported: `arro
 import json
 import struct
 import zlib
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
@@ -529,7 +529,7 @@ class _RowReader:
         rows: list[int] = []
         place = value.find(wanted, at + offsets[0], at + offsets[-1])
         while place >= 0:
-            row = bisect_left(offsets, place - at)
+            row = bisect_right(offsets, place - at) - 1  # behind empty ones, which begin there too
             if offsets[row] == place - at and offsets[row + 1] == place - at + len(wanted):
                 rows.append(row)
             place = value.find(wanted, place + 1, at + offsets[-1])

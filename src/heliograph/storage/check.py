@@ -7,34 +7,29 @@ from typing import Final
 from heliograph.storage import keys
 from heliograph.storage.catalog import Catalog, Generation
 from heliograph.storage.engine import Rdict, records
+from heliograph.storage.findings import TOLD_MAX, Findings
 from heliograph.storage.interface import StreamId
 from heliograph.storage.salvage import Damage, is_damage, place, readable_blocks
 
-_TOLD_MAX: Final = 1000
 _NUMBER_MAX: Final = 0xFFFF_FFFF
 
 
 @dataclass(slots=True)
-class CheckReport:
+class CheckReport(Findings):
     """What a check found.
 
     Attributes:
-        database: Which database.
         messages: How many messages can be read.
         blocks: In how many blocks.
         damages: What of the streams cannot be read; not more than a thousand, `damage_count` says how many there are.
         damage_count: How many there are.
-        problems: Everything else that is wrong, as sentences; not more than a thousand.
-        problem_count: How many there are.
+        problems: Everything else that is wrong.
     """
 
-    database: str
     messages: int = 0
     blocks: int = 0
     damages: list[Damage] = field(default_factory=list)
     damage_count: int = 0
-    problems: list[str] = field(default_factory=list)
-    problem_count: int = 0
 
     @property
     def is_damaged(self) -> bool:
@@ -44,14 +39,8 @@ class CheckReport:
     def add_damage(self, damage: Damage) -> None:
         """Take something of a stream in that cannot be read."""
         self.damage_count += 1
-        if len(self.damages) < _TOLD_MAX:
+        if len(self.damages) < TOLD_MAX:
             self.damages.append(damage)
-
-    def add_problem(self, problem: str) -> None:
-        """Take something else in that is wrong."""
-        self.problem_count += 1
-        if len(self.problems) < _TOLD_MAX:
-            self.problems.append(problem)
 
     def to_json(self) -> dict[str, object]:
         """As programs are told."""

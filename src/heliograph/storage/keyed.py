@@ -27,8 +27,7 @@ from heliograph.storage.interface import KeyedOptions, StorableMessage
 from heliograph.storage.keyed_changes import ABSENT, Base, Change, PendingChanges, Removed
 from heliograph.storage.keyed_topics import KeyedTopics
 from heliograph.storage.keyed_walk import Found, KeyedWalk
-from heliograph.storage.store import Store
-from heliograph.storage.wal import SyncRequest
+from heliograph.storage.store import KeptInStore, Store
 
 _NEVER: Final = 1 << 62
 # Of so many removed keys, and of such a part of all, the remains are taken out of RocksDB's files.
@@ -37,7 +36,7 @@ _REMAINS_PART: Final = 16
 _UNPLACED: Final = b""  # the key of a change that came while the topic structure was not known
 
 
-class KeyedTable:
+class KeyedTable(KeptInStore):
     """One table, on its own RocksDB; what a commit queue of changes needs.
 
     Owned by the thread that opened it. It may be out of order: what is written is then refused until it works again.
@@ -63,7 +62,7 @@ class KeyedTable:
     ) -> None:
         self._options = options
         self._clock = clock or (lambda: time.time_ns() // 1000)
-        self._store = Store(name, path, "lz4", self._prepare, reopen_interval_s, disk)
+        super().__init__(Store(name, path, "lz4", self._prepare, reopen_interval_s, disk))
         self._pending = PendingChanges()
         self._messages = 0  # in RocksDB
         self._bytes = 0
@@ -75,16 +74,6 @@ class KeyedTable:
         self.grown: set[int] = set()  # streams that were written to, until `committed`
         self.since = 0  # when it was created
         self.last_time = 0  # of the newest change
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self._store.name
-
-    @property
-    def path(self) -> Path:
-        """Its directory."""
-        return self._store.path
 
     def __len__(self) -> int:
         """How many messages there are."""
@@ -260,22 +249,6 @@ class KeyedTable:
             self._pending.refused(changes)
             self._swept_us = 0  # what they would have taken away is due again
             raise
-
-    def sync_request(self) -> SyncRequest:
-        """What must be synced; for the commit queue.
-
-        Raises:
-            StorageError: The table is not open.
-        """
-        return self._store.sync_request()
-
-    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
-        """Take the outcome of a sync in; for the commit queue.
-
-        Raises:
-            StorageError: What it was for may not outlive the machine.
-        """
-        self._store.finish_sync(request, error)
 
     def committed(self) -> None:
         """What was written is durable; nobody waits for it here."""

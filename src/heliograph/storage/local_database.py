@@ -34,16 +34,15 @@ from heliograph.storage.interface import (
 )
 from heliograph.storage.replay import Fetch, read_next
 from heliograph.storage.retention import Usage
-from heliograph.storage.store import Store
+from heliograph.storage.store import KeptInStore, Store
 from heliograph.storage.topic_filter import topic_filter
-from heliograph.storage.wal import SyncRequest
 
 FEW: Final = 8  # messages: who asks for no more looks for something, and does not replay
 _PRECONDITION_ROWS: Final = 256
 _FREED_AGAIN_MAX: Final = 8
 
 
-class LocalDatabase:
+class LocalDatabase(KeptInStore):
     """One database on the local disk. Owned by one thread; see `group_commit` for its use from an event loop.
 
     It may be made while it cannot be opened: writing then tries again to open it, and refuses what it cannot store.
@@ -71,23 +70,13 @@ class LocalDatabase:
             raise ValueError(f"compression is {options.layout.compression!r}; valid are {', '.join(COMPRESSIONS)}")
         self._options = options
         self._site_id = site_id
-        self._store = Store(name, path, options.layout.compression, self._prepare, reopen_interval_s, disk)
+        super().__init__(Store(name, path, options.layout.compression, self._prepare, reopen_interval_s, disk))
         self._opened: Generations | None = None
         self._grown: set[StreamId] = set()
         self._listeners: list[OnGrown] = []
         self._dropped_generations = 0
         self.fetch: Fetch | None = None  # gives the rows of what was offloaded
         self.fetch_few: Fetch | None = None  # to readers of at most `FEW` messages, where these are served otherwise
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self._store.name
-
-    @property
-    def path(self) -> Path:
-        """Its directory."""
-        return self._store.path
 
     @property
     def is_open(self) -> bool:
@@ -158,22 +147,6 @@ class LocalDatabase:
         if self._listeners:
             self._grown.update(opened.staged_streams())
         opened.applied(now)
-
-    def sync_request(self) -> SyncRequest:
-        """What must be synced so that everything written so far outlives the machine; may run in another thread.
-
-        Raises:
-            StorageError: The database is not open.
-        """
-        return self._store.sync_request()
-
-    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
-        """Say how a sync request went, None for well.
-
-        Raises:
-            StorageError: It went wrong; what the request covered may not outlive the machine.
-        """
-        self._store.finish_sync(request, error)
 
     def committed(self) -> None:
         """Everything written so far is as durable as it is wanted: wake whoever waits for it."""

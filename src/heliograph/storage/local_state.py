@@ -17,8 +17,7 @@ from heliograph.storage.engine import Rdict, new_batch, records
 from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError, UnknownLayoutError
 from heliograph.storage.group_commit import CommitQueue
 from heliograph.storage.state import OnStateCommitted, StateBatch, check_preconditions
-from heliograph.storage.store import Store
-from heliograph.storage.wal import SyncRequest
+from heliograph.storage.store import KeptInStore, Store
 
 _FOLDER: Final = "state"
 _META: Final = b"\x00"
@@ -28,7 +27,7 @@ _BATCH_OVERHEAD_BYTES: Final = 256
 _PREFIX_KEYS: Final = 4096
 
 
-class LocalState:
+class LocalState(KeptInStore):
     """A `StateDatabase` on the disk. Owned by the node; used in its event-loop thread from its making to `close`.
 
     It may be made while it cannot be opened: what is submitted is then refused, with tickets, until it can.
@@ -52,22 +51,12 @@ class LocalState:
         reopen_interval_s: float = 1.0,
         disk: Disk = THIS_DISK,
     ) -> None:
-        self._store = Store(name, data_dir / _FOLDER / name, "lz4", self._prepare, reopen_interval_s, disk)
+        super().__init__(Store(name, data_dir / _FOLDER / name, "lz4", self._prepare, reopen_interval_s, disk))
         self._overlay: dict[bytes, tuple[StateBatch, bytes | None]] = {}
         self._listeners: list[OnStateCommitted] = []
         self._fsync = fsync
         self._max_buffered_bytes = max_buffered_bytes
         self._queue: CommitQueue[StateBatch] | None = None
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self._store.name
-
-    @property
-    def path(self) -> Path:
-        """Its directory."""
-        return self._store.path
 
     @property
     def is_full(self) -> bool:
@@ -164,22 +153,6 @@ class LocalState:
             self._forget(batches)
             raise
         self._forget(batches)
-
-    def sync_request(self) -> SyncRequest:
-        """What must be synced; for the commit queue.
-
-        Raises:
-            StorageError: The database is not open.
-        """
-        return self._store.sync_request()
-
-    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
-        """Take the outcome of a sync in; for the commit queue.
-
-        Raises:
-            StorageError: What it was for may not outlive the machine.
-        """
-        self._store.finish_sync(request, error)
 
     def committed(self) -> None:
         """Nobody waits for what others write here."""

@@ -11,13 +11,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from heliograph.storage.directory_swap import swap_in
 from heliograph.storage.engine import Rdict, new_batch, open_primary, open_secondary, records, translating
 from heliograph.storage.errors import UnknownDatabaseError
+from heliograph.storage.findings import Findings
 from heliograph.storage.repair import files_made_readable, node_is_stopped
 from heliograph.storage.salvage import beyond_damage, is_damage
 
@@ -26,38 +27,21 @@ _META: Final = b"\x00"
 _END: Final = b"\xff"
 _PLACE_BYTES: Final = 64  # so far keys are told apart when a way around damage is looked for
 _BATCH_BYTES: Final = 4 << 20
-_TOLD_MAX: Final = 1000
 
 Validator = Callable[[bytes, bytes], str | None]
 
 
 @dataclass(slots=True)
-class StateReport:
+class StateReport(Findings):
     """What a check found.
 
     Attributes:
-        database: Which database.
         records: How many records can be read and are what they should be.
-        problems: What is wrong, as sentences; not more than a thousand.
-        problem_count: How many there are.
+        kept: Where the database was put when another took its place.
     """
 
-    database: str
     records: int = 0
-    problems: list[str] = field(default_factory=list)
-    problem_count: int = 0
     kept: Path | None = None
-
-    @property
-    def is_damaged(self) -> bool:
-        """Whether anything is wrong."""
-        return bool(self.problem_count)
-
-    def add_problem(self, problem: str) -> None:
-        """Take something in that is wrong."""
-        self.problem_count += 1
-        if len(self.problems) < _TOLD_MAX:
-            self.problems.append(problem)
 
     def to_json(self) -> dict[str, object]:
         """As programs are told."""

@@ -257,6 +257,43 @@ class Store:
         return f"Store({self.name!r} in {self.path}, {state})"
 
 
+class KeptInStore:
+    """What every database has that lies in one store: its name and place, and the halves of a sync for its commits.
+
+    Args:
+        store: Where it lies; the database opens and closes it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._store.name
+
+    @property
+    def path(self) -> Path:
+        """Its directory."""
+        return self._store.path
+
+    def sync_request(self) -> SyncRequest:
+        """What must be synced so that everything written so far outlives the machine; may run in another thread.
+
+        Raises:
+            StorageError: The database is not open.
+        """
+        return self._store.sync_request()
+
+    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
+        """Say how a sync request went, None for well.
+
+        Raises:
+            StorageError: It went wrong; what the request covered may not outlive the machine.
+        """
+        self._store.finish_sync(request, error)
+
+
 def _close_quietly(rocks: Rdict) -> None:
     """Close RocksDB, which repeats an earlier write error when it is closed, but closes."""
     try:

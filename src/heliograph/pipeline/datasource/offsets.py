@@ -8,6 +8,7 @@ many streams nobody knows how many they were.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ Offset = dict[str, Any]
 
 _VALID: Final = 'an offset as Spark shows it, such as {"streams": {"messages/0/1/1": "1767225600000000-0"}}'
 _FIELDS: Final = {"streams", "start", "lost"}
+_POSITION: Final = re.compile(r"([0-9]{1,20}-[0-9]{1,20}(-[0-9]{1,20})?)?")  # nothing is the beginning of a stream
+_WHOLE_BLOCK: Final = 1 << 64
 
 
 def make_offset(positions: Positions, start: int | None, lost: Mapping[str, int] | None = None) -> Offset:
@@ -33,6 +36,17 @@ def make_offset(positions: Positions, start: int | None, lost: Mapping[str, int]
 def offset_positions(offset: Offset | None) -> dict[str, str]:
     """The positions in an offset that Spark reports in its progress; none for a query that has not begun."""
     return dict(offset["streams"]) if offset else {}
+
+
+def position_order(position: str) -> tuple[int, ...]:
+    """What positions of one stream are ordered by: commit time, sequence and row; a whole block comes last."""
+    parts = tuple(int(part) for part in position.split("-")) if position else ()
+    return parts if len(parts) != 2 else (*parts, _WHOLE_BLOCK)
+
+
+def offset_time(offset: Offset) -> int:
+    """The time of the newest message that an offset is behind, in microseconds since the epoch; 0 for none."""
+    return max((position_order(position)[0] for position in offset["streams"].values() if position), default=0)
 
 
 def more_lost(offset: Offset, dropped: Mapping[str, int | None]) -> dict[str, int]:
@@ -57,9 +71,13 @@ def parse_offset(option: str, text: str) -> Offset:
     except json.JSONDecodeError:
         raise OptionError(option, text, _VALID) from None
     streams = offset.get("streams") if isinstance(offset, dict) else None
-    if not isinstance(streams, dict) or not all(isinstance(position, str) for position in streams.values()):
+    if not isinstance(streams, dict) or not all(map(_is_position, streams.values())):
         raise OptionError(option, text, _VALID)
     start = offset.get("start")
     if set(offset) - _FIELDS or not (start is None or type(start) is int):
         raise OptionError(option, text, _VALID)
     return make_offset(streams, start)
+
+
+def _is_position(value: object) -> bool:
+    return isinstance(value, str) and _POSITION.fullmatch(value) is not None

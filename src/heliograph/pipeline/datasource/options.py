@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,13 @@ _TIME_VALID: Final = (
     "earliest, latest, a time such as 2026-01-31T00:00:00Z, microseconds since the epoch, or an offset as JSON"
 )
 _SCHEMES: Final = ("grpc+tls", "grpc+tcp")
+
+#: All options of a read. Another name would be passed over, and what is read would not be what was meant.
+_SOURCE_OPTIONS: Final = (
+    *("endpoint", "token", "tokenFile", "tlsCa", "tlsCert", "tlsKey", "database", "topics", "start", "end", "columns"),
+    *("maxMessagesPerTrigger", "maxBytesPerTrigger", "partitionMessages", "partitionBytes", "failOnDataLoss"),
+    *("onDamage", "schema", "jsonSchema", "schemas", "onDecodeError"),
+)
 
 
 @dataclass(frozen=True)
@@ -86,8 +94,9 @@ class SourceOptions:
         """Take the options of a read apart.
 
         Raises:
-            OptionError: One has a value that is not valid.
+            OptionError: One is not known, or has a value that is not valid.
         """
+        _check_names(options)
         on_damage = options.get("onDamage", FAIL)
         if on_damage not in (FAIL, SKIP):
             raise OptionError("onDamage", on_damage, f"{FAIL} or {SKIP}")
@@ -195,15 +204,31 @@ class SinkOptions:
         return f"SinkOptions({self.host}:{self.port}, clientid={self.clientid!r}, qos={self.qos})"
 
 
-def parse_endpoint(option: str, text: str) -> tuple[str, int]:
+def _check_names(options: Mapping[str, str]) -> None:
+    known = {name.lower(): name for name in _SOURCE_OPTIONS}
+    for name, value in options.items():
+        if name.lower() == "path":
+            raise OptionError(name, value, "left out: topics are named by the option topics")
+        if name.lower() not in known:
+            near = [known[name] for name in get_close_matches(name.lower(), known, n=1)]
+            told = f"left out, or did you mean {near[0]}?" if near else f"one of {', '.join(_SOURCE_OPTIONS)}"
+            raise OptionError(name, value, told)
+
+
+def parse_endpoint(option: str, text: str, example: str = DEFAULT_ENDPOINT) -> tuple[str, int]:
     """Take ``host:port`` (or ``[v6 address]:port``) apart.
+
+    Args:
+        option: The option that has it, for the error.
+        text: The text.
+        example: One that is valid, for the error.
 
     Raises:
         OptionError: It is not of that form.
     """
     host, _, port = text.rpartition(":")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise OptionError(option, text, "host:port, such as 127.0.0.1:8815")
+        raise OptionError(option, text, f"host:port, such as {example}")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

@@ -1,58 +1,97 @@
 """Schemas in pipelines: the section `schemas` of a pipeline file, and payloads as typed columns.
 
-The section says what `schema_registry.schemas` of a node's configuration says, in the same words. What is read travels
+The section says what `schema_registry.schemas` of a node's configuration says, in the same words; `schema_registry`
+itself may stand there too, with registries of others in `external`. What is read travels
 to Spark's workers as `SchemaSettings`, which make the schemas when they first need them.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from heliograph.config.kinds import NAME
 from heliograph.config.reading import read_group
-from heliograph.config.schemas import SchemaConfig, schema_fault
+from heliograph.config.schemas import ExternalRegistry, SchemaConfig, schema_fault
+from heliograph.hocon import Node
 from heliograph.pipeline.files.section import Section
 from heliograph.rules.schemas.avro import AvroSchema
-from heliograph.rules.schemas.configured import schema_settings
-from heliograph.rules.schemas.interface import Schema, SchemaError
+from heliograph.rules.schemas.configured import external_registry_settings, schema_settings
+from heliograph.rules.schemas.interface import SPARKPLUG_B, Schema, SchemaError
 from heliograph.rules.schemas.protobuf import ProtobufSchema
 from heliograph.rules.schemas.settings import SchemaSettings, SchemaSourceError, build_schema
 
+_REGISTRY: Final = "schema_registry"
+_SCHEMAS: Final = "schemas"
+_EXTERNAL: Final = "external"
 
-def read_schemas(section: Section, key: str = "schemas") -> tuple[SchemaSettings, ...]:
-    """Read the schemas of a pipeline file.
+_Group = TypeVar("_Group")
+
+
+def read_schemas(document: Section) -> tuple[SchemaSettings, ...]:
+    """Read the schemas of a pipeline file, or of a node's configuration.
 
     Args:
-        section: The file, or what else holds the section.
-        key: The section's name.
+        document: What holds the section `schemas`, or `schema_registry` with `schemas` and `external` in it.
 
     Returns:
-        The settings in the order of the file; none where the section is not there.
+        The settings in the order of the file; none where neither section is there.
 
     Raises:
-        RuleFileError: It says something that is not valid, or a schema does not compile; with file and line.
+        RuleFileError: They say something that is not valid, or a schema does not compile; with file and line.
     """
-    named = section.section(key)
-    if named is None:
-        return ()
-    found = []
-    for name, node in named.fields.items():
-        if NAME.fullmatch(name) is None:
-            raise named.mistake(f"{name!r} is not a name: names have letters, digits, _ and -", node)
-        schema, problems = read_group(SchemaConfig, node, (*named.path.split("."), name))
-        if problems:
-            raise section.mistake(f"{problems[0].path}: {problems[0].message}", node)
-        fault = schema_fault(schema) if schema != SchemaConfig() else "it needs type and source"
-        if fault is not None:
-            raise section.mistake(f"{named.path}.{name}: {fault}", node)
-        settings = schema_settings(name, schema)
+    found: dict[str, SchemaSettings] = {}
+    for section, settings in (*_schemas_in(document), *_registries_in(document)):
+        told = f"{section.path}.{settings.name}"
+        node = section.fields[settings.name]
+        if settings.name == SPARKPLUG_B:
+            raise section.mistake(f"{told}: the schema {SPARKPLUG_B} is built in; choose another name", node)
+        if settings.name in found:
+            raise section.mistake(f"{told}: the name {settings.name} is given to two schemas", node)
         try:
             build_schema(settings)
         except SchemaSourceError as error:
-            raise section.mistake(f"{named.path}.{name}: {error}", node) from None
-        found.append(settings)
-    return tuple(found)
+            raise section.mistake(f"{told}: {error}", node) from None
+        found[settings.name] = settings
+    return tuple(found.values())
+
+
+def _schemas_in(document: Section) -> Iterator[tuple[Section, SchemaSettings]]:
+    holders = [document, document.section(_REGISTRY)]
+    found = [holder.section(_SCHEMAS) for holder in holders if holder is not None]
+    for named in [section for section in found if section is not None]:
+        for name, node in named.fields.items():
+            schema = _group(named, name, node, SchemaConfig)
+            fault = schema_fault(schema) if schema != SchemaConfig() else "it needs type and source"
+            if fault is not None:
+                raise named.mistake(f"{named.path}.{name}: {fault}", node)
+            yield named, schema_settings(name, schema)
+
+
+def _registries_in(document: Section) -> Iterator[tuple[Section, SchemaSettings]]:
+    registry = document.section(_REGISTRY)
+    if registry is None:
+        return
+    # Sparkplug's settings are for the node that the file may be of.
+    registry.check_keys(_SCHEMAS, _EXTERNAL, "sparkplug_b")
+    named = registry.section(_EXTERNAL)
+    if named is None:
+        return
+    for name, node in named.fields.items():
+        external = _group(named, name, node, ExternalRegistry)
+        if not external.url:
+            raise named.mistake(f"{named.path}.{name}: a registry needs url", node)
+        yield named, external_registry_settings(name, external)
+
+
+def _group(named: Section, name: str, node: Node, model: type[_Group]) -> _Group:
+    if NAME.fullmatch(name) is None:
+        raise named.mistake(f"{name!r} is not a name: names have letters, digits, _ and -", node)
+    group, problems = read_group(model, node, (*named.path.split("."), name))
+    if problems:
+        raise named.mistake(f"{problems[0].path}: {problems[0].message}", node)
+    return group
 
 
 @lru_cache(maxsize=64)

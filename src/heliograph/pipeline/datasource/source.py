@@ -10,7 +10,7 @@ positions in streams, which are append-only. That is what makes the source repla
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, ClassVar, Final
@@ -26,7 +26,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from heliograph._spark_worker import settle_process
 from heliograph.pipeline.datasource.client import Positions, ReadPlan, Selection, StorageClient
+from heliograph.pipeline.datasource.connections import borrowed
 from heliograph.pipeline.datasource.decoding import PayloadDecoder
 from heliograph.pipeline.datasource.endpoints import Endpoints
 from heliograph.pipeline.datasource.offsets import Offset as Offset
@@ -36,7 +38,7 @@ from heliograph.pipeline.datasource.partitions import MessagePartition, Partitio
 from heliograph.pipeline.datasource.pushdown import narrow
 from heliograph.pipeline.datasource.schema import arrow_schema, check_schema, columns_ddl, conform
 from heliograph.pipeline.datasource.writer import MqttBatchWriter, MqttStreamWriter
-from heliograph.pipeline.errors import DataLossError, OptionError
+from heliograph.pipeline.errors import DataLossError, OptionError, PipelineError
 
 FORMAT: Final = "heliograph"
 
@@ -54,21 +56,31 @@ class HeliographDataSource(DataSource):
         """The name of the format."""
         return FORMAT
 
+    @property
+    def read_options(self) -> Mapping[str, str]:
+        """The options of a read; a source that has more of its own leaves them out here."""
+        return self.options
+
     def schema(self) -> str:
         """The columns of stored messages and decoded payloads, or those that the option ``columns`` names."""
-        options = SourceOptions.of(self.options)
+        options = SourceOptions.of(self.read_options)
         return columns_ddl(options.columns, options.payload_format)
 
     def reader(self, schema: StructType) -> "MessageReader":
         """A batch reader of the given columns."""
-        return MessageReader(SourceOptions.of(self.options), schema)
+        return MessageReader(SourceOptions.of(self.read_options), schema)
 
-    def streamReader(self, schema: StructType) -> "MessageStreamReader":  # noqa: N802 (Spark's name)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
         """A stream reader of the given columns."""
-        return MessageStreamReader(SourceOptions.of(self.options), schema)
+        try:
+            return MessageStreamReader(SourceOptions.of(self.read_options), schema)
+        except PipelineError as error:
+            return _RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> MqttBatchWriter:
         """A writer that publishes the rows of a table."""
+        if overwrite:
+            raise OptionError("mode", "overwrite", "append: what was published cannot be taken back")
         return MqttBatchWriter(SinkOptions.of(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> MqttStreamWriter:  # noqa: N802
@@ -89,13 +101,14 @@ class _RangeReader:
         if not isinstance(partition, MessagePartition):
             # Spark plans one partition of its own where there are none.
             return
+        settle_process()
         schema = arrow_schema(self.columns)
         decoder = PayloadDecoder(self.options.payload_format, self.columns)
         with ExitStack() as connections:
             clients: dict[str, StorageClient] = {}
             for span in partition.ranges:
                 if span.endpoint not in clients:
-                    clients[span.endpoint] = connections.enter_context(self.options.connect(span.endpoint))
+                    clients[span.endpoint] = connections.enter_context(borrowed(self.options, span.endpoint))
                 rows = clients[span.endpoint].read(
                     partition.selection, span.stream, span.position, span.to, decoder.reads
                 )
@@ -268,6 +281,25 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
         if isinstance(limit, ReadAllAvailable):
             return {"messages_max": None, "bytes_max": None}
         return {"messages_max": self.options.trigger_messages_max, "bytes_max": self.options.trigger_bytes_max}
+
+
+class _RefusedStreamReader(DataSourceStreamReader):
+    """Tells why there is no reader, but not before it is used: Spark would put a fault of its own in its place."""
+
+    def __init__(self, error: PipelineError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> Offset:  # noqa: N802 (Spark's name)
+        raise self._error
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 (Spark's name)
+        raise self._error
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise self._error
 
 
 def _time_of(place: int | str | Offset, field: str = "start") -> int | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from heliograph.pipeline.side_outputs.retention import DEFAULT_RETENTION, Retention
 from heliograph.pipeline.sinks.interface import OutputMode, Sink
 from heliograph.rules.schemas.settings import SchemaSettings
 
@@ -140,12 +141,25 @@ class DeadLetterSettings:
     Attributes:
         path: Directory below the output directory.
         batch_rows_max: Letters of one micro-batch at most; further ones are counted only.
-        retention_s: Seconds after which letters are removed; None keeps them.
+        retention: How long they are kept, and how many.
     """
 
     path: str = "dead_letters"
     batch_rows_max: int = 100_000
-    retention_s: float | None = 30 * 86_400.0
+    retention: Retention = DEFAULT_RETENTION
+
+
+@dataclass(frozen=True)
+class LateRowSettings:
+    """Where the rows go that come later than a watermark allows.
+
+    Attributes:
+        path: Directory below the output directory.
+        retention: How long they are kept, and how many.
+    """
+
+    path: str = "late"
+    retention: Retention = DEFAULT_RETENTION
 
 
 @dataclass(frozen=True)
@@ -159,6 +173,7 @@ class Pipeline:
         tables: The static tables by name.
         schemas: The schemas that rules and sources may name.
         dead_letters: Where refused rows go.
+        late: Where late rows go.
         files: The files that it was read from.
     """
 
@@ -168,6 +183,7 @@ class Pipeline:
     tables: Mapping[str, StaticTable] = field(default_factory=dict)
     schemas: tuple[SchemaSettings, ...] = ()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
+    late: LateRowSettings = LateRowSettings()
     files: tuple[Path, ...] = field(default=(), compare=False)
 
     @property
@@ -190,10 +206,17 @@ class Pipeline:
         """The rule or source behind a view."""
         return self.rules[name] if name in self.rules else self.sources[name]
 
+    @property
+    def side_tables(self) -> dict[str, tuple[str, Retention]]:
+        """The tables beside those of sinks: path below the output directory, and how long they are kept."""
+        letters, late = self.dead_letters, self.late
+        return {"dead_letters": (letters.path, letters.retention), "late": (late.path, late.retention)}
+
     def parts(self, name: str) -> tuple[Any, ...]:
         """Everything that a query is made of: equal parts make equal queries."""
         job = self.job(name)
         views = [self.view(view) for view in job.views]
         behind = [self.sources[view.source] for view in views if isinstance(view, RuleJob) and view.source]
         tables = [self.tables[table] for table in job.tables] if isinstance(job, StreamSqlJob) else []
-        return (job, *views, *behind, *tables, self.schemas, self.dead_letters)
+        places = (self.dead_letters.path, self.dead_letters.batch_rows_max, self.late.path)
+        return (job, *views, *behind, *tables, self.schemas, *places)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from heliograph.config.units import parse_duration
+from heliograph.config.units import parse_duration, parse_size
 from heliograph.hocon import HoconError, parse_file
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.files.definition import (
     DeadLetterSettings,
+    LateRowSettings,
     Pipeline,
     RuleJob,
     Source,
@@ -23,6 +24,7 @@ from heliograph.pipeline.files.definition import (
 )
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.files.viewfile import names_in, read_deduplication, read_source, read_table, read_watermark
+from heliograph.pipeline.side_outputs.retention import Retention
 from heliograph.pipeline.sinks import OutputMode, Sink, read_sink
 from heliograph.rules import CompiledRule, RuleSyntaxError
 from heliograph.rules.schemas.settings import SchemaSettings
@@ -31,7 +33,18 @@ from heliograph.rules.spark import plan_rule
 _T = TypeVar("_T")
 
 _SUFFIXES: Final = (".hocon", ".conf")
-_ROOTS: Final = ("sources", "tables", "schemas", "sinks", "rules", "stream_sql", "dead_letters")
+_ROOTS: Final = (
+    "sources",
+    "tables",
+    "schemas",
+    "schema_registry",
+    "sinks",
+    "rules",
+    "stream_sql",
+    "dead_letters",
+    "late",
+)
+_SCHEMA_ROOTS: Final = frozenset({"schemas", "schema_registry"})
 _VERSIONS: Final = range(1, 10_000)
 
 
@@ -73,7 +86,10 @@ class _Reader:
 
     def read(self) -> Pipeline:
         schemas = tuple(
-            schema for document in self._documents if "schemas" in document.fields for schema in _schemas(document)
+            schema
+            for document in self._documents
+            if _SCHEMA_ROOTS & document.fields.keys()
+            for schema in _schemas(document)
         )
         sources = self._all("sources", read_source)
         tables = self._all("tables", read_table)
@@ -83,11 +99,19 @@ class _Reader:
         for name, section in self._sinks.items():
             if name not in self._sinks_used:
                 read_sink(section, OutputMode.APPEND, "columns", "required")
-        letters = [found for document in self._documents if (found := document.section("dead_letters")) is not None]
-        settings = _dead_letters(letters[-1]) if letters else DeadLetterSettings()
-        pipeline = Pipeline(rules, jobs, sources, tables, schemas, settings, self._files)
+        letters, late = self._last("dead_letters"), self._last("late")
+        settings = DeadLetterSettings() if letters is None else _dead_letters(letters)
+        late_settings = LateRowSettings() if late is None else _late(late)
+        if settings.path == late_settings.path:
+            told = f"dead_letters.path and late.path are both {settings.path!r}: each needs a table of its own"
+            raise (late or letters or self._documents[0]).mistake(told)
+        pipeline = Pipeline(rules, jobs, sources, tables, schemas, settings, late_settings, self._files)
         _check_whole(pipeline, self._path)
         return pipeline
+
+    def _last(self, key: str) -> Section | None:
+        found = [section for document in self._documents if (section := document.section(key)) is not None]
+        return found[-1] if found else None
 
     def _sections(self, key: str) -> Iterator[tuple[str, Section]]:
         for document in self._documents:
@@ -229,22 +253,39 @@ def _views_read(section: Section, sql: str, views: Sequence[str]) -> tuple[str, 
 
 
 def _dead_letters(section: Section) -> DeadLetterSettings:
-    section.check_keys("path", "max_rows_per_batch", "retention")
-    path = section.text("path", DeadLetterSettings.path)
+    section.check_keys("path", "max_rows_per_batch", "retention", "max_bytes")
+    path = _path_below(section, DeadLetterSettings.path)
+    rows_max = section.number("max_rows_per_batch", DeadLetterSettings.batch_rows_max, range(1, 10_000_001))
+    return DeadLetterSettings(path, rows_max, _retention(section))
+
+
+def _late(section: Section) -> LateRowSettings:
+    section.check_keys("path", "retention", "max_bytes")
+    return LateRowSettings(_path_below(section, LateRowSettings.path), _retention(section))
+
+
+def _path_below(section: Section, default: str) -> str:
+    path = section.text("path", default)
     if Path(path).is_absolute() or ".." in Path(path).parts:
         raise section.mistake(f"{section.path}.path is {path!r}, but must be a path below the output directory")
-    rows_max = section.number("max_rows_per_batch", DeadLetterSettings.batch_rows_max, range(1, 10_000_001))
-    retention_s = DeadLetterSettings.retention_s
-    if "retention" in section.fields:
-        text = section.text("retention")
-        try:
-            retention_s = None if text == "infinity" else parse_duration(text)
-        except ValueError as error:
-            raise section.mistake(
-                f"{section.path}.retention is {text!r}, but must be a duration such as 30d, or infinity",
-                section.fields["retention"],
-            ) from error
-    return DeadLetterSettings(path, rows_max, retention_s)
+    return path
+
+
+def _retention(section: Section) -> Retention:
+    age_s = _limit(section, "retention", parse_duration, "a duration such as 30d", Retention.age_s)
+    bytes_max = _limit(section, "max_bytes", parse_size, "a size such as 10GB", Retention.bytes_max)
+    return Retention(age_s, bytes_max)
+
+
+def _limit(section: Section, key: str, parse: Callable[[str], _T], valid: str, default: _T | None) -> _T | None:
+    if key not in section.fields:
+        return default
+    text = section.text(key)
+    try:
+        return None if text == "infinity" else parse(text)
+    except ValueError as error:
+        told = f"{section.path}.{key} is {text!r}, but must be {valid}, or infinity"
+        raise section.mistake(told, section.fields[key]) from error
 
 
 def _check_whole(pipeline: Pipeline, path: Path) -> None:

@@ -114,9 +114,15 @@ class Section:
         return names
 
     def texts(self, key: str) -> dict[str, str]:
-        """The object of strings under a key; empty where the key is not there."""
+        """The options of others under a key, all as text; empty where the key is not there."""
         section = self.section(key)
-        return {name: section.text(name) for name in section.fields} if section is not None else {}
+        return {name: section._plain_text(name) for name in section.fields} if section is not None else {}
+
+    def _plain_text(self, key: str) -> str:
+        value = self.fields[key].value
+        if isinstance(value, bool):
+            return str(value).lower()
+        return value if isinstance(value, str) else str(value) if isinstance(value, int | float) else self.text(key)
 
     def _required(self, key: str, kind: str) -> Node:
         if key not in self.fields:

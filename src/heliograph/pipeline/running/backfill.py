@@ -1,22 +1,27 @@
 """Plans backfills: which part of the past a rule still has to be run over, so that nothing is left out or repeated.
 
-A query remembers in its checkpoint where it began. What was stored before is the backfill's, up to exactly there. A
-backfill is a query of its own with a checkpoint of its own, named for its span of time: called again it goes on, and
-once done it does nothing. A query that never ran is given its beginning by its first backfill, and goes on from there.
+A query remembers in its checkpoint where it began. What was stored before is the backfill's, up to exactly there: a
+border of positions in the streams, so that it does not matter what time the clocks of shards and nodes say. A backfill
+is a query of its own with a checkpoint of its own, named for its span of time: called again it goes on, and once done
+it does nothing. A query that never ran is given its beginning by its first backfill, and goes on from there.
 """
 
+import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from heliograph.pipeline.datasource.offsets import Offset, offset_time
 from heliograph.pipeline.datasource.options import EARLIEST, SourceOptions
-from heliograph.pipeline.errors import BackfillError, OptionError
+from heliograph.pipeline.errors import BackfillError, CheckpointInUseError, OptionError
 from heliograph.pipeline.files.definition import Pipeline, RuleJob
-from heliograph.pipeline.running.identity import Identity, new_identity, query_directory, read_identity, write_identity
+from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock
+from heliograph.pipeline.running.identity import new_identity, query_directory, read_identity, write_identity
 from heliograph.pipeline.running.queries import RunSettings, Span
-from heliograph.pipeline.running.starts import newest
+from heliograph.pipeline.running.starts import end_of_stored, newest
 from heliograph.pipeline.running.views import source_options
 
 #: Directory below that of all checkpoints where backfills have theirs.
@@ -47,7 +52,25 @@ def plan_backfill(
             f"{', '.join(names)} cannot be backfilled: only rules without deduplicate can, since the result of the "
             "others depends on the rows before and after. Run the job anew instead, with another version"
         )
-    return {name: _span(pipeline, pipeline.rules[name], settings, begin, end) for name in rules}
+    with _beginning(pipeline, rules, settings):
+        return {name: _span(pipeline, pipeline.rules[name], settings, begin, end) for name in rules}
+
+
+@contextmanager
+def _beginning(pipeline: Pipeline, rules: Sequence[str], settings: RunSettings) -> Iterator[None]:
+    """Keep drivers away while queries that never ran are given their beginning, which a driver would give them too."""
+    new = [name for name in rules if read_identity(query_directory(settings.checkpoint, pipeline.rules[name])) is None]
+    if not new:
+        yield
+        return
+    try:
+        with checkpoint_lock(settings.checkpoint):
+            yield
+    except CheckpointInUseError as error:
+        raise BackfillError(
+            f"{', '.join(new)} did not begin yet, and a driver that runs may begin it at any moment ({error}). Run the "
+            "backfill when it has begun, or while no driver runs"
+        ) from error
 
 
 def spans_of(directory: Path) -> list[tuple[int, int]]:
@@ -65,17 +88,17 @@ def _span(pipeline: Pipeline, rule: RuleJob, settings: RunSettings, begin: int, 
     directory = settings.checkpoint / BACKFILLS / place.name
     known = spans_of(directory)
     query = read_identity(place)
+    started = query.starts[rule.name] if query is not None else _first_start(pipeline, rule, settings, end)
+    began, border = _border_of(started)
     if end is None:
-        end = _end(pipeline, rule, settings, query, [span for span in known if span[0] == begin])
-    if query is None:
-        query = new_identity({rule.name: str(end)})
-        write_identity(place, query)
-    started = query.starts[rule.name]
-    if started == EARLIEST or int(started) < end:
-        told = "the earliest message" if started == EARLIEST else _shown(int(started))
+        begun = [span for span in known if span[0] == begin]
+        end = begun[-1][1] if begun else began
+    if end == 0:
+        raise BackfillError(f"{rule.name} began at the earliest message, so nothing is left to backfill")
+    if began < end:
         raise BackfillError(
-            f"{rule.name} itself began at {told}, so a backfill until {_shown(end)} would repeat messages: leave --to "
-            "out to end where it began"
+            f"{rule.name} itself began at {_shown(began)}, so a backfill until {_shown(end)} would repeat messages: "
+            "leave --to out to end where it began"
         )
     if begin >= end:
         raise BackfillError(f"the backfill of {rule.name} would be empty: from {_shown(begin)} until {_shown(end)}")
@@ -85,30 +108,38 @@ def _span(pipeline: Pipeline, rule: RuleJob, settings: RunSettings, begin: int, 
                 f"{rule.name} was backfilled from {_shown(one)} until {_shown(other)} already, which a backfill from "
                 f"{_shown(begin)} until {_shown(end)} would repeat"
             )
+    if query is None:
+        query = new_identity({rule.name: started})
+        write_identity(place, query)
     owner = str(uuid.uuid5(uuid.UUID(query.id), f"backfill:{begin}:{end}:{rule.name}"))
     start = EARLIEST if begin == 0 else str(begin)
-    return Span(start, end, directory / f"{begin}-{end}", owner, query.id)
+    return Span(start, end, border, directory / f"{begin}-{end}", owner, query.id)
 
 
-def _end(
-    pipeline: Pipeline,
-    rule: RuleJob,
-    settings: RunSettings,
-    query: Identity | None,
-    begun: Sequence[tuple[int, int]],
-) -> int:
-    """Where a backfill ends that is not told: where the one that it goes on with does, or where the query began."""
-    if begun:
-        return begun[-1][1]
-    started = query.starts[rule.name] if query is not None else None
-    if started is not None and started != EARLIEST:
-        return int(started)
-    if started == EARLIEST:
-        raise BackfillError(f"{rule.name} began at the earliest message, so nothing is left to backfill")
+def _first_start(pipeline: Pipeline, rule: RuleJob, settings: RunSettings, end: int | None) -> str:
+    """Where a query that never ran is to begin: where its first backfill ends, or behind what is stored now."""
     last = newest(source_options(pipeline, rule.name, settings.source))
     if last is None:
         raise BackfillError(f"nothing is stored that {rule.name} could be backfilled with")
-    return last + 1
+    if end is None:
+        return json.dumps(end_of_stored(pipeline, rule.name, settings.source))
+    if end > last + 1:
+        raise BackfillError(
+            f"--to is {_shown(end)}, but the newest message was stored at {_shown(last)}, and what comes until then "
+            f"would wait for another backfill: leave --to out, and {rule.name} goes on where the backfill ends"
+        )
+    return str(end)
+
+
+def _border_of(started: str) -> tuple[int, Offset | None]:
+    """The time before which a query leaves messages to backfills, 0 for none, and the offset at which it began."""
+    if not started.startswith("{"):
+        return 0 if started == EARLIEST else int(started), None
+    offset: Offset = json.loads(started)
+    if "start" in offset:  # nothing before that time is the query's, whatever the positions
+        return offset["start"], None
+    newest_time = offset_time(offset)
+    return newest_time + 1 if newest_time else 0, offset
 
 
 def _time(option: str, text: str) -> int:

@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from threading import Event
 from typing import Final
 
@@ -30,9 +30,10 @@ from heliograph.pipeline.errors import (
 from heliograph.pipeline.files.definition import Pipeline
 from heliograph.pipeline.running.progress import FAILED, FINISHED, RUNNING, WAITING, QueryFigures
 from heliograph.pipeline.running.queries import PreparedQuery, RunningQuery, RunSettings, Span, prepare_query
+from heliograph.pipeline.running.ranges import initial_offset
 from heliograph.pipeline.running.starts import storage_readers
 from heliograph.pipeline.running.watch import FileWatch
-from heliograph.pipeline.side_outputs.side_tables import remove_older
+from heliograph.pipeline.side_outputs.retention import SideTables
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +44,6 @@ _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
 # With `once` somebody waits for the end, so a query that fails again and again is given up.
 _FAILURES_MAX_ONCE: Final = 5
-_TIDY_EVERY_S: Final = 3600.0
 
 
 @dataclass
@@ -103,7 +103,7 @@ class PipelineDriver:
         self._status = ""
         self._started_at = time.time()
         self._reload_error: str | None = None
-        self._tidy_at = clock()
+        self._side_tables = SideTables(settings.output)
         names = list(spans) if spans is not None else pipeline.query_names
         self._queries = {name: _Query(name, self._new_figures(pipeline, name)) for name in names}
 
@@ -154,7 +154,7 @@ class PipelineDriver:
                 for query in self._queries.values():
                     self._attend(query)
                 self._take_over_changes()
-                self._tidy()
+                self._side_tables.attend(self._pipeline.side_tables, self._clock())
                 if self._clock() >= report_at:
                     self._report()
                     report_at = self._clock() + self._report_every_s
@@ -214,6 +214,7 @@ class PipelineDriver:
             self._failed(query, sentence_of(error))
         else:
             query.figures.state = RUNNING
+            query.figures.positions = query.running.positions
 
     def _failed(self, query: _Query, error: str) -> None:
         query.failures += 1
@@ -280,18 +281,10 @@ class PipelineDriver:
         self._reload_error = told
         logger.error("%s; everything runs on as it was", told)
 
-    def _tidy(self) -> None:
-        letters = self._pipeline.dead_letters
-        if self._clock() < self._tidy_at or letters.retention_s is None:
-            return
-        self._tidy_at = self._clock() + _TIDY_EVERY_S
-        removed = remove_older(self._settings.output / letters.path, letters.retention_s)
-        if removed:
-            logger.info("%d batches of dead letters were older than their retention and were removed", removed)
-
     def _report(self) -> None:
         for query in self._queries.values():
             self._ask_lag(query)
+        self._side_tables.measure(self._pipeline.side_tables)
         self._write_status()
         for query in self._queries.values():
             logger.info("%s", query.figures.log_line())
@@ -302,11 +295,12 @@ class PipelineDriver:
         lag = 0
         for number, messages in enumerate(inputs):
             options = SourceOptions.of(messages.options)
-            start = options.start if isinstance(options.start, int) else None
-            positions = query.figures.positions[number] if number < len(query.figures.positions) else {}
+            began = initial_offset(messages.options["start"])
+            start = began.get("start")
+            reached = query.figures.positions[number] if number < len(query.figures.positions) else None
             try:
                 with storage_readers(messages.options) as readers:
-                    lag += readers.plan(replace(options.selection(start)), positions).messages
+                    lag += readers.plan(options.selection(start), reached or began["streams"]).messages
             except PipelineError as error:
                 query.figures.lag = None
                 logger.warning("the lag of %s is unknown: %s", query.name, error)
@@ -329,6 +323,7 @@ class PipelineDriver:
             "started_at": round(self._started_at, 3),
             "reload_error": self._reload_error,
             "queries": [query.figures.to_json() for query in self._queries.values()],
+            "side_tables": self._side_tables.to_json(),
         }
         text = json.dumps(document)
         if text == self._status:

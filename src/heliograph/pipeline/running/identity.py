@@ -28,7 +28,7 @@ class Identity:
 
     Attributes:
         id: Identity of the checkpoint; one that is made anew gets another.
-        starts: Where each view began: ``earliest`` or microseconds since the epoch, as text.
+        starts: Where each view began: ``earliest``, microseconds since the epoch or an offset, as text.
         definition: What `definition_of` said when the query began; None for one that has not begun.
     """
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from heliograph.pipeline.datasource.offsets import Offset
 from heliograph.pipeline.datasource.source import FORMAT
 from heliograph.pipeline.errors import DefinitionChangedError, SinkError, sentence_of
 from heliograph.pipeline.files.definition import Pipeline
@@ -29,7 +30,7 @@ from heliograph.pipeline.running.identity import (
     write_identity,
 )
 from heliograph.pipeline.running.ranges import stream_until
-from heliograph.pipeline.running.starts import first_starts
+from heliograph.pipeline.running.starts import first_starts, positions_reached
 from heliograph.pipeline.running.validation import check_rows
 from heliograph.pipeline.running.views import Messages, ViewBuilder, complete_rows
 from heliograph.pipeline.side_outputs.dead_letters import Refusals
@@ -66,6 +67,7 @@ class Span:
     Attributes:
         start: Where it begins: ``earliest`` or microseconds since the epoch, as text.
         until: Commit time to stop before, in microseconds since the epoch.
+        border: The offset at which the query itself began, behind which nothing is read; None where it began at a time.
         directory: Its checkpoint.
         owner: Its identity for the sink.
         guest_of: The identity of the query.
@@ -73,6 +75,7 @@ class Span:
 
     start: str
     until: int
+    border: Offset | None
     directory: Path
     owner: str
     guest_of: str
@@ -101,11 +104,13 @@ class RunningQuery:
     """One Spark query from its start to its end. Owned by the driver, which starts a new one after a failure.
 
     Args:
-        topics: For each input, the options of its read, to ask for its lag.
+        inputs: The messages of each input, to ask for its lag.
+        positions: Where each input goes on, by stream; none where it begins.
     """
 
-    def __init__(self, inputs: tuple[Messages, ...] = ()) -> None:
+    def __init__(self, inputs: tuple[Messages, ...], positions: list[dict[str, str]]) -> None:
         self.inputs = inputs
+        self.positions = positions
         self._query: StreamingQuery | None = None
         self._is_known = Event()
         self._sink_error: str | None = None
@@ -203,7 +208,7 @@ class PreparedQuery:
     def start(self) -> RunningQuery:
         """Start it from where its checkpoint says, or from the beginning."""
         write_identity(self.directory, self.identity)
-        running = RunningQuery(self.inputs)
+        running = RunningQuery(self.inputs, positions_reached(self.directory))
         owner = self.span.owner if self.span is not None else self.identity.id
         guest_of = self.span.guest_of if self.span is not None else None
         settings = self.settings
@@ -249,7 +254,7 @@ def prepare_query(
 
     def read(session: SparkSession, messages: Messages) -> DataFrame:
         if span is not None:
-            return stream_until(session, dict(messages.options), span.until)
+            return stream_until(session, dict(messages.options), span.until, span.border)
         return session.readStream.format(FORMAT).options(**messages.options).load()
 
     builder = ViewBuilder(session, pipeline, settings.source, read, identity.starts)

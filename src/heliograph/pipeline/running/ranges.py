@@ -2,18 +2,20 @@
 
 Two data sources beside ``heliograph``, for the driver's own use. ``heliograph_range`` reads as a table what a
 micro-batch read, by the two offsets in its checkpoint. ``heliograph_until`` is a stream of the messages stored before a
-time, for a backfill. Both read as ``heliograph`` does, with its options.
+time and up to an offset, for a backfill. Both read as ``heliograph`` does, with its options.
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from heliograph.pipeline.datasource.offsets import make_offset, parse_offset, position_order
 from heliograph.pipeline.datasource.options import EARLIEST, SourceOptions
 from heliograph.pipeline.datasource.source import HeliographDataSource, MessageStreamReader, Offset
 
@@ -23,9 +25,20 @@ UNTIL: Final = "heliograph_until"
 _FROM: Final = "fromoffset"
 _TO: Final = "tooffset"
 _UNTIL: Final = "untiltime"
+_BORDER: Final = "borderoffset"
 
 
-class RangeDataSource(HeliographDataSource):
+class _PartDataSource(HeliographDataSource):
+    """What both sources share: the options of ``heliograph`` beside those of their own."""
+
+    @property
+    def read_options(self) -> Mapping[str, str]:
+        """The options of ``heliograph``. Spark has their names in lower case, and finds them in any."""
+        own = (_FROM, _TO, _UNTIL, _BORDER)
+        return CaseInsensitiveDict({name: value for name, value in self.options.items() if name.lower() not in own})
+
+
+class RangeDataSource(_PartDataSource):
     """The messages between the offsets ``fromOffset`` and ``toOffset``, as a table."""
 
     @classmethod
@@ -35,7 +48,7 @@ class RangeDataSource(HeliographDataSource):
 
     def reader(self, schema: StructType) -> "RangeReader":  # type: ignore[override]  # it shares nothing with the other
         """A reader of the given columns."""
-        stream = MessageStreamReader(SourceOptions.of(_own(self.options)), schema)
+        stream = MessageStreamReader(SourceOptions.of(self.read_options), schema)
         return RangeReader(stream, json.loads(self.options[_FROM]), json.loads(self.options[_TO]))
 
 
@@ -56,8 +69,8 @@ class RangeReader(DataSourceReader):
         return self._stream.read(partition)
 
 
-class UntilDataSource(HeliographDataSource):
-    """The messages stored before ``untilTime`` (microseconds since the epoch), as a stream."""
+class UntilDataSource(_PartDataSource):
+    """The messages stored before ``untilTime`` (microseconds) and up to the offset ``borderOffset``, as a stream."""
 
     @classmethod
     def name(cls) -> str:
@@ -66,20 +79,47 @@ class UntilDataSource(HeliographDataSource):
 
     def streamReader(self, schema: StructType) -> "UntilStreamReader":  # noqa: N802 (Spark's name)
         """A stream reader of the given columns."""
-        return UntilStreamReader(SourceOptions.of(_own(self.options)), schema, int(self.options[_UNTIL]))
+        border = parse_offset(_BORDER, self.options[_BORDER]) if _BORDER in self.options else None
+        return UntilStreamReader(SourceOptions.of(self.read_options), schema, int(self.options[_UNTIL]), border)
 
 
 class UntilStreamReader(MessageStreamReader):
-    """A stream reader for `Trigger.AvailableNow` that ends at a time of storing."""
+    """A stream reader for `Trigger.AvailableNow` that ends at a time of storing, and at an offset if there is one.
 
-    def __init__(self, options: SourceOptions, schema: StructType, until: int) -> None:
+    What is stored behind the offset is not read even where its time is before `until`: the clocks of nodes differ.
+    """
+
+    def __init__(self, options: SourceOptions, schema: StructType, until: int, border: Offset | None = None) -> None:
         super().__init__(options, schema)
         self._until = until
+        self._border = border
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's name)
         """Fix the end of the query. Called once, before the first micro-batch."""
         super().prepareForTriggerAvailableNow()
         self._end = self._until if self._end is None else min(self._end, self._until)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 (Spark's name)
+        """Where the next micro-batch ends. Called once for each trigger; `start` itself says that nothing is new."""
+        end = super().latestOffset(start, limit)
+        if self._border is None:
+            return end
+        before = self._up_to_border(start)
+        seen = start
+        # A bounded step may have met only what lies behind the border, with more of this side behind that.
+        while self._up_to_border(end) == before and end != seen:
+            seen, end = end, super().latestOffset(end, limit)
+        return make_offset(self._up_to_border(end), end.get("start"), end.get("lost"))
+
+    def _up_to_border(self, offset: Offset) -> dict[str, str]:
+        """The positions of an offset, none of them behind the border."""
+        border = self._connection().named(self._border["streams"] if self._border is not None else {})
+        there = self._connection().named(offset["streams"])
+        return {
+            stream: min(position, border[stream], key=position_order)
+            for stream, position in there.items()
+            if stream in border
+        }
 
 
 def register_sources(session: SparkSession) -> None:
@@ -94,9 +134,10 @@ def read_range(session: SparkSession, options: dict[str, str], start: Offset, en
     return session.read.format(RANGE).options(**options, **places).load()
 
 
-def stream_until(session: SparkSession, options: dict[str, str], until: int) -> DataFrame:
-    """A stream of the messages stored before a time, in microseconds since the epoch."""
-    return session.readStream.format(UNTIL).options(**options, **{_UNTIL: str(until)}).load()
+def stream_until(session: SparkSession, options: dict[str, str], until: int, border: Offset | None) -> DataFrame:
+    """A stream of the messages stored before a time, in microseconds since the epoch, and not behind an offset."""
+    ends = {_UNTIL: str(until)} | ({_BORDER: json.dumps(border)} if border is not None else {})
+    return session.readStream.format(UNTIL).options(**options, **ends).load()
 
 
 def initial_offset(start: str) -> Offset:
@@ -105,8 +146,3 @@ def initial_offset(start: str) -> Offset:
         offset: Offset = json.loads(start)
         return offset
     return {"streams": {}} if start == EARLIEST else {"streams": {}, "start": int(start)}
-
-
-def _own(options: Any) -> dict[str, str]:
-    places = (_FROM, _TO, _UNTIL)
-    return {name: value for name, value in options.items() if name.lower() not in places}

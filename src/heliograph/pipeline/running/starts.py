@@ -1,22 +1,35 @@
-"""Where a query begins that has no checkpoint: fixed once, so that its first micro-batch is always the same.
+"""Where a query begins or goes on. Where one begins is fixed once, so that its first micro-batch is always the same.
 
 Spark asks a source for its beginning again when a query is killed in its first micro-batch. ``latest`` would be later
-then, and what came in between would be lost; so it is made a time, which the checkpoint keeps.
+then, and what came in between would be lost; so it is made an offset, which the checkpoint keeps. A time would not do:
+the clocks of nodes differ, and that of one may be set back, so what is stored next may have an earlier time.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from heliograph.pipeline.datasource.endpoints import Endpoints
+from heliograph.pipeline.datasource.offsets import Offset, make_offset, offset_positions
 from heliograph.pipeline.datasource.options import EARLIEST, LATEST, SourceOptions
 from heliograph.pipeline.errors import ReaderRefusedError
 from heliograph.pipeline.files.definition import Job, Pipeline
-from heliograph.pipeline.running.views import source_options
+from heliograph.pipeline.running.views import source_options, view_topics
+from heliograph.pipeline.side_outputs.late_rows import read_batch_log
 
 
 def first_starts(pipeline: Pipeline, job: Job, source: Mapping[str, str]) -> dict[str, str]:
-    """Where the views of a query without a checkpoint begin: ``earliest``, or microseconds since the epoch, as text."""
-    return {view: _start_of(source_options(pipeline, view, source)) for view in job.views}
+    """Where the views of a query without a checkpoint begin: ``earliest``, a time in microseconds, or an offset."""
+    return {view: _start_of(pipeline, view, source) for view in job.views}
+
+
+def positions_reached(checkpoint: Path) -> list[dict[str, str]]:
+    """Where the inputs of a query go on, by its checkpoint; none for a query that has committed no batch."""
+    commits = checkpoint / "commits"
+    done = [int(file.name) for file in commits.iterdir() if file.name.isdigit()] if commits.is_dir() else []
+    log = read_batch_log(checkpoint, max(done)) if done else None
+    return [offset_positions(offset) for offset in log.offsets] if log is not None else []
 
 
 @contextmanager
@@ -39,10 +52,20 @@ def newest(options: Mapping[str, str]) -> int | None:
         return None  # a database appears with its first message
 
 
-def _start_of(options: Mapping[str, str]) -> str:
-    text = options.get("start", EARLIEST)
+def end_of_stored(pipeline: Pipeline, view: str, source: Mapping[str, str]) -> Offset:
+    """The offset behind all messages of a view that are stored now."""
+    options = {**source_options(pipeline, view, source), "start": EARLIEST}
+    options["topics"] = json.dumps(list(view_topics(pipeline.view(view))))
+    try:
+        with storage_readers(options) as readers:
+            return make_offset(readers.plan(SourceOptions.of(options).selection()).positions(), None)
+    except ReaderRefusedError:
+        return make_offset({}, None)  # a database appears with its first message
+
+
+def _start_of(pipeline: Pipeline, view: str, source: Mapping[str, str]) -> str:
+    text = source_options(pipeline, view, source).get("start", EARLIEST)
     start = SourceOptions.of({"start": text}).start
     if start == LATEST:
-        last = newest(options)
-        return EARLIEST if last is None else str(last + 1)
+        return json.dumps(end_of_stored(pipeline, view, source))
     return str(start) if isinstance(start, int) else text

@@ -79,12 +79,13 @@ class ViewBuilder:
     def messages(self, name: str) -> Messages:
         """The messages that a view is made of, with all options of their read."""
         view = self._pipeline.view(name)
+        topics = view_topics(view)
         if isinstance(view, Source):
-            return self._messages(name, view.topics, None)
+            return self._messages(name, topics, None)
         rule = CompiledRule(view.sql)
         wanted = {"topic", *plan_rule(rule, view.columns).reads}
         columns = tuple(column for column in MESSAGE_SCHEMA.fieldNames() if column in wanted)
-        return self._messages(name, tuple(rule.topics), columns)
+        return self._messages(name, topics, columns)
 
     def rows(self, name: str) -> DataFrame:
         """The rows of a query, before those without a required column are left out.
@@ -134,6 +135,11 @@ class ViewBuilder:
         except AnalysisException as error:
             told = (str(error).splitlines() or [""])[0]
             raise RuleFileError(f"{table.origin}: the table {table.name} cannot be read: {told}") from error
+
+
+def view_topics(view: View) -> tuple[str, ...]:
+    """The topic filters of the messages that a view is made of."""
+    return view.topics if isinstance(view, Source) else tuple(CompiledRule(view.sql).topics)
 
 
 def source_options(pipeline: Pipeline, name: str, given: Mapping[str, str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.files.definition import RuleJob
+from heliograph.pipeline.sinks.arrow_rows import UnreadableText
 from heliograph.pipeline.sinks.template import quoted
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark.judgement import judge_messages
@@ -64,6 +65,11 @@ class Refusal:
 
     row: Mapping[str, Any]
     reason: str
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether a value of the row is none of Python's, so that only its text is known."""
+        return any(isinstance(value, UnreadableText) for value in self.row.values())
 
 
 @dataclass(frozen=True)

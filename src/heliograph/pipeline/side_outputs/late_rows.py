@@ -18,9 +18,6 @@ from pyspark.sql.types import StructType
 
 from heliograph.pipeline.side_outputs.lineage import Place, rows_at
 
-#: Directory of the tables below the output directory.
-LATE: Final = "late"
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

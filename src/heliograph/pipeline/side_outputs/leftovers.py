@@ -28,7 +28,7 @@ from heliograph.pipeline.side_outputs.dead_letters import (
     letters_of_sink,
     letters_without_message,
 )
-from heliograph.pipeline.side_outputs.late_rows import LATE, BatchLog, late_rows, read_batch_log
+from heliograph.pipeline.side_outputs.late_rows import BatchLog, late_rows, read_batch_log
 from heliograph.pipeline.side_outputs.lineage import Input
 from heliograph.pipeline.side_outputs.side_tables import SideTable
 from heliograph.rules.spark.judgement import judge_messages
@@ -182,17 +182,21 @@ class Leftovers:
             number = next(number for number, each in enumerate(self.inputs) if each.view == rule.name)
             messages = self._all_columns(builder, rule.name, ranges[number])
             parts.append(letters_of_rule(messages, rule, schemas, told))
-        if refusals.kept:
+        unreadable = [refusal for refusal in refusals.kept if refusal.is_unreadable]
+        if unreadable:
+            parts.append(letters_without_message(builder.session, unreadable, told))
+        readable = [refusal for refusal in refusals.kept if not refusal.is_unreadable]
+        if readable:
             own = self.pipeline.rules.get(self.name)
             judged = None
             if own is not None:
                 messages = self._all_columns(builder, own.name, ranges[0])
                 judged = judge_messages(messages, own.sql, own.columns, schemas)
             try:
-                parts.append(letters_of_sink(builder.session, refusals.kept, schema, judged, told))
+                parts.append(letters_of_sink(builder.session, readable, schema, judged, told))
             except (PySparkException, TypeError, ValueError, AttributeError) as error:
                 logger.warning("%s: refused rows are kept as text: %s", self.name, error)
-                parts.append(letters_without_message(builder.session, refusals.kept, told))
+                parts.append(letters_without_message(builder.session, readable, told))
         if not parts:
             return 0
         letters = reduce(DataFrame.unionByName, parts).limit(settings.batch_rows_max)
@@ -213,7 +217,8 @@ class Leftovers:
         if not parts:
             return 0
         # The sessions share one Spark; rows of several inputs are written by that of the first.
-        return SideTable(self.output / LATE / self.name, self.owner).write(reduce(DataFrame.unionByName, parts), batch)
+        rows = reduce(DataFrame.unionByName, parts)
+        return SideTable(self.output / self.pipeline.late.path / self.name, self.owner).write(rows, batch)
 
     def _builder(self, ranges: Mapping[str, tuple[Offset, Offset]]) -> ViewBuilder:
         def read(session: SparkSession, messages: Messages) -> DataFrame:

@@ -8,7 +8,6 @@ dot.
 import os
 import re
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -79,18 +78,6 @@ def batches_in(directory: Path) -> Iterator[Path]:
 def rows_in(place: Path) -> int:
     """How many rows a batch has; 0 for one that is not there."""
     return sum(pq.read_metadata(file).num_rows for file in place.glob("*.parquet"))
-
-
-def remove_older(table: Path, age_s: float) -> int:
-    """Remove the batches of a table that are older than so many seconds; return how many."""
-    limit = time.time() - age_s
-    removed = 0
-    for query in table.iterdir() if table.is_dir() else ():
-        for place in batches_in(query):
-            if place.stat().st_mtime < limit:
-                shutil.rmtree(place, ignore_errors=True)
-                removed += 1
-    return removed
 
 
 def force_to_disk(path: Path) -> None:

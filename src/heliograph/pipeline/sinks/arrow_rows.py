@@ -19,6 +19,10 @@ from heliograph.pipeline.sinks.template import column_at, quoted, text_of
 _PARTITIONS_AT_ONCE: Final = 8
 
 
+class UnreadableText(str):
+    """What is told of a value that Python cannot hold: text that is not UTF-8, a time after the year 9999."""
+
+
 class ArrowRows:
     """The rows of a batch in chunks. It is read as often as wanted, with the rows in the same order each time.
 
@@ -64,9 +68,11 @@ class ArrowRows:
                     yield whole.slice(begin, rows_max)
 
     def row(self, chunk: pa.RecordBatch, index: int) -> dict[str, Any]:
-        """One row of a chunk as it was, for `Batch.refuse`."""
-        values = chunk.slice(index, 1).to_pylist()[0]
-        return {field.name: as_it_was(values[field.name], field.dataType) for field in self._schema}
+        """One row of a chunk as it was, for `Batch.refuse`; what Python has no value for is `UnreadableText`."""
+        return {
+            field.name: as_it_was(_python_value(chunk.column(field.name).slice(index, 1)), field.dataType)
+            for field in self._schema
+        }
 
     def rows_at(self, chunk_rows: int, reasons: Mapping[int, str]) -> Iterator[tuple[dict[str, Any], str]]:
         """The rows at some places, each with what is said of it.
@@ -81,6 +87,15 @@ class ArrowRows:
                 if begin + index in reasons:
                     yield self.row(chunk, index), reasons[begin + index]
             begin += chunk.num_rows
+
+
+def _python_value(one: pa.Array) -> Any:
+    try:
+        return one[0].as_py()
+    except (ValueError, OverflowError):
+        if pa.types.is_string(one.type) or pa.types.is_large_string(one.type):
+            return UnreadableText(one.cast(pa.large_binary())[0].as_py().decode("utf-8", "backslashreplace"))
+        return UnreadableText(one.cast(pa.string())[0].as_py())
 
 
 def _as_streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -121,7 +136,7 @@ def _plain(column: Column, kind: DataType, bytes_as_hex: bool) -> Column:
 
 def as_it_was(value: Any, kind: DataType) -> Any:
     """A value of a chunk as the rows had it: JSON text and hexadecimal bytes are taken back."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or isinstance(value, UnreadableText):
         return value
     if isinstance(kind, VariantType):
         return VariantVal.parseJson(value)

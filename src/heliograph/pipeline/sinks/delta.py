@@ -26,6 +26,7 @@ from heliograph.pipeline.sinks.lakes import (
 from heliograph.pipeline.sinks.places import is_uri
 from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
 from heliograph.pipeline.sinks.template import check_columns
+from heliograph.pipeline.sinks.unplaceable import faults_of_directories, faults_of_texts, write_without_unplaceable
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -112,6 +113,12 @@ class DeltaSink:
 
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Bring a batch into the table, unless it is there."""
+        faults = faults_of_texts(rows.schema, rows.columns)
+        if not is_uri(self.path):
+            faults += faults_of_directories(rows.schema, self.partition_by, by_spark=False)
+        return write_without_unplaceable(rows, batch, faults, lambda kept: self._write_batch(kept, batch))
+
+    def _write_batch(self, rows: DataFrame, batch: Batch) -> Written:
         with _translated(self.path):
             table = self._open(batch)
             if self.has(table, batch):

@@ -262,14 +262,14 @@ class _Poster:
     def _post_once(self, request: _Request, body: bytes) -> None:
         import httpx
 
-        url = request.first(_URL) if self._may_be_address else self._sink.url
         try:
+            url = request.first(_URL) if self._may_be_address else self._sink.url
             headers = self._headers(request, body)
             with self._client.stream(self._sink.method, url, content=body, headers=headers) as answer:
                 if answer.is_success:
                     return
                 told = _bounded_text(answer)
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeEncodeError) as error:
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:
             raise _RefusedError(f"no request can be made of it: {error}") from error
         except httpx.HTTPError as error:
             raise TransientError(f"{self._sink.target}: {error or type(error).__name__}") from error

@@ -21,6 +21,7 @@ from heliograph.pipeline.sinks.keyed_rows import last_of_each
 from heliograph.pipeline.sinks.lakes import INSTALL, check_result_keys, duration, refuse_foreign_table
 from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
 from heliograph.pipeline.sinks.template import check_columns
+from heliograph.pipeline.sinks.unplaceable import faults_of_directories, faults_of_texts, write_without_unplaceable
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -118,6 +119,13 @@ class IcebergSink:
 
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Bring a batch into the table, unless it is there."""
+        faults = faults_of_texts(rows.schema, rows.columns)
+        if not self.catalog:
+            whole = [partition.column for partition in self.partitions if partition.transform == "identity"]
+            faults += faults_of_directories(rows.schema, whole, by_spark=False)
+        return write_without_unplaceable(rows, batch, faults, lambda kept: self._write(kept, batch))
+
+    def _write(self, rows: DataFrame, batch: Batch) -> Written:
         with _translated(self.table):
             table = self.find(batch)
             if table is not None and self.has(table, batch):

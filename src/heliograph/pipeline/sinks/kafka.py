@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import StructType
@@ -38,6 +39,7 @@ _COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _PARTITION_UNSET: Final = -1
 _POLL_S: Final = 0.1
 _PREFIX: Final = "heliograph_"
+_MESSAGE: Final = ("topic", "key", "value", "headers", "partition")
 
 # What the producer would log is told by its errors.
 _SILENT: Final = logging.Logger("librdkafka", logging.CRITICAL)
@@ -146,13 +148,30 @@ class KafkaSink:
         held = ArrowRows(rows, computed=list(_renamed(self._columns(rows.schema))))
         delivery = _Delivery(self.target, self._producer_settings())
         for chunk in held.chunks(_CHUNK_ROWS):
-            names = ("topic", "key", "value", "headers", "partition")
-            delivery.send(*(chunk.column(f"{_PREFIX}{name}").to_pylist() for name in names))
+            delivery.send(*_message_columns(chunk))
         delivery.finish(self.retry.deadline_s)
-        for row, reason in held.rows_at(_CHUNK_ROWS, delivery.refused):
+        refused = dict(delivery.refused)
+        if delivery.suspects:
+            alone = self._write_alone(held, delivery.suspects)
+            refused |= {delivery.suspects[number]: reason for number, reason in alone.refused.items()}
+        for row, reason in held.rows_at(_CHUNK_ROWS, refused):
             batch.refuse(row, reason)
-        refused = len(delivery.refused)
-        return Written(figures={"rows": delivery.count - refused, "bytes": delivery.bytes, "refused": refused})
+        figures = {"rows": delivery.count - len(refused), "bytes": delivery.bytes, "refused": len(refused)}
+        return Written(figures=figures)
+
+    def _write_alone(self, held: ArrowRows, numbers: Sequence[int]) -> "_Delivery":
+        """Send some rows once more, each as a request of its own, so that the broker's answer is of one row."""
+        settings = {**self._producer_settings(), "batch.num.messages": 1, "linger.ms": 0}
+        delivery = _Delivery(self.target, settings, is_alone=True)
+        wanted = set(numbers)
+        begin = 0
+        for chunk in held.chunks(_CHUNK_ROWS):
+            chosen = [index for index in range(chunk.num_rows) if begin + index in wanted]
+            begin += chunk.num_rows
+            if chosen:
+                delivery.send(*_message_columns(chunk.take(pa.array(chosen, pa.int64()))))
+        delivery.finish(self.retry.deadline_s)
+        return delivery
 
     def _columns(self, schema: StructType) -> list[Column]:
         """The columns that Spark's sink knows."""
@@ -239,13 +258,25 @@ def spark_knows_kafka(session: SparkSession) -> bool:
 
 
 class _Delivery:
-    """The messages of one batch on their way. Owned by the thread that sends them; callbacks run inside its calls."""
+    """The messages of one batch on their way. Owned by the thread that sends them; callbacks run inside its calls.
 
-    def __init__(self, target: str, settings: Mapping[str, str | int | bool]) -> None:
+    Attributes:
+        refused: What is said of messages that will never be taken, by their numbers.
+        suspects: Numbers of messages that a broker refused together with others, of which one is the cause.
+
+    Args:
+        target: Where they go, for people.
+        settings: The producer's.
+        is_alone: Whether each message is a request of its own, so that what a broker says is of that message.
+    """
+
+    def __init__(self, target: str, settings: Mapping[str, str | int | bool], *, is_alone: bool = False) -> None:
         self.count = 0
         self.bytes = 0
         self.refused: dict[int, str] = {}
+        self.suspects: list[int] = []
         self._target = target
+        self._is_alone = is_alone
         self._failed = 0
         self._failure = ""
         self._fault: str | None = None
@@ -322,22 +353,18 @@ class _Delivery:
             self._fault = error.str()
 
     def _on_delivery(self, number: int, error: "KafkaError | None", message: "Message") -> None:
-        if error is not None:
+        if error is None:
+            return
+        if not self._is_alone and error.code() in _codes_of_requests():
+            self.suspects.append(number)
+        else:
             self._judge(number, error)
 
     def _judge(self, number: int, error: "KafkaError") -> None:
         from confluent_kafka import KafkaError
 
-        if error.code() in (
-            KafkaError.MSG_SIZE_TOO_LARGE,
-            KafkaError.RECORD_LIST_TOO_LARGE,
-            KafkaError.INVALID_RECORD,
-            KafkaError.INVALID_MSG,
-            KafkaError.TOPIC_EXCEPTION,
-            KafkaError.INVALID_TIMESTAMP,
-            KafkaError._UNKNOWN_PARTITION,
-            KafkaError._INVALID_ARG,
-        ):
+        of_messages = (KafkaError.TOPIC_EXCEPTION, KafkaError._UNKNOWN_PARTITION, KafkaError._INVALID_ARG)
+        if error.code() in (*of_messages, *_codes_of_requests()):
             self.refused[number] = error.str()
         elif error.fatal():
             self._fault = error.str()
@@ -350,8 +377,20 @@ class _Delivery:
             raise SinkError(f"{self._target}: {self._fault}")
 
 
+def _codes_of_requests() -> tuple[int, ...]:
+    """What a broker says of a request as a whole, however many messages of a partition are in it."""
+    from confluent_kafka import KafkaError
+
+    sizes = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+    return (*sizes, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG, KafkaError.INVALID_TIMESTAMP)
+
+
+def _message_columns(chunk: pa.RecordBatch) -> Iterator[list[Any]]:
+    return (chunk.column(f"{_PREFIX}{name}").to_pylist() for name in _MESSAGE)
+
+
 def _renamed(columns: list[Column]) -> Iterator[Column]:
-    for name, column in zip(("topic", "key", "value", "headers", "partition"), columns, strict=True):
+    for name, column in zip(_MESSAGE, columns, strict=True):
         yield column.alias(f"{_PREFIX}{name}")
 
 

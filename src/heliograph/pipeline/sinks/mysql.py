@@ -4,10 +4,10 @@ Rows are sent as inserts of many rows; with a `key`, those that are there alread
 is one transaction, see `sql_batches`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -18,7 +18,7 @@ from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.mysql_errors import translated
-from heliograph.pipeline.sinks.sql_batches import write_exactly_once
+from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_rows_of, read_sql_settings
 
 if TYPE_CHECKING:
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 _PORT: Final = 3306
 _BATCH_ROWS: Final = 5_000
 _CONNECT_S: Final = 10
+
+# What a server takes as one statement where it does not say, and what it needs of that besides the text.
+_PACKET_BYTES: Final = 1 << 20
+_PACKET_SPARE: Final = 16
+# Of a character at most, by UTF-8 or an escape of each byte, and of a value that is no text.
+_ESCAPED_BYTES: Final = 4
+_VALUE_BYTES: Final = 64
 
 # Without the strict modes a value that does not fit would be changed in silence.
 _SESSION: Final = (
@@ -94,9 +101,9 @@ class MysqlSink:
         @contextmanager
         def transaction() -> Iterator[_Transaction]:
             with self._connected() as connection:
-                with translated(self.target):
-                    statements.prepare(connection)
-                yield _Transaction(connection, statements, self.target)
+                with translated(self.target, rows=False):
+                    packet_bytes = statements.prepare(connection)
+                yield _Transaction(connection, statements, self.target, packet_bytes)
 
         return write_exactly_once(
             transaction,
@@ -155,8 +162,12 @@ class _Statements:
         else:
             self.insert = self._insert()
 
-    def prepare(self, connection: "Connection[Cursor]") -> None:
-        """Create what is to be there. It is done first because it would end a transaction."""
+    def prepare(self, connection: "Connection[Cursor]") -> int:
+        """Create what is to be there, which is done first because it would end a transaction.
+
+        Returns:
+            Bytes that the server takes as one statement.
+        """
         with connection.cursor() as cursor:
             if not _exists(cursor, self.settings.ledger):
                 cursor.execute(
@@ -167,7 +178,10 @@ class _Statements:
             table = self.settings.table
             if table is not None and self.settings.create and not _exists(cursor, table):
                 cursor.execute(self._create_table(table, _collation(cursor)))
+            cursor.execute("SELECT @@max_allowed_packet")
+            (packet_bytes,) = cursor.fetchone() or (_PACKET_BYTES,)
         connection.commit()
+        return int(packet_bytes)
 
     def _insert(self) -> str:
         assert self.settings.table is not None
@@ -198,10 +212,14 @@ class _Statements:
 class _Transaction:
     """See `SqlTransaction`."""
 
-    def __init__(self, connection: "Connection[Cursor]", statements: _Statements, target: str) -> None:
+    def __init__(
+        self, connection: "Connection[Cursor]", statements: _Statements, target: str, packet_bytes: int
+    ) -> None:
         self._connection = connection
         self._statements = statements
         self._target = target
+        # The server cuts the connection at a larger one, which nobody could tell from one that is lost.
+        self._statement_bytes_max = packet_bytes - _PACKET_SPARE
 
     def last_batch(self, owner: str, query: str) -> int | None:
         ledger = self._statements.ledger
@@ -221,16 +239,34 @@ class _Transaction:
             cursor.execute(f"DELETE FROM {_table(self._statements.settings.table)}")
 
     def write(self, chunk: pa.RecordBatch) -> None:
-        values = zip(*(chunk.column(name).to_pylist() for name in self._statements.parameters), strict=True)
+        rows = python_rows(chunk, self._statements.parameters)
         with translated(self._target), self._connection.cursor() as cursor:
+            self._check_size(cursor, rows)
+            # pymysql joins rows into statements of this length.
+            limit = min(cursor.max_stmt_length, self._statement_bytes_max)
+            cursor.max_stmt_length = limit  # type: ignore[misc]  # of the class, which is nobody's to change
             cursor.execute("SAVEPOINT heliograph")
             try:
-                cursor.executemany(self._statements.insert, list(values))
+                cursor.executemany(self._statements.insert, rows)
             except Exception:
                 if self._connection.open:
                     _back_to_savepoint(cursor)
                 raise
             cursor.execute("RELEASE SAVEPOINT heliograph")
+
+    def _check_size(self, cursor: "Cursor", rows: Sequence[tuple[Any, ...]]) -> None:
+        """Refuse rows of which one makes a larger statement than the server takes."""
+        limit = self._statement_bytes_max
+        fixed = len(self._statements.insert) * 4 + _VALUE_BYTES * len(self._statements.parameters)
+        for row in rows:
+            text = sum(len(value) for value in row if isinstance(value, str | bytes))
+            if text * _ESCAPED_BYTES + fixed <= limit:
+                continue
+            size = len(cursor.mogrify(self._statements.insert, row).encode("utf-8", "surrogateescape"))
+            if size > limit:
+                raise RefusedRowsError(
+                    f"the row makes a statement of {size:,} bytes, and the server takes {limit:,} (max_allowed_packet)"
+                )
 
     def record(self, owner: str, query: str, batch: int) -> None:
         update = f"UPDATE {self._statements.ledger} SET batch = %s, written_at = NOW(6) WHERE owner = %s AND query = %s"

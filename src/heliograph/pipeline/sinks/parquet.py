@@ -10,6 +10,7 @@ from heliograph.pipeline.sinks.files import FilesSink
 from heliograph.pipeline.sinks.interface import Batch, OutputMode, Written
 from heliograph.pipeline.sinks.places import open_place
 from heliograph.pipeline.sinks.result_table import ResultTable
+from heliograph.pipeline.sinks.unplaceable import faults_of_texts, write_without_unplaceable
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class ParquetSink(FilesSink):
         """Append to the table, or bring it up to date."""
         if self.mode is OutputMode.APPEND:
             return super().write(rows, batch)
+        faults = faults_of_texts(rows.schema, self.key)
+        return write_without_unplaceable(rows, batch, faults, lambda kept: self._replace(kept, batch))
+
+    def _replace(self, rows: DataFrame, batch: Batch) -> Written:
         place = open_place(self.path, self.storage_options, batch.output)
         key = self.key if self.mode is OutputMode.UPDATE else ()
         total = ResultTable(place, batch.guest_of or batch.owner, key, self.compression or "zstd").write(

@@ -19,7 +19,7 @@ from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.postgresql_errors import translated
-from heliograph.pipeline.sinks.sql_batches import write_exactly_once
+from heliograph.pipeline.sinks.sql_batches import python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_rows_of, read_sql_settings
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class PostgresqlSink:
         @contextmanager
         def transaction() -> Iterator[_Transaction]:
             with self._connected(batch.query) as connection:
-                with translated(self.target):
+                with translated(self.target, rows=False):
                     statements.prepare(connection)
                 yield _Transaction(connection, statements, self.target)
 
@@ -283,9 +283,9 @@ class _Transaction:
     def _execute_each(self, chunk: pa.RecordBatch) -> None:
         template = self._statements.settings.template
         assert template is not None
-        columns = [chunk.column(name).to_pylist() for name in template.names]
+        rows = python_rows(chunk, template.names)
         with self._connection.cursor() as cursor:
-            cursor.executemany(template.statement.encode(), zip(*columns, strict=True))
+            cursor.executemany(template.statement.encode(), rows)
 
 
 def _csv(chunk: pa.RecordBatch) -> bytes:

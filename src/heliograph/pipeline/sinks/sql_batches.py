@@ -27,6 +27,18 @@ class RefusedRowsError(Exception):
     """The database will never take a row of a chunk. It does not leave the sinks."""
 
 
+def python_rows(chunk: pa.RecordBatch, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The rows of a chunk as tuples of columns, for a library that takes parameters.
+
+    Raises:
+        RefusedRowsError: A value is none of Python's, such as text that is not UTF-8 or a time after the year 9999.
+    """
+    try:
+        return list(zip(*(chunk.column(name).to_pylist() for name in names), strict=True))
+    except (ValueError, OverflowError) as error:
+        raise RefusedRowsError(f"a value cannot be sent: {error}") from error
+
+
 class SqlTransaction(Protocol):
     """A connection in which one batch is written in one transaction. What it raises is of `retry` and this module."""
 

@@ -36,6 +36,9 @@ _DEFAULTS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # A `where` on topic, time, client id or shard then narrows what the data source reads.
     "spark.sql.python.filterPushdown.enabled": "true",
+    # A batch that a sink has already is not computed again. Its state was kept before it went to the sink, but Spark
+    # would miss a new one, and the query fail and start again for nothing.
+    "spark.sql.streaming.stateStore.commitValidation.enabled": "false",
     "spark.sql.parquet.compression.codec": "zstd",
     # A year of small batches would otherwise keep a page of numbers for each of them in memory.
     "spark.sql.streaming.numRecentProgressUpdates": "20",

@@ -14,7 +14,7 @@ from heliograph.config.rules import Action, PipelineAction, RepublishAction
 from heliograph.mqtt import properties as props
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties, encode_properties, properties_from_wire
-from heliograph.mqtt.topic import MAX_TOPIC_BYTES
+from heliograph.mqtt.topic import MAX_TOPIC_BYTES, has_wildcard, topic_name_fault
 from heliograph.rules.engine.columns import EventColumns, LiveColumns
 from heliograph.rules.engine.counters import RuleCounters
 from heliograph.rules.engine.errors import ActionError
@@ -42,10 +42,11 @@ class Outlet(Protocol):
     def messages(self) -> OwnMessages:
         """Where messages to be published wait."""
 
-    def store(self, message: Message, is_urgent: bool) -> None:
+    def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> None:
         """Store a message without publishing it.
 
         Args:
+            counters: Where it counts, once it is stored or refused.
             is_urgent: Nobody waits for it to be stored, so that it cannot be held back when storage is full.
 
         Raises:
@@ -86,7 +87,7 @@ class Republish:
         self._counters = counters
         self._outlet = outlet
         fixed = fixed_text(settings.topic)
-        self._fixed_topic = None if fixed is None else _topic(fixed)
+        self._fixed_topic = None if fixed is None else fixed.decode()
         self._topic = compile_template(settings.topic)
         self._payload: Render = compile_template(settings.payload) if settings.payload else row_text
         self._qos = _constant_or_value(settings.qos, 0, absent)
@@ -163,6 +164,9 @@ class Republish:
                 raise ActionError("user_properties needs a map")
         encoded = encode_properties(properties)
         properties_from_wire(encoded, props.ALLOWED_PUBLISH)  # what a client must not send, no rule may
+        response_topic = properties.strings.get(props.RESPONSE_TOPIC, "")
+        if has_wildcard(response_topic):  # [MQTT-3.3.2-14]
+            raise ActionError(f"the Response-Topic {response_topic[:100]!r} holds a wildcard")
         return encoded
 
 
@@ -177,8 +181,7 @@ def _pipeline(rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
         out = outlet.messages
         low = out.ids.next_low()
         message = make_message(out.broker.now_us, low, topic, payload, 1, False, b"", rule_id, None)
-        outlet.store(message, isinstance(columns, EventColumns))
-        counters.actions_success += 1
+        outlet.store(message, isinstance(columns, EventColumns), counters)
         return len(payload)
 
     return run
@@ -195,6 +198,17 @@ def _console(rule_id: str, counters: RuleCounters, outlet: Outlet) -> Run:
         return len(text)
 
     return run
+
+
+def action_fault(action: Action) -> str | None:
+    """Why an action can be done for no row at all; None if it can, as far as its settings say."""
+    fixed = fixed_text(action.topic) if isinstance(action, RepublishAction) else None
+    if fixed is None:
+        return None
+    try:
+        return topic_name_fault(_topic(fixed), MAX_TOPIC_BYTES)
+    except ActionError as error:
+        return str(error)
 
 
 def _topic(data: bytes) -> str:

@@ -86,7 +86,8 @@ class LiveColumns(Columns):
     def origin(self) -> str:
         """What the columns are of, for the log."""
         message = self.message
-        return f"message {message.guid.hex().upper()} of client {message.clientid:.200} to {message.topic:.200}"
+        guid, client, topic = message.guid.hex().upper(), message.clientid[:200], message.topic[:200]
+        return f"message {guid} of client {client!r} to {topic!r}"  # clients may put line ends into either
 
     def user_properties(self) -> list[tuple[str, str]]:
         """The user properties of the message."""
@@ -173,7 +174,7 @@ class EventColumns(LiveColumns):
         if self._message is not None:
             return f"event {self._event.name} of {super().origin}"
         about = str(self._values.get("clientid", self._values.get("name", "")))
-        return f"event {self._event.name} of {about:.200}"
+        return f"event {self._event.name} of {about[:200]!r}"
 
     def user_properties(self) -> list[tuple[str, str]]:
         """The user properties of the message which the event is about."""
@@ -232,6 +233,8 @@ def shown_properties(properties: Properties) -> dict[str, Value]:
             shown[name] = string_of(value)
         elif isinstance(value, int | str):
             shown[name] = value
+        elif isinstance(value, list):  # of a SUBSCRIBE, which has one
+            shown[name] = value[0]
     return shown
 
 

@@ -16,12 +16,19 @@ from heliograph.broker.own_messages import OwnMessages
 from heliograph.broker.pubsub import Broker
 from heliograph.config.rules import PipelineAction, RuleConfig, RuleEngineConfig
 from heliograph.observe.bounded_log import BoundedLog
-from heliograph.rules.engine.actions import PIPELINE_PREFIX
+from heliograph.rules.engine.actions import PIPELINE_PREFIX, action_fault
 from heliograph.rules.engine.columns import LiveColumns
 from heliograph.rules.engine.counters import NAMES, RuleCounters
-from heliograph.rules.engine.errors import ActionError, PipelineStorageError, RuleExistsError, UnknownRuleError
+from heliograph.rules.engine.errors import (
+    ActionError,
+    PipelineStorageError,
+    RuleActionError,
+    RuleExistsError,
+    UnknownRuleError,
+)
 from heliograph.rules.engine.event_sources import EventSources
 from heliograph.rules.engine.running import Rows, RunningRule
+from heliograph.rules.engine.stored_rows import StoredRows
 from heliograph.rules.engine.strands import Strand, Threads
 from heliograph.rules.topic_index import TopicIndex
 
@@ -32,6 +39,7 @@ RULES_LISTED_MAX: Final = 1000
 _SYS_PREFIX: Final = "$SYS/"
 _EVALUATION_WORK: Final = 48  # of a rule, in deliveries
 _ROWS_PRINTED_PER_S: Final = 100
+_LINES_PER_MINUTE: Final = 100  # about what went wrong, of all rules together
 
 
 class RuleEngine:
@@ -46,7 +54,8 @@ class RuleEngine:
         defer: Calls what it is given in a later turn of the event loop.
         hand_back: The same, callable in any thread.
         clock: Microseconds on a clock that nobody sets.
-        store: Stores a message in the database `messages` without publishing it; None where nothing is stored.
+        store: Stores a message in the database `messages` without publishing it, and tells the ticket with which
+            `on_rows_stored` is called; None where nothing is stored.
     """
 
     def __init__(
@@ -59,7 +68,7 @@ class RuleEngine:
         defer: Callable[[Callable[[], None]], object],
         hand_back: Callable[[Callable[[], None]], object],
         clock: Callable[[], int],
-        store: Callable[[Message], object] | None,
+        store: Callable[[Message], int] | None,
     ) -> None:
         self.node_name = node_name
         self.find_client = find_client
@@ -68,6 +77,7 @@ class RuleEngine:
         self._hand_back = hand_back
         self._clock = clock
         self._store = store
+        self._rows = StoredRows()
         self._rules: dict[str, RunningRule] = {}
         self._orders: dict[str, int] = {}  # the place of each rule among those of a topic
         self._orders_count = 0
@@ -78,6 +88,7 @@ class RuleEngine:
         self._is_started = False
         self._is_hooked = False
         self._pipeline_refused = 0
+        self._log = BoundedLog(_log, clock, _LINES_PER_MINUTE)
         self._print_budget = _ROWS_PRINTED_PER_S
         self._print_second = -1
 
@@ -89,6 +100,7 @@ class RuleEngine:
         Raises:
             RuleExistsError: There is one of that name.
             RuleSyntaxError: Its text is no rule.
+            RuleActionError: One of its actions can be done for no row.
             PipelineStorageError: It hands its rows to the pipeline, and nothing is stored.
         """
         if rule_id in self._rules:
@@ -107,6 +119,7 @@ class RuleEngine:
         Raises:
             UnknownRuleError: There is none of that name.
             RuleSyntaxError: Its text is no rule.
+            RuleActionError: One of its actions can be done for no row.
             PipelineStorageError: It hands its rows to the pipeline, and nothing is stored.
         """
         old = self._rules.get(rule_id)
@@ -147,6 +160,7 @@ class RuleEngine:
 
         Raises:
             RuleError: A rule cannot be used.
+            RuleActionError: An action of one can be done for no row.
             PipelineStorageError: One hands its rows to the pipeline, and nothing is stored.
         """
         for rule_id, settings in self._settings.rules.items():
@@ -212,10 +226,11 @@ class RuleEngine:
 
     # --- what actions make
 
-    def store(self, message: Message, is_urgent: bool) -> None:
+    def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> None:
         """Store a row for the pipeline: before the acknowledgement of the message it is of, if that is stored.
 
         Args:
+            counters: Where it counts, once it is stored or refused.
             is_urgent: It is of an event, whose cause cannot be made to wait as publishers are when storage is full.
 
         Raises:
@@ -227,9 +242,21 @@ class RuleEngine:
         if is_urgent and sink.is_full():
             raise ActionError("storage takes nothing more at present")
         try:
-            self._store(message)
+            ticket = self._store(message)
         except Exception as error:
             raise ActionError(f"the row is not stored: {error}") from error
+        self._rows.add(ticket, message.clientid, counters)
+
+    def on_rows_stored(self, ticket: int, error: Exception | None) -> None:
+        """Count the rows of a ticket, and of those before it; what is not stored is told of.
+
+        Args:
+            error: Why they are not stored; None if they are.
+        """
+        for rule_id, count in self._rows.done(ticket, error is None):
+            rule = self._rules.get(rule_id)
+            if rule is not None:
+                rule.log.warn("%d rows of rule %s for the pipeline are not stored: %s", count, rule_id, error)
 
     def print_row(self, rule_id: str, row: str) -> None:
         """Write a row into the log, so many a second."""
@@ -245,7 +272,11 @@ class RuleEngine:
     # --- inside
 
     def _make(self, rule_id: str, settings: RuleConfig, counters: RuleCounters | None) -> RunningRule:
-        rule = RunningRule(rule_id, settings, self, BoundedLog(_log, self._clock), counters)
+        for action in settings.actions:
+            problem = action_fault(action)
+            if problem is not None:
+                raise RuleActionError(rule_id, problem)
+        rule = RunningRule(rule_id, settings, self, BoundedLog(_log, self._clock, whole=self._log), counters)
         if self._store is None and any(isinstance(action, PipelineAction) for action in settings.actions):
             raise PipelineStorageError(rule_id)
         return rule

@@ -39,5 +39,14 @@ class PipelineStorageError(RuleEngineError):
         )
 
 
+class RuleActionError(RuleEngineError):
+    """An action of a rule can be done for no row at all."""
+
+    code: ClassVar[str] = "rule_action"
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"the rule {name!r}: {problem}")
+
+
 class ActionError(Exception):
     """An action cannot be done for one row; the text says why."""

@@ -107,9 +107,16 @@ class EventSources:
         }
         self._tell("client.connected", values)
 
-    def on_client_disconnected(self, client: ClientInfo, reason: str, _accumulator: object) -> None:
+    def on_client_disconnected(
+        self, client: ClientInfo, reason: str, properties: Properties, _accumulator: object
+    ) -> None:
         """Callback of `client.disconnected`."""
-        values = {**_connection(client), "reason": reason, "disconn_props": {}, "disconnected_at": self._now_ms()}
+        values = {
+            **_connection(client),
+            "reason": reason,
+            "disconn_props": shown_properties(properties),
+            "disconnected_at": self._now_ms(),
+        }
         self._tell("client.disconnected", values)
 
     def on_client_connect(self, client: ClientInfo, connect: p.Connect, _accumulator: object) -> None:
@@ -154,13 +161,19 @@ class EventSources:
 
     # --- sessions
 
-    def on_session_subscribed(self, clientid: str, topic_filter: str, qos: int, _accumulator: object) -> None:
+    def on_session_subscribed(
+        self, clientid: str, topic_filter: str, qos: int, properties: Properties, _accumulator: object
+    ) -> None:
         """Callback of `session.subscribed`."""
-        self._tell("session.subscribed", {**self._client(clientid), "topic": topic_filter, "qos": qos, "sub_props": {}})
+        told: dict[str, Value] = {"topic": topic_filter, "qos": int(qos), "sub_props": shown_properties(properties)}
+        self._tell("session.subscribed", {**self._client(clientid), **told})
 
-    def on_session_unsubscribed(self, clientid: str, topic_filter: str, _accumulator: object) -> None:
+    def on_session_unsubscribed(
+        self, clientid: str, topic_filter: str, qos: int, properties: Properties, _accumulator: object
+    ) -> None:
         """Callback of `session.unsubscribed`."""
-        self._tell("session.unsubscribed", {**self._client(clientid), "topic": topic_filter, "unsub_props": {}})
+        told: dict[str, Value] = {"topic": topic_filter, "qos": int(qos), "unsub_props": shown_properties(properties)}
+        self._tell("session.unsubscribed", {**self._client(clientid), **told})
 
     # --- messages
 

@@ -132,8 +132,10 @@ class RunningRule:
     def fail(self, columns: LiveColumns, error: Exception) -> None:
         """Count and tell of an evaluation that failed."""
         self.counters.exceptions += 1
-        told = f"[{error.code}] {error}" if isinstance(error, RuleEvaluationError) else repr(error)
-        self.log.warn("rule %s failed on %s: %s", self.rule_id, columns.origin, told)
+        if isinstance(error, RuleEvaluationError):  # which takes its time to say where it happened
+            self.log.warn("rule %s failed on %s: [%s] %s", self.rule_id, columns.origin, error.code, error)
+        else:
+            self.log.warn("rule %s failed on %s: %r", self.rule_id, columns.origin, error)
 
     def __repr__(self) -> str:
         return f"RunningRule({self.rule_id!r}, {self.compiled!r})"

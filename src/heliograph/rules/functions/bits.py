@@ -74,17 +74,20 @@ def subbits(
     sign: str | bytes = "unsigned",
     endian: str | bytes = "big",
 ) -> Value:
-    """Bits of a string as an integer, a 'float' or 'bits': so many, or so many from a position (start, length)."""
+    """Bits of a string as an integer, a 'float' or 'bits': so many, or so many from a position (start, length).
+
+    Undefined where the string has no bit at that position.
+    """
     if length is None:
         start, length = 1, start
     _check_options(kind, sign, endian)
-    if start < 1 or length < 0:
-        raise EvaluationFault("the position must be 1 or more and the length 0 or more")
+    if length < 0:
+        raise EvaluationFault("the length must be 0 or more")
     data = string.filled() if isinstance(string, Bits) else bytes_of(string)
     size = string.length if isinstance(string, Bits) else 8 * len(data)
-    length = min(length, size - start + 1)
-    if length <= 0:
+    if not 1 <= start <= size:
         return UNDEFINED
+    length = min(length, size - start + 1)
     if kind == "integer" and length > _INTEGER_BITS_MAX:
         raise EvaluationFault(f"an integer of {length:,} bits is longer than the {_INTEGER_BITS_MAX:,} allowed")
     bits = _bits(data, start - 1, length)
@@ -94,7 +97,7 @@ def subbits(
         return _float_of_bits(bits, length, "big" if endian == "big" else "little")
     if endian == "little":
         bits = _swapped(bits, length)
-    return bits - (1 << length) if sign == "signed" and bits >> (length - 1) else bits
+    return bits - (1 << length) if sign == "signed" and length and bits >> (length - 1) else bits
 
 
 def _check_options(kind: Value, sign: Value, endian: Value) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
 from heliograph.rules.json_text import text_of
-from heliograph.rules.values import Value, describe, number_of_text, string_of
+from heliograph.rules.values import Value, compact_text, describe, fixed_text, number_of_text, string_of
 
 FAMILY: Final = Family("Conversion")
 
@@ -52,7 +52,7 @@ def to_float(value: Value, decimals: int | None = None) -> Value:
         return number
     if not 0 < decimals <= _DECIMALS_MAX:
         raise EvaluationFault(f"decimals must be from 1 to {_DECIMALS_MAX}, not {decimals}")
-    return float(f"{number:.{decimals}f}")
+    return float(fixed_text(number, decimals))
 
 
 @FAMILY.function("F number, I decimals", "S")
@@ -60,11 +60,7 @@ def float2str(number: float, decimals: int) -> Value:
     """The exact text of a float with at most so many decimals, without zeros at its end but for the first."""
     if not 0 <= decimals <= _DECIMALS_MAX:
         raise EvaluationFault(f"decimals must be from 0 to {_DECIMALS_MAX}, not {decimals}")
-    text = f"{number:.{decimals}f}"
-    if "." not in text:
-        return text
-    text = text.rstrip("0")
-    return text + "0" if text.endswith(".") else text
+    return compact_text(number, decimals)
 
 
 @FAMILY.function("V value", "S", name="str")

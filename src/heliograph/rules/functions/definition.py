@@ -102,8 +102,7 @@ class Function:
         Raises:
             EvaluationFault: The arguments do not fit, or the function refuses them.
         """
-        if len(arguments) < self.required or (len(arguments) > len(self.parameters) and not self.is_variadic):
-            raise EvaluationFault(f"{self.name}: it takes {self._wanted_count()}, not {len(arguments)}")
+        self.check_count(len(arguments))
         for position, (parameter, argument) in enumerate(zip(self.parameters, arguments, strict=False), start=1):
             types = _KIND_TYPES[parameter.kind]
             # Not isinstance: a boolean is no integer here.
@@ -123,6 +122,15 @@ class Function:
             if any(type(argument) is int and not is_writable(argument) for argument in arguments):
                 raise EvaluationFault(f"{self.name}: an integer has more than {INTEGER_DIGITS_MAX:,} digits") from None
             raise
+
+    def check_count(self, count: int) -> None:
+        """Check the number of arguments.
+
+        Raises:
+            EvaluationFault: It takes another number.
+        """
+        if count < self.required or (count > len(self.parameters) and not self.is_variadic):
+            raise EvaluationFault(f"{self.name}: it takes {self._wanted_count()}, not {count}")
 
     def _wanted_count(self) -> str:
         most = len(self.parameters)

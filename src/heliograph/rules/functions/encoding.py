@@ -14,6 +14,7 @@ from heliograph.rules.values import Bits, Value, bytes_of, describe, string_of
 
 FAMILY: Final = Family("Encoding and hashes")
 
+_BLANKS: Final = b" \t\r\n"
 _HEX: Final = re.compile(rb"[0-9A-Fa-f]*")
 _OTHER_NAMES: Final[dict[str | bytes, str]] = {"sha": "sha1", "shake128": "shake_128", "shake256": "shake_256"}
 _SHAKE_BYTES: Final = {"shake_128": 16, "shake_256": 32}
@@ -59,8 +60,8 @@ def base64_encode(string: str | bytes, *options: Value) -> Value:
 
 @FAMILY.function("S text[, V option[, V other]]", "S")
 def base64_decode(text: str | bytes, *options: Value) -> Value:
-    """The string that a base64 text holds; the options are those of base64_encode."""
-    data = bytes_of(text)
+    """The string that a base64 text holds, in which blanks do not count; the options are those of base64_encode."""
+    data = bytes_of(text).translate(None, _BLANKS)
     if "no_padding" in options:
         data += b"=" * (-len(data) % 4)
     try:

@@ -6,12 +6,13 @@ moves the text to the left. Where a number is wider than its field, the field is
 
 import math
 import re
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
 from heliograph.rules.functions.strings import check_growth, clusters_of
-from heliograph.rules.values import UNDEFINED, Value, bytes_of, describe, integer_text, string_of
+from heliograph.rules.values import UNDEFINED, Value, bytes_of, describe, fixed_text, integer_text, string_of
 
 FAMILY: Final = Family("Formats")
 
@@ -24,6 +25,12 @@ _BASES: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 def sprintf(template: str | bytes, *values: Value) -> Value:
     """The format with its controls filled: ~s text, ~p any value, ~b integer, ~f ~e ~g float, ~c character, ~n, ~~."""
     return formatted(template, list(values))
+
+
+@FAMILY.function("S format, A values", "S")
+def sprintf_s(template: str | bytes, values: list[Value]) -> Value:
+    """As sprintf, with the values in an array."""
+    return formatted(template, values)
 
 
 def formatted(template: str | bytes, values: list[Value]) -> Value:
@@ -68,7 +75,9 @@ def _filled(control: "re.Match[str]", waiting: list[Value]) -> bytes:
         raise EvaluationFault(f"there is no value for {control[0]!r}")
     value = waiting.pop()
     if letter == "c":
-        return _character(value) * (1 if precision is None else precision)
+        # As many as the precision says, or where there is none, the width.
+        repeated = _character(value) * ((abs(width) or 1) if precision is None else precision)
+        return repeated if precision is None else _in_field(repeated, width, pad or " ", letter)
     text = _WRITERS[letter](value, precision)
     return _in_field(text, width, pad or " ", letter)
 
@@ -139,14 +148,19 @@ def _fixed(value: Value, precision: int | None) -> bytes:
     digits = 6 if precision is None else precision
     if digits < 1:
         raise EvaluationFault("~f needs a precision of at least 1")
-    return f"{_number(value):.{digits}f}".encode()
+    return fixed_text(_number(value), digits).encode()
+
+
+def _rounded(number: float, digits: int) -> Decimal | float:
+    """A number with so many digits; halves go away from zero."""
+    return number if not number else Context(prec=digits, rounding=ROUND_HALF_UP).create_decimal(Decimal(number))
 
 
 def _scientific(value: Value, precision: int | None) -> bytes:
     digits = 6 if precision is None else precision
     if digits < 2:
         raise EvaluationFault("~e needs a precision of at least 2")
-    mantissa, _, exponent = f"{_number(value):.{digits - 1}e}".partition("e")
+    mantissa, _, exponent = f"{_rounded(_number(value), digits):.{digits - 1}e}".partition("e")
     return f"{mantissa}e{'-' if exponent[0] == '-' else '+'}{exponent[1:].lstrip('0') or '0'}".encode()
 
 

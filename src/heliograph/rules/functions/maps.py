@@ -8,7 +8,7 @@ from heliograph.rules.functions.strings import utf8
 from heliograph.rules.json_text import decode_json, text_of
 from heliograph.rules.paths import put, read_key
 from heliograph.rules.tree import Key
-from heliograph.rules.values import UNDEFINED, Value, describe
+from heliograph.rules.values import UNDEFINED, Value, compact_text, describe
 
 FAMILY: Final = Family("Maps")
 
@@ -60,8 +60,6 @@ def mget(key: Value, value: Value, default: Value = UNDEFINED) -> Value:
     names = key if isinstance(key, list) else [key]
     found: Value = _map(value)
     for name in names:
-        if not isinstance(name, str | bytes):
-            raise EvaluationFault(f"a key must be a string, not {describe(name)}")
         found = found.get(name, UNDEFINED) if isinstance(found, dict) and isinstance(name, str) else UNDEFINED
     return default if found is UNDEFINED else found
 
@@ -101,8 +99,7 @@ def map_to_redis_hset_args(value: Value) -> Value:
 
 def _hset_pair(key: str, value: Value) -> list[Value]:
     if isinstance(value, float):
-        text = f"{value:.6f}".rstrip("0")
-        return [key, text + "0" if text.endswith(".") else text]
+        return [key, compact_text(value, 6)]
     if isinstance(value, bool | int | str | bytes):
         return [key, text_of(value)]
     return []

@@ -13,7 +13,7 @@ from heliograph.mqtt.topic import topic_matches
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.definition import Family
 from heliograph.rules.functions.strings import utf8
-from heliograph.rules.values import UNDEFINED, Bits, Value, bytes_of, describe
+from heliograph.rules.values import UNDEFINED, Bits, Value, bytes_of, describe, string_of
 
 FAMILY: Final = Family("Others")
 
@@ -57,14 +57,19 @@ def getenv(name: str | bytes) -> Value:
     text = utf8(name)
     given = _given.get()
     if given is not None:
-        return given.get(VARIABLE_PREFIX + text, "")
+        return _content(given.get(VARIABLE_PREFIX + text, ""))
     if len(text) > _NAME_LENGTH_MAX:
         return ""
     if text not in _environment:
         if len(_environment) >= _KEYS_MAX:
             _environment.clear()
         _environment[text] = os.environ.get(VARIABLE_PREFIX + text, "") if "\0" not in text else ""
-    return _environment[text]
+    return _content(_environment[text])
+
+
+def _content(text: str) -> str | bytes:
+    """The content of a variable, whose bytes that are not UTF-8 Python writes as surrogates."""
+    return text if text.isascii() else string_of(os.fsencode(text))
 
 
 def _key(key: Value) -> Value:

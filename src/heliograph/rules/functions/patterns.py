@@ -5,6 +5,7 @@ and `.` is one byte. What takes longer than a message may cost is stopped; a pat
 a while, so that texts which make it slow cannot take all of the time of the others.
 """
 
+import math
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -27,9 +28,15 @@ _SHARE_REGAINED: Final = 0.005
 # A pattern may come from a message, and compiling 4 KiB takes up to 40 ms and 2 MB.
 _PATTERN_BYTES_MAX: Final = 4096
 _SHORT_PATTERN_BYTES_MAX: Final = 512
+# A repetition that must be there so many times is compiled so many times: 1 µs and 280 bytes for each.
+_PATTERN_STEPS_MAX: Final = 10_000
+_HARD_TO_READ: Final = re.compile(rb"\(\?(?:#|[a-zA-Z0-9]*(?:x|V1))")  # comments, blanks, sets within sets
+_PATTERN_PART: Final = re.compile(
+    rb"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<open>\()|(?P<close>\))|\{(?P<count>[0-9]+)(?:,[0-9]*)?\}|.", re.DOTALL
+)
 _REPLACED_BYTES_MAX: Final = 16 << 20
 _GROUPS_FILLED_MAX: Final = 1000
-_REPLACEMENT: Final = re.compile(rb"\\([1-9&\\])|(&)")
+_REPLACEMENT: Final = re.compile(rb"\\(?:g\{([0-9]{1,3})\}|g?([1-9][0-9]{0,2})|(.))|&", re.DOTALL)
 _ESCAPES: Final = {
     "n": "\n",
     "t": "\t",
@@ -55,6 +62,11 @@ class _Pattern:
         if len(pattern) > _PATTERN_BYTES_MAX:
             raise EvaluationFault(
                 f"a regular expression of {len(pattern):,} bytes is longer than the {_PATTERN_BYTES_MAX:,} allowed"
+            )
+        if _steps(pattern) > _PATTERN_STEPS_MAX:
+            raise EvaluationFault(
+                f"{describe(string_of(pattern))} is a regular expression that repeats too much: written out it has "
+                f"more than {_PATTERN_STEPS_MAX:,} steps"
             )
         try:
             self._compiled = regex.compile(pattern, regex.VERSION0, cache_pattern=False)
@@ -98,7 +110,38 @@ class _Pattern:
 
 
 def _pattern(pattern: bytes) -> _Pattern:
-    return _short_pattern(pattern) if len(pattern) <= _SHORT_PATTERN_BYTES_MAX else _long_pattern(pattern)
+    return _short_pattern(pattern) if _steps(pattern) <= _SHORT_PATTERN_BYTES_MAX else _long_pattern(pattern)
+
+
+def _steps(pattern: bytes) -> int:
+    """How long a regular expression is when its repetitions are written out, or more."""
+    return _steps_of_repetitions(pattern) if b"{" in pattern else len(pattern)
+
+
+@lru_cache(maxsize=256)
+def _steps_of_repetitions(pattern: bytes) -> int:
+    if len(pattern) > _PATTERN_BYTES_MAX:
+        return len(pattern)
+    if _HARD_TO_READ.search(pattern):  # what a count repeats is not clear, so it counts for everything
+        return len(pattern) * math.prod(_count(match) for match in _PATTERN_PART.finditer(pattern))
+    enclosing: list[int] = []  # steps of the groups around
+    steps = last = 0  # of this group, and of what a count would repeat
+    for match in _PATTERN_PART.finditer(pattern):
+        if match["open"]:
+            enclosing.append(steps)
+            steps = 0
+        elif match["close"]:
+            last = steps + 1
+            steps = last + (enclosing.pop() if enclosing else 0)
+        else:
+            count = _count(match)
+            last, steps = (last * count, steps + last * (count - 1)) if count > 1 else (1, steps + 1)
+    return steps + sum(enclosing)
+
+
+def _count(match: "re.Match[bytes]") -> int:
+    digits = match["count"]
+    return 1 if digits is None else min(max(int(digits.lstrip(b"0")[:9] or b"0"), 1), _PATTERN_STEPS_MAX + 1)
 
 
 _short_pattern = lru_cache(maxsize=256)(_Pattern)
@@ -115,12 +158,21 @@ def regex_match(text: str | bytes, pattern: str | bytes) -> Value:
 def regex_extract(text: str | bytes, pattern: str | bytes) -> Value:
     """What the groups of the regular expression hold where it is found first; [] where it is not found."""
     match = _pattern(bytes_of(pattern)).search(bytes_of(text))
-    return [] if match is None else [string_of(group or b"") for group in match.groups()]
+    if match is None:
+        return []
+    groups = list(match.groups())
+    # Groups that took no part are empty where others follow, and left out where none does.
+    while groups and groups[-1] is None:
+        groups.pop()
+    return [string_of(group or b"") for group in groups]
 
 
 @FAMILY.function("S text, S pattern, S replacement", "S")
 def regex_replace(text: str | bytes, pattern: str | bytes, replacement: str | bytes) -> Value:
-    """The text with every match replaced; in the replacement, & is the match and \\1 to \\9 its groups."""
+    """The text with every match replaced; in the replacement, & is the match and \\1 to \\9 its groups.
+
+    A backslash before any other character stands for that character, as in \\& and \\\\; \\g{10} is the tenth group.
+    """
     whole, template = bytes_of(text), bytes_of(replacement)
     if template.count(b"&") + template.count(b"\\") > _GROUPS_FILLED_MAX:
         raise EvaluationFault(f"the replacement has more than {_GROUPS_FILLED_MAX:,} & and \\")
@@ -146,10 +198,10 @@ def _filled(template: bytes, match: Any, room: int) -> bytes:
 
     def value(found: "re.Match[bytes]") -> bytes:
         nonlocal room
-        escaped = found[1]
-        if escaped is not None and escaped in b"&\\":
+        braced, digits, escaped = found.groups()
+        if escaped is not None:
             return escaped
-        number = 0 if escaped is None else int(escaped)
+        number = int(braced or digits or b"0")
         piece = bytes(match[number] or b"") if number <= match.re.groups else b""
         room -= len(piece)
         if room < 0:

@@ -50,7 +50,8 @@ def clusters_of(text: str) -> list[str]:
 @FAMILY.function("S text", "S")
 def lower(text: str | bytes) -> Value:
     """The text in lower case."""
-    return utf8(text).lower()
+    # Python would make the other small sigma of one at the end of a word.
+    return utf8(text).replace("Σ", "σ").lower()
 
 
 @FAMILY.function("S text", "S")

@@ -9,7 +9,7 @@ from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.guards.draft import Draft
 from heliograph.rules.guards.errors import GuardError, GuardFault
 from heliograph.rules.values import UNDEFINED, Value, describe
-from heliograph.rules.variform import Variform, VariformEvaluationError, VariformSyntaxError, text_of_result
+from heliograph.rules.variform import Variform, VariformError, VariformEvaluationError, text_of_result
 
 Operate = Callable[[Draft], None]
 """Changes a draft; raises `GuardFault` where it cannot."""
@@ -26,11 +26,12 @@ def compile_operation(settings: Operation, path: tuple[str, ...], levels_max: in
         levels_max: The most levels that a topic may have.
 
     Raises:
-        GuardError: The value is no expression.
+        GuardError: The value is no expression, or calls what does not exist.
     """
     try:
         expression = Variform(settings.value)
-    except VariformSyntaxError as error:
+        expression.check_calls()
+    except VariformError as error:
         raise GuardError((*path, "value"), str(error)) from None
     key, evaluate, put = settings.key, expression.evaluate, _target(settings.key, levels_max)
 

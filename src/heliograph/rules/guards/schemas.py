@@ -2,6 +2,8 @@
 
 from heliograph.rules.guards.errors import GuardError
 from heliograph.rules.schemas import Schema, SchemaError, SchemaRegistry
+from heliograph.rules.schemas.interface import SPARKPLUG_B
+from heliograph.rules.schemas.settings import PROTOBUF
 
 
 def find_schema(schemas: SchemaRegistry, kind: str, name: str, message_type: str, path: tuple[str, ...]) -> Schema:
@@ -24,12 +26,12 @@ def find_schema(schemas: SchemaRegistry, kind: str, name: str, message_type: str
             (*path, "schema"),
             f"the schema {name!r} ({schema.kind}) asks another service, and a publish does not wait for an answer",
         )
-    if schema.kind != kind:
+    if schema.kind != kind and not (schema.kind == SPARKPLUG_B and kind == PROTOBUF):
         raise GuardError((*path, "schema"), f"the schema {name!r} is of type {schema.kind}, not {kind}")
     known = getattr(schema, "message_types", None)
     if message_type and known is not None and message_type not in known:
+        names = ", ".join(getattr(schema, "message_names", ())) or "none"
         raise GuardError(
-            (*path, "message_type"),
-            f"the schema {name!r} has no message {message_type!r}; there are: {', '.join(known) or 'none'}",
+            (*path, "message_type"), f"the schema {name!r} has no message {message_type!r}; there are: {names}"
         )
     return schema

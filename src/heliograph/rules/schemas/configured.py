@@ -28,11 +28,13 @@ def schema_settings(name: str, config: SchemaConfig) -> SchemaSettings:
 def registry_settings(config: SchemaRegistryConfig) -> tuple[SchemaSettings, ...]:
     """What makes the schemas of a registry; a group that says nothing is none."""
     schemas = (schema_settings(name, schema) for name, schema in config.schemas.items() if schema.type)
-    registries = (_registry(name, registry) for name, registry in config.external.items() if registry.url)
+    external = config.external.items()
+    registries = (external_registry_settings(name, registry) for name, registry in external if registry.url)
     return (*schemas, *registries)
 
 
-def _registry(name: str, config: ExternalRegistry) -> SchemaSettings:
+def external_registry_settings(name: str, config: ExternalRegistry) -> SchemaSettings:
+    """What makes the schema of messages that a registry of others tags."""
     auth = (config.auth.username, config.auth.password) if config.auth.username else None
     service = HttpService(
         url=config.url,

@@ -1,6 +1,7 @@
 """Asking a service over HTTP: with limits to time and size, and with errors that say who is to blame."""
 
 import ssl
+import time
 from typing import Any, Final
 
 import httpx
@@ -23,6 +24,7 @@ class ServiceClient:
 
     def __init__(self, service: HttpService) -> None:
         self._bytes_max = service.response_bytes_max
+        self._timeout_s = service.request_timeout_s
         limits = httpx.Limits(max_connections=service.pool_size)
         try:
             self.url = httpx.URL(service.url)
@@ -32,7 +34,7 @@ class ServiceClient:
         self._client = httpx.Client(
             transport=transport,
             timeout=httpx.Timeout(service.request_timeout_s, connect=service.connect_timeout_s),
-            headers=dict(service.headers),
+            headers={"accept-encoding": "identity"} | dict(service.headers),
             auth=service.basic_auth,
             trust_env=False,
             follow_redirects=False,
@@ -50,10 +52,11 @@ class ServiceClient:
             SchemaError: There was no answer, or none of status 200 within the limits.
         """
         content: Any = {} if body is None else {"json": body}
+        end_s = time.monotonic() + self._timeout_s
         try:
             with self._client.stream(method, url, **content) as response:
-                answer = self._body(response)
-        except httpx.TimeoutException:
+                answer = self._body(response, end_s)
+        except (httpx.TimeoutException, TimeoutError):
             raise SchemaError(f"the service at {self.url} gave no answer in time") from None
         except httpx.HTTPError as error:
             raise SchemaError(f"the service at {self.url} cannot be asked: {error}") from None
@@ -66,10 +69,18 @@ class ServiceClient:
         """Give the connections up; the service cannot be asked any more."""
         self._client.close()
 
-    def _body(self, response: httpx.Response) -> bytes:
+    def _body(self, response: httpx.Response, end_s: float) -> bytes:
+        """What was answered, as it was sent: nobody has it expanded here.
+
+        Raises:
+            TimeoutError: There is more when its time is over. httpx looks at each piece only, of which a service can
+                send one after another for hours.
+        """
         body = bytearray()
-        for piece in response.iter_bytes():
+        for piece in response.iter_raw():
             body += piece
+            if time.monotonic() > end_s:
+                raise TimeoutError
             if len(body) > self._bytes_max:
                 raise SchemaError(f"the service at {self.url} answered with more than {self._bytes_max:,} bytes")
         return bytes(body)

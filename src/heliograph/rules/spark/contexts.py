@@ -1,11 +1,12 @@
 """Rules evaluated in Spark on columns that are no stored message's: events, and whatever a tester makes up.
 
-Such columns have no fixed types, so rule and columns travel as text, and the broker's engine evaluates them in an Arrow
-UDF of the workers.
+Such columns have no fixed types, so rule, columns and output travel as text, and the broker's engine evaluates them in
+an Arrow UDF of the workers. Whatever is wrong with a case, or too much in it, is an answer to that case alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -15,68 +16,115 @@ from heliograph.rules.errors import EvaluationFault, RuleError
 from heliograph.rules.functions.others import environment
 from heliograph.rules.json_text import decode_exactly, encode_exactly
 from heliograph.rules.schemas.settings import SchemaSettings, ensure_installed
-from heliograph.rules.spark.frames import Outcome, arrow_function
+from heliograph.rules.spark.frames import arrow_function
 from heliograph.rules.spark.rows import compiled_rule
-from heliograph.rules.values import Value
+from heliograph.rules.values import Value, bytes_of, string_of
 
-ContextCase: TypeAlias = tuple[str, Mapping[str, Value], Mapping[str, str]]
-"""The text of a rule, its columns, and the variables that `getenv` sees."""
+_OUTCOME_DDL: Final = "struct<error: string, rows: array<string>>"
+_OUTCOME: Final = pa.struct([("error", pa.string()), ("rows", pa.list_(pa.string()))])
+# All outputs are in the memory of Spark's driver at once, where one too many would cost all of them.
+_OUTPUT_MAX: Final = 64 << 20
+_CASES: Final = pa.schema(
+    [("at", pa.int32()), ("rule", pa.string()), ("columns", pa.string()), ("variables", pa.string())]
+)
 
-_ROWS_DDL = "struct<error: string, rows: array<string>>"
+
+@dataclass(frozen=True, slots=True)
+class ContextCase:
+    """A rule on columns of its own.
+
+    Attributes:
+        rule: The rule's text.
+        columns: JSON text of an object with the columns, marked as by `encode_exactly`.
+        variables: What `getenv` sees.
+    """
+
+    rule: str
+    columns: str
+    variables: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TextOutcome:
+    """The output rows as texts of `encode_exactly`, or why there are none."""
+
+    rows: list[str] | None
+    error: str | None = None
+
+
+_Outcomes: TypeAlias = list[dict[str, object]]
 
 
 def evaluate_contexts_on_spark(
     spark: SparkSession, cases: Sequence[ContextCase], schemas: tuple[SchemaSettings, ...] = ()
-) -> list[Outcome]:
+) -> list[TextOutcome]:
     """Evaluate rules on columns in one Spark job and tell the results exactly, in the order of the cases.
 
     Args:
         spark: The session.
         cases: Rules with what they see.
         schemas: What the schema registry holds.
-
-    Raises:
-        RuleSyntaxError: The text of a case is not a rule.
     """
-    rows = [
-        (at, sql, encode_exactly(dict(columns)), encode_exactly(dict(variables)))
-        for at, (sql, columns, variables) in enumerate(cases)
+    columns = [
+        range(len(cases)),
+        [case.rule for case in cases],
+        [case.columns for case in cases],
+        [_written_variables(case.variables) for case in cases],
     ]
-    frame = spark.createDataFrame(rows, "at int, sql string, columns string, variables string")
-    evaluate = arrow_function(_evaluating(schemas), _ROWS_DDL)
-    result = frame.select("at", evaluate("sql", "columns", "variables").alias("outcome"))
+    frame = spark.createDataFrame(pa.table(list(map(_array, columns, _CASES.types)), schema=_CASES))
+    evaluate = arrow_function(_evaluating(schemas), _OUTCOME_DDL)
+    result = frame.select("at", evaluate("rule", "columns", "variables").alias("outcome"))
     outcomes = {row["at"]: row["outcome"] for row in result.collect()}
-    return [_outcome(outcomes[at]["error"], outcomes[at]["rows"]) for at in range(len(cases))]
+    return [TextOutcome(outcomes[at]["rows"], outcomes[at]["error"]) for at in range(len(cases))]
+
+
+def _array(values: Sequence[object], kind: pa.DataType) -> pa.Array:
+    return pa.array(values, kind)
+
+
+def _written_variables(variables: Mapping[str, str]) -> str:
+    # Bytes of the environment that are not UTF-8 stand in its texts as surrogates, which no JSON text can hold.
+    written: dict[str, Value] = {
+        name: string_of(text.encode("utf-8", "surrogateescape")) for name, text in variables.items()
+    }
+    return encode_exactly(written)
+
+
+def _read_variables(text: str) -> dict[str, str]:
+    known = decode_exactly(text)
+    assert isinstance(known, dict)
+    return {
+        name: bytes_of(value).decode("utf-8", "surrogateescape")
+        for name, value in known.items()
+        if isinstance(value, str | bytes)
+    }
 
 
 def _evaluating(schemas: tuple[SchemaSettings, ...]) -> Callable[..., pa.Array]:
     def evaluate(*arrays: pa.Array) -> pa.Array:
         ensure_installed(schemas)
-        texts = zip(*(array.to_pylist() for array in arrays), strict=True)
-        return pa.array(
-            [_evaluated_case(*case) for case in texts],
-            pa.struct([("error", pa.string()), ("rows", pa.list_(pa.string()))]),
-        )
+        outcomes: _Outcomes = []
+        for position in range(len(arrays[0])):
+            # One by one: the columns of all cases at once could fill the memory.
+            rule, columns, variables = (array[position].as_py() for array in arrays)
+            outcomes.append(_evaluated_case(rule, columns, variables))
+        return pa.array(outcomes, _OUTCOME)
 
     return evaluate
 
 
-def _evaluated_case(sql: str, columns: str, variables: str) -> dict[str, object]:
-    context, known = decode_exactly(columns), decode_exactly(variables)
-    assert isinstance(context, dict)
-    assert isinstance(known, dict)
+def _evaluated_case(rule: str, columns: str, variables: str) -> dict[str, object]:
     try:
-        with environment({name: str(text) for name, text in known.items()}):
-            rows = compiled_rule(sql).apply(Columns(context))
-        return {"error": None, "rows": [encode_exactly(row) for row in rows]}
-    except RuleError as error:
+        given = decode_exactly(columns)
+        assert isinstance(given, dict)
+        with environment(_read_variables(variables)):
+            rows = compiled_rule(rule).apply(Columns(given))
+    except (RuleError, EvaluationFault, ValueError) as error:
         return {"error": str(error), "rows": None}
+    try:
+        texts = [encode_exactly(row) for row in rows]
     except EvaluationFault as fault:
         return {"error": f"the output cannot be shown as JSON: {fault}", "rows": None}
-
-
-def _outcome(error: str | None, rows: Sequence[str] | None) -> Outcome:
-    if rows is None:
-        return Outcome(None, error)
-    decoded = [decode_exactly(row) for row in rows]
-    return Outcome([row for row in decoded if isinstance(row, dict)])
+    if sum(map(len, texts)) > _OUTPUT_MAX:
+        return {"error": f"the output is longer than the {_OUTPUT_MAX:,} characters that Spark is given", "rows": None}
+    return {"error": None, "rows": texts}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.output import functions_called
 from heliograph.rules.spark.native import is_native_function
 from heliograph.rules.spark.plan import RulePlan, plan_rule
@@ -37,13 +38,16 @@ def _functions(plan: RulePlan) -> list[str]:
     """Which functions Spark evaluates itself, and which the UDF."""
     lines = []
     called = functions_called(plan.rule)
+    unknown = [name for name in called if name not in FUNCTIONS]
     by_spark = [name for name in called if is_native_function(name)]
-    by_udf = [name for name in called if name not in by_spark]
+    by_udf = [name for name in called if name not in by_spark and name not in unknown]
     if by_spark:
         where = "Spark SQL" if plan.native else "in the UDF here, Spark SQL in a rule that needs none"
         lines.append(f"calls    {', '.join(by_spark)}: {where}")
     if by_udf:
         lines.append(f"calls    {', '.join(by_udf)}: only in the UDF")
+    if unknown:
+        lines.append(f"calls    {', '.join(unknown)}: no such function, so that every evaluation of the call fails")
     return lines
 
 

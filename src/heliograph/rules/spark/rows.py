@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from heliograph._spark_worker import settle_process
 from heliograph.rules.columns import STORED_NAMES, MessageColumns
 from heliograph.rules.errors import EvaluationFault, RuleError
 from heliograph.rules.evaluator import CompiledRule
@@ -193,6 +194,7 @@ def rule_function(
     """
 
     def evaluate(*columns: pa.Array) -> pa.Array:
+        settle_process()
         ensure_installed(schemas)
         evaluator = row_evaluator(text, outputs, rule_id)
         given = dict(zip(names, columns, strict=True))
@@ -215,6 +217,7 @@ def generating_function(
     """As `rule_function`, for a rule that may give any number of rows."""
 
     def evaluate(*columns: pa.Array) -> pa.Array:
+        settle_process()
         ensure_installed(schemas)
         rows_of = row_evaluator(text, outputs, rule_id).evaluate_all
         return struct_of_all([rows_of(message) for message in messages(names, columns)], outputs)
@@ -229,6 +232,7 @@ def cases_function(texts: Mapping[int, str], schemas: tuple[SchemaSettings, ...]
     """
 
     def evaluate(*columns: pa.Array) -> pa.Array:
+        settle_process()
         ensure_installed(schemas)
         numbers, *stored = columns
         rows: list[Rows] = []

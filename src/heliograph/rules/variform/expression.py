@@ -10,10 +10,11 @@ from functools import lru_cache
 from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.functions import Function
 from heliograph.rules.functions.others import VARIABLE_PREFIX
 from heliograph.rules.json_text import text_of
 from heliograph.rules.tree import Place
-from heliograph.rules.values import UNDEFINED, Value, describe
+from heliograph.rules.values import UNDEFINED, Value, describe, string_of
 from heliograph.rules.variform.errors import UnboundFault, VariformEvaluationError
 from heliograph.rules.variform.functions import FUNCTIONS, MODULES
 from heliograph.rules.variform.syntax import Array, Call, Constant, Name, Node, parse
@@ -57,6 +58,24 @@ class Variform:
         except _PlacedFault as placed:
             raise VariformEvaluationError(str(placed.fault), self.text, placed.place) from None
 
+    def check_calls(self) -> None:
+        """Find out before any evaluation whether all functions exist and take as many arguments as they are given.
+
+        Raises:
+            VariformEvaluationError: One does not, as its evaluation would say.
+        """
+        pending: list[Node] = [self._tree]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, Call):
+                try:
+                    _checked(node)
+                except EvaluationFault as fault:
+                    raise VariformEvaluationError(str(fault), self.text, node.place) from None
+                pending += reversed(node.arguments)
+            elif isinstance(node, Array):
+                pending += reversed(node.items)
+
     def render(self, bindings: Bindings) -> str | bytes:
         """The value as text; what has no value is ''.
 
@@ -78,26 +97,23 @@ class Variform:
         if isinstance(node, Array):
             return [self._value(item, bindings) for item in node.items]
         try:
-            return _variable(node.text, bindings) if isinstance(node, Name) else self._call(node, bindings)
+            return _variable(node, bindings) if isinstance(node, Name) else self._call(node, bindings)
         except EvaluationFault as fault:
             raise _PlacedFault(fault, node.place) from None
 
     def _call(self, node: Call, bindings: Bindings) -> Value:
-        lazy = _LAZY.get(node.name)
-        if lazy is not None:
-            return lazy(self, node, bindings)
-        function = FUNCTIONS.get(node.name)
-        if function is None and node.name != "getenv":
-            raise EvaluationFault(_unknown(node.name))
-        arguments = [self._value(argument, bindings) for argument in node.arguments]
+        # Before the arguments: a wrong call is an error also where a variable without a value is none.
+        function = _checked(node)
         if function is None:
-            return self._getenv(arguments)
-        return function.call(arguments)
+            return _LAZY[node.name](self, node, bindings)
+        return function.call([self._value(argument, bindings) for argument in node.arguments])
 
-    def _getenv(self, arguments: list[Value]) -> Value:
-        if len(arguments) != 1 or not isinstance(arguments[0], str):
-            raise EvaluationFault("getenv: it takes 1 argument, the name of a variable")
-        return self._variable(arguments[0])
+    def _getenv(self, node: Call, bindings: Bindings) -> Value:
+        name = self._value(node.arguments[0], bindings)
+        if not isinstance(name, str):
+            raise EvaluationFault("getenv: the name of a variable must be a text")
+        # The system's variables are bytes; those that are not UTF-8 are marked in a text by lone surrogates.
+        return string_of(self._variable(name).encode("utf-8", "surrogateescape"))
 
     def _value_or_empty(self, node: Node, bindings: Bindings) -> Value:
         """The value, '' where a variable that it needs has none."""
@@ -109,16 +125,12 @@ class Variform:
             raise
 
     def _iif(self, node: Call, bindings: Bindings) -> Value:
-        if len(node.arguments) != 3:
-            raise EvaluationFault(f"iif: it takes 3 arguments, not {len(node.arguments)}")
         condition, then, otherwise = node.arguments
         value = self._value_or_empty(condition, bindings)
         return self._value(otherwise if value is False or _is_empty(value) else then, bindings)
 
     def _coalesce(self, node: Call, bindings: Bindings) -> Value:
         arguments = node.arguments
-        if not arguments:
-            raise EvaluationFault("coalesce: it takes at least 1 argument")
         if len(arguments) > 1 or isinstance(arguments[0], Array):
             first = arguments[0]
             candidates = first.items if isinstance(first, Array) and len(arguments) == 1 else arguments
@@ -132,8 +144,6 @@ class Variform:
         return next((value for value in found if not _is_empty(value)), "")
 
     def _is_empty(self, node: Call, bindings: Bindings) -> Value:
-        if len(node.arguments) != 1:
-            raise EvaluationFault(f"{node.name}: it takes 1 argument, not {len(node.arguments)}")
         read = self._value if node.name == "is_empty_val" else self._value_or_empty
         return _is_empty(read(node.arguments[0], bindings))
 
@@ -154,7 +164,30 @@ _LAZY: Final[dict[str, _Lazy]] = {
     "is_empty": Variform._is_empty,
     "is_empty_var": Variform._is_empty,
     "is_empty_val": Variform._is_empty,
+    "getenv": Variform._getenv,
 }
+# How many arguments these take where it is not one.
+_LAZY_COUNTS: Final = {"iif": 3, "coalesce": None}
+
+
+def _checked(call: Call) -> Function | None:
+    """The function of a call; None for one that evaluates its arguments itself.
+
+    Raises:
+        EvaluationFault: There is none, or it takes another number of arguments.
+    """
+    count = len(call.arguments)
+    if call.name in _LAZY:
+        wanted = _LAZY_COUNTS.get(call.name, 1)
+        if count == 0 or (wanted is not None and count != wanted):
+            words = "at least 1 argument" if wanted is None else f"{wanted} argument{'s' if wanted > 1 else ''}"
+            raise EvaluationFault(f"{call.name}: it takes {words}, not {count}")
+        return None
+    function = FUNCTIONS.get(call.name)
+    if function is None:
+        raise EvaluationFault(_unknown(call.name))
+    function.check_count(count)
+    return function
 
 
 def text_of_result(value: Value) -> str | bytes:
@@ -174,12 +207,12 @@ def _is_empty(value: Value) -> bool:
     return value is None or value is UNDEFINED or value == "" or value == []
 
 
-def _variable(name: str, bindings: Bindings) -> Value:
+def _variable(name: Name, bindings: Bindings) -> Value:
     value: Value = UNDEFINED
     place: object = bindings
-    for step in name.split("."):
+    for step in name.steps:
         if not isinstance(place, Mapping) or step not in place:
-            raise UnboundFault(f"the variable {name} has no value")
+            raise UnboundFault(f"the variable {name.text} has no value")
         place = value = place[step]
     return "" if value is None or value is UNDEFINED else value
 

@@ -4,9 +4,8 @@ Functions that evaluate their arguments only where they need them (`iif`, `coale
 evaluation and are in `expression`.
 """
 
-import base64
-import binascii
 import hashlib
+import re
 import secrets
 import string
 from collections.abc import Callable
@@ -19,10 +18,11 @@ from heliograph.rules.functions.definition import Family
 from heliograph.rules.functions.formatting import formatted
 from heliograph.rules.json_text import decode_json, text_of
 from heliograph.rules.paths import read_key
-from heliograph.rules.values import UNDEFINED, Number, Value, bytes_of, describe, order_of, string_of
+from heliograph.rules.values import UNDEFINED, Number, Value, bytes_of, describe, integer_of_digits, order_of, string_of
 
 FAMILY: Final = Family("Variform")
 
+_INTEGER_TEXT: Final = re.compile(r"[+-]?[0-9]+")
 _ALPHABET: Final = (string.ascii_letters + string.digits).encode()
 # Bytes to letters; those above the last multiple of 62 would make some letters more frequent.
 _LETTERS: Final = bytes(_ALPHABET[byte % len(_ALPHABET)] for byte in range(256))
@@ -39,8 +39,8 @@ def _integer(value: Value) -> int:
     """An integer, or the one that a text says."""
     if type(value) is int:
         return value
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 18:
-        return int(value)
+    if isinstance(value, str) and _INTEGER_TEXT.fullmatch(value):
+        return integer_of_digits(value)
     raise EvaluationFault(f"{describe(value)} is no positive integer")
 
 
@@ -176,13 +176,13 @@ _compared("num", _number)
 _compared("str", _text)
 
 
-@FAMILY.function("V value", "B", name="not")
+@FAMILY.function("V value", "V", name="not")
 def negation(value: Value) -> Value:
-    """The other one of true and false."""
-    if value is True or value == "true":
-        return False
-    if value is False or value == "false":
-        return True
+    """The other one of true and false; of their texts, the other text."""
+    if isinstance(value, bool):
+        return not value
+    if value in ("true", "false"):
+        return "false" if value == "true" else "true"
     raise EvaluationFault(f"{describe(value)} is neither true nor false")
 
 
@@ -192,24 +192,24 @@ def jwt_value(token: str | bytes, path: str | bytes) -> Value:
     parts = bytes_of(token).split(b".")
     if len(parts) != 3:
         raise EvaluationFault("it is no JSON web token, which has three parts joined by dots")
-    try:
-        claims = decode_json(base64.urlsafe_b64decode(parts[1] + b"=" * (-len(parts[1]) % 4)))
-    except (binascii.Error, ValueError, EvaluationFault):
-        raise EvaluationFault("it is no JSON web token: its claims are not JSON in base64") from None
-    return _at(claims, path)
+    claims = RULE_FUNCTIONS["base64_decode"].call([string_of(parts[1]), "urlsafe", "no_padding"])
+    return _in_json(claims, path)
 
 
-@FAMILY.function("S json, S path", "V")
-def json_value(text: str | bytes, path: str | bytes) -> Value:
+@FAMILY.function("V json, S path", "V")
+def json_value(text: Value, path: str | bytes) -> Value:
     """What lies at a path of names joined by dots in a JSON text; '' where there is nothing, or no JSON."""
-    try:
-        return _at(decode_json(text), path)
-    except EvaluationFault:
+    return _in_json(text, path)
+
+
+def _in_json(text: Value, path: str | bytes) -> Value:
+    if not path:
+        raise EvaluationFault("the path is empty")
+    if isinstance(path, bytes) or not isinstance(text, str | bytes):
         return ""
-
-
-def _at(value: Value, path: str | bytes) -> Value:
-    if isinstance(path, bytes):
+    try:
+        value = decode_json(text)
+    except EvaluationFault:
         return ""
     for name in path.split("."):
         value = read_key(value, name) if isinstance(value, dict) else UNDEFINED

@@ -20,6 +20,7 @@ _TOKEN: Final = re.compile(
     r"|(?P<integer>[+-]?[0-9]+)|(?P<string>'[^']*'|\"[^\"]*\")|(?P<mark>[()\[\],])"
 )
 _LEVELS_MAX: Final = 100
+_TOKENS_MAX: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,15 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A variable; dots lead into maps."""
+    """A variable; dots lead into maps.
+
+    Attributes:
+        text: As the expression writes it.
+        steps: What stands between its dots; nothing between two is no step.
+    """
 
     text: str
+    steps: tuple[str, ...]
     place: Place
 
 
@@ -117,7 +124,7 @@ class _Parser:
             return Call(token.text, self._items(")", level), token.place)
         if token.text in ("true", "false"):
             return Constant(token.text == "true", token.place)
-        return Name(token.text, token.place)
+        return Name(token.text, tuple(step for step in token.text.split(".") if step), token.place)
 
     def _items(self, closing: str, level: int) -> tuple[Node, ...]:
         """Arguments or elements up to the closing mark, which is taken."""
@@ -156,18 +163,22 @@ class _Parser:
 
 def _tokens(text: str) -> list[_Token]:
     tokens: list[_Token] = []
-    at = 0
+    at = line_start = 0
+    line = 1
     while at < len(text):
         match = _TOKEN.match(text, at)
+        end = match.end() if match else at + 1
+        # Counted on the way: looking back from each token would take a time that grows with the square of the text.
+        place = Place(at, end, line, at - line_start + 1)
         if match is None:
             problem = "the string has no end" if text[at] in "'\"" else f"unexpected character {text[at]!r}"
-            raise VariformSyntaxError(problem, text, _place(text, at, at + 1))
+            raise VariformSyntaxError(problem, text, place)
         if match.lastgroup != "blank":
-            tokens.append(_Token(match.lastgroup or "", match[0], _place(text, at, match.end())))
-        at = match.end()
-    return [*tokens, _Token("end", "", _place(text, len(text), len(text)))]
-
-
-def _place(text: str, start: int, end: int) -> Place:
-    line_start = text.rfind("\n", 0, start) + 1
-    return Place(start, end, text.count("\n", 0, start) + 1, start - line_start + 1)
+            if len(tokens) >= _TOKENS_MAX:
+                raise VariformSyntaxError(f"more than {_TOKENS_MAX:,} words, values and marks", text, place)
+            tokens.append(_Token(match.lastgroup or "", match[0], place))
+        if "\n" in match[0]:
+            line += match[0].count("\n")
+            line_start = text.rindex("\n", at, end) + 1
+        at = end
+    return [*tokens, _Token("end", "", Place(at, at, line, at - line_start + 1))]

@@ -17,8 +17,7 @@ from heliograph.storage.offload.steps import Offload
 from heliograph.storage.read_database import reading
 from heliograph.storage.repair import node_is_stopped
 from heliograph.storage.retention import Usage
-from heliograph.storage.store import Store
-from heliograph.storage.wal import SyncRequest
+from heliograph.storage.store import KeptInStore, Store
 
 _AT_THE_END_OF_TIME: Final = 1 << 62  # when every closed generation is old enough
 
@@ -77,14 +76,13 @@ async def _offload(offload: Offload, on_step: Callable[[], None]) -> None:
         await offload.stop()
 
 
-class _StoppedDatabase:
+class _StoppedDatabase(KeptInStore):
     """A database that nobody else uses, as offload needs it."""
 
     def __init__(self, name: str, path: Path) -> None:
-        self.name = name
-        self.is_open = True
         self._catalog = Catalog(name, path)
-        self._store = Store(name, path, "zstd", self._catalog.refresh)
+        super().__init__(Store(name, path, "zstd", self._catalog.refresh))
+        self.is_open = True
         self._store.open()
 
     def contents(self) -> tuple[Rdict, Catalog]:
@@ -104,14 +102,6 @@ class _StoppedDatabase:
     def usage(self) -> Usage:
         """Its size does not matter: everything goes."""
         return Usage(0, 0, False, False)
-
-    def sync_request(self) -> SyncRequest:
-        """What must be synced."""
-        return self._store.sync_request()
-
-    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
-        """Take the outcome of that in."""
-        self._store.finish_sync(request, error)
 
     def close(self) -> None:
         """Bring everything to the disk."""

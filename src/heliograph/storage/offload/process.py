@@ -20,7 +20,6 @@ from heliograph.storage.errors import OffloadError, StorageDamagedError, Storage
 
 _log = logging.getLogger(__name__)
 
-_LINE_MAX: Final = 64 << 20  # a request for stubs names all files; a fetch carries a stub
 _ANSWERS_WAITING_MAX: Final = 4
 _IDLE_S: Final = 60.0
 _STOP_S: Final = 5.0

@@ -1,0 +1,41 @@
+"""What the commands on a node's data directory have in common: their options, and how they say that it went wrong."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from heliograph.config import ConfigError, load_config
+from heliograph.storage.errors import StorageError
+
+
+def add_action(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    summary: str,
+    description: str,
+    epilog: str | None = None,
+) -> argparse.ArgumentParser:
+    """Add an action on a data directory, with the options that say which one."""
+    parser = actions.add_parser(name, help=summary, description=description, epilog=epilog)
+    parser.add_argument("--config", metavar="FILE", type=Path, help="the node's HOCON file, for its node.data_dir")
+    parser.add_argument("--data-dir", metavar="DIR", help="the node's data directory (node.data_dir; default ./data)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def run_in_data_dir(args: argparse.Namespace, act: Callable[[Path], int]) -> int:
+    """Carry out an action on the data directory that its options say; the exit code."""
+    overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
+    try:
+        return act(Path(load_config(args.config, os.environ, overrides).node.data_dir))
+    except (ConfigError, StorageError) as error:
+        print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"heliograph: [{StorageError.code}] {error}", file=sys.stderr)
+        return 1

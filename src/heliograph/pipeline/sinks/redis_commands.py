@@ -1,0 +1,134 @@
+"""The commands of the sink `redis`: templates in a pipeline file, and the arguments made of them for each row."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.sinks.arrow_rows import ArrowRows
+from heliograph.pipeline.sinks.template import bytes_column, placeholders, template_fault
+
+# They would end or break the transaction, or never answer.
+_REFUSED_COMMANDS: Final = frozenset(
+    {"MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE"}
+    | {"PUNSUBSCRIBE", "SUNSUBSCRIBE", "MONITOR", "SYNC", "PSYNC", "QUIT", "RESET", "AUTH", "HELLO", "SELECT", "CLIENT"}
+    | {"ASKING", "READONLY", "READWRITE", "WAIT"}
+)
+
+#: The templates of a command, and the arguments made of them.
+Command = tuple[str, ...]
+Arguments = tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class RowCommand:
+    """One command of one row.
+
+    Attributes:
+        row: Number of the row in its batch.
+        arguments: The command with its arguments.
+    """
+
+    row: int
+    arguments: Arguments
+
+
+class PreparedCommands:
+    """The rows of a batch with the arguments of their commands. They can be gone through as often as wanted.
+
+    Args:
+        rows: The rows.
+        commands: The commands for each of them.
+    """
+
+    def __init__(self, rows: DataFrame, commands: tuple[Command, ...]) -> None:
+        self.commands = commands
+        self._names: list[list[str | bytes]] = []
+        columns = []
+        for number, command in enumerate(commands):
+            arguments: list[str | bytes] = []
+            for place, template in enumerate(command):
+                if not placeholders(template):
+                    arguments.append(template.encode())
+                    continue
+                name = f"heliograph_{number}_{place}"
+                columns.append(bytes_column(template, rows.schema, "the command").alias(name))
+                arguments.append(name)
+            self._names.append(arguments)
+        self._rows = ArrowRows(rows, computed=columns)
+
+    def __repr__(self) -> str:
+        return f"PreparedCommands({', '.join(command[0] for command in self.commands)})"
+
+    def chunks(self, rows_max: int) -> Iterator[list[RowCommand]]:
+        """The commands of at most so many rows at a time, row by row."""
+        begin = 0
+        for chunk in self._rows.chunks(rows_max):
+            by_command = [
+                list(zip(*(_values(chunk, name) for name in arguments), strict=True)) for arguments in self._names
+            ]
+            yield [
+                RowCommand(begin + number, command)
+                for number, row in enumerate(zip(*by_command, strict=True))
+                for command in row
+            ]
+            begin += chunk.num_rows
+
+    def rows_at(self, chunk_rows: int, reasons: Mapping[int, str]) -> Iterator[tuple[dict[str, Any], str]]:
+        """See `ArrowRows.rows_at`."""
+        return self._rows.rows_at(chunk_rows, reasons)
+
+
+def read_commands(section: Section) -> tuple[Command, ...]:
+    """Read `command` or `commands` of a sink's section.
+
+    Raises:
+        RuleFileError: There is none, or one that cannot be part of a transaction.
+    """
+    if ("command" in section.fields) == ("commands" in section.fields):
+        raise section.mistake(f"{section.path} needs either command or commands: what to do with each row")
+    key = "command" if "command" in section.fields else "commands"
+    node = section.fields[key]
+    items = node.value if key == "commands" and isinstance(node.value, list) else [node]
+    commands = []
+    for item in items:
+        command = _command(item.value)
+        if command is None:
+            told = 'must be a list of texts, such as [HSET, "obs:${id}", temp, "${temp}"], or one text with blanks'
+            raise section.mistake(f"{section.path}.{key} {told}", item)
+        if command[0].upper() in _REFUSED_COMMANDS:
+            raise section.mistake(f"{section.path}.{key}: {command[0]} cannot be part of a transaction", item)
+        for fault in filter(None, map(template_fault, command)):
+            hint = ": a name with blanks needs quotes around its argument" if isinstance(item.value, str) else ""
+            raise section.mistake(f"{section.path}.{key}: {fault}{hint}", item)
+        if placeholders(command[0]):
+            raise section.mistake(f"{section.path}.{key}: the command itself cannot come from a row", item)
+        commands.append(command)
+    if not commands:
+        raise section.mistake(f"{section.path}.{key} is empty", node)
+    return tuple(commands)
+
+
+def _values(chunk: pa.RecordBatch, name: str | bytes) -> list[bytes]:
+    if isinstance(name, bytes):
+        return [name] * int(chunk.num_rows)
+    values: list[bytes] = chunk.column(name).to_pylist()
+    return values
+
+
+def _command(value: object) -> Command | None:
+    if isinstance(value, str):
+        try:
+            return tuple(shlex.split(value)) or None
+        except ValueError:
+            return None
+    if not isinstance(value, list) or not value:
+        return None
+    parts = [item.value for item in value]
+    if not all(isinstance(part, str | int | float) and not isinstance(part, bool) for part in parts):
+        return None
+    return tuple(str(part) for part in parts)

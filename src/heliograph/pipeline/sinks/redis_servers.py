@@ -1,0 +1,249 @@
+"""Where the sink `redis` writes: one server, the primary that sentinels name, or the nodes of a cluster.
+
+A connection is made for each attempt to write a batch and speaks for itself: one policy tries again, and it begins the
+transaction anew, so the library must not. What the library raises is translated here.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from heliograph.pipeline.datasource.options import parse_endpoint
+from heliograph.pipeline.errors import OptionError, SinkError
+from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.sinks.retry import TransientError
+from heliograph.pipeline.sinks.secret import Secret, read_secret
+from heliograph.pipeline.sinks.sql_settings import read_server
+from heliograph.pipeline.sinks.tls import TlsSettings
+
+#: Keys of a sink's section that say where it writes.
+SERVER_KEYS: Final = (
+    *("redis_type", "server", "servers", "sentinel", "sentinel_username", "sentinel_password"),
+    *("sentinel_password_file", "database", "username", "password", "password_file", "ssl", "timeout"),
+)
+
+_PORT: Final = 6379
+_SENTINEL_PORT: Final = 26379
+_TIMEOUT_S: Final = 30.0
+_DATABASES: Final = range(1024)
+_TEXT_MAX: Final = 500
+
+# How the answers begin that pass: memory, a replica or a script in the way, a server that starts, a slot that moves.
+_TRANSIENT_ANSWERS: Final = ("OOM", "READONLY", "LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF")
+# The library takes those words away from answers that it knows.
+_TRANSIENT_ERRORS: Final = frozenset(
+    {"BusyLoadingError", "OutOfMemoryError", "ReadOnlyError", "MovedError", "AskError", "TryAgainError"}
+    | {"ClusterDownError", "MasterDownError"}
+)
+
+Address = tuple[str, int]
+
+
+class RedisType(StrEnum):
+    """What there is at the addresses; the words are EMQX's."""
+
+    SINGLE = "single"
+    SENTINEL = "sentinel"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True)
+class RedisServers:
+    """Where to connect, and how.
+
+    Attributes:
+        kind: What there is.
+        addresses: The server, the sentinels, or some nodes of the cluster.
+        sentinel: Name under which the sentinels know the primary.
+        database: Number of the database.
+        username: Who connects; None is the default user.
+        password: Its password.
+        sentinel_username: Who asks the sentinels.
+        sentinel_password: Its password.
+        tls: How to speak TLS; None is without.
+        timeout_s: Seconds to wait for an answer.
+    """
+
+    kind: RedisType
+    addresses: tuple[Address, ...]
+    sentinel: str = ""
+    database: int = 0
+    username: str | None = None
+    password: Secret | None = None
+    sentinel_username: str | None = None
+    sentinel_password: Secret | None = None
+    tls: TlsSettings | None = None
+    timeout_s: float = _TIMEOUT_S
+
+    @classmethod
+    def read(cls, section: Section) -> Self:
+        """Read a sink's section.
+
+        Raises:
+            RuleFileError: Something in it is not valid.
+        """
+        kind = _kind(section)
+        return cls(
+            kind=kind,
+            addresses=_addresses(section, kind),
+            sentinel=section.text("sentinel") if kind is RedisType.SENTINEL else "",
+            database=section.number("database", 0, _DATABASES),
+            username=section.optional_text("username"),
+            password=read_secret(section, "password"),
+            sentinel_username=section.optional_text("sentinel_username"),
+            sentinel_password=read_secret(section, "sentinel_password"),
+            tls=TlsSettings.read(section),
+            timeout_s=section.duration("timeout", _TIMEOUT_S),
+        )
+
+    @property
+    def place(self) -> str:
+        """Where, for people."""
+        where = ",".join(map(_text, self.addresses))
+        if self.kind is RedisType.CLUSTER:
+            return f"the cluster {where}"
+        return f"{self.sentinel} of the sentinels {where}" if self.sentinel else f"{where}/{self.database}"
+
+    @contextmanager
+    def primary(self, target: str) -> Iterator[Any]:
+        """A connection to the server, or to the primary that a sentinel names.
+
+        Args:
+            target: What is written, for messages.
+
+        Raises:
+            TransientError: It cannot be reached now.
+            SinkError: It does not let us in.
+        """
+        if self.kind is RedisType.SINGLE:
+            with self.connected(target, self.addresses[0]) as connection:
+                yield connection
+            return
+        with self.connected(target, self._ask_sentinels(target)) as connection:
+            connection.send_command("ROLE")
+            if connection.read_response()[0] != b"master":
+                raise TransientError(f"{target}: the server that the sentinel names is no primary any more")
+            yield connection
+
+    @contextmanager
+    def connected(self, target: str, address: Address) -> Iterator[Any]:
+        """A connection to one server.
+
+        Raises:
+            TransientError: It cannot be reached now, or was lost.
+            SinkError: It does not let us in, or answered with an error.
+        """
+        with self._connected(target, address, self.username, self.password, self.database) as connection:
+            yield connection
+
+    def _ask_sentinels(self, target: str) -> Address:
+        problem = ""
+        for address in self.addresses:
+            try:
+                with self._connected(target, address, self.sentinel_username, self.sentinel_password, 0) as connection:
+                    connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.sentinel)
+                    answer = connection.read_response()
+            except TransientError as error:
+                problem = str(error)
+                continue
+            if answer is not None:
+                return answer[0].decode(), int(answer[1])
+            problem = f"{target}: the sentinel {_text(address)} knows no {self.sentinel}"
+        raise TransientError(problem)
+
+    @contextmanager
+    def _connected(
+        self, target: str, address: Address, username: str | None, password: Secret | None, database: int
+    ) -> Iterator[Any]:
+        try:
+            import redis
+        except ImportError as error:
+            raise SinkError("Redis needs the package redis: pip install 'heliograph[sinks]'") from error
+        client = self._client(address, username, password, database)
+        try:
+            yield client.connection_pool.get_connection()
+        except (redis.exceptions.AuthenticationError, redis.exceptions.NoPermissionError) as error:
+            raise SinkError(f"{target}: {error}") from error
+        except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError) as error:
+            raise TransientError(f"{target}: {error}") from error
+        except redis.exceptions.RedisError as error:
+            raise _translated(target, error) from error
+        finally:
+            client.close()
+            client.connection_pool.disconnect()
+
+    def _client(self, address: Address, username: str | None, password: Secret | None, database: int) -> Any:
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        tls: dict[str, Any] = {}
+        if self.tls is not None:
+            tls = {
+                "ssl": True,
+                "ssl_cert_reqs": "required" if self.tls.verify else "none",
+                "ssl_check_hostname": self.tls.verify,
+                "ssl_ca_certs": self.tls.cacertfile,
+                "ssl_certfile": self.tls.certfile,
+                "ssl_keyfile": self.tls.keyfile or self.tls.certfile,
+            }
+        return redis.Redis(
+            host=address[0],
+            port=address[1],
+            db=database,
+            username=username,
+            password=password.reveal() if password is not None else None,
+            socket_timeout=self.timeout_s,
+            socket_connect_timeout=self.timeout_s,
+            retry=Retry(NoBackoff(), 0),
+            **tls,
+        )
+
+
+def _translated(target: str, error: Exception) -> Exception:
+    text = f"{target}: {str(error)[:_TEXT_MAX]}"
+    passes = any(begin in str(error)[:60] for begin in _TRANSIENT_ANSWERS)
+    return TransientError(text) if passes or type(error).__name__ in _TRANSIENT_ERRORS else SinkError(text)
+
+
+def _kind(section: Section) -> RedisType:
+    text = section.text("redis_type", RedisType.SINGLE.value)
+    if text not in [kind.value for kind in RedisType]:
+        told = f"{section.path}.redis_type is {text!r}, but must be one of {', '.join(RedisType)}"
+        raise section.mistake(told, section.fields["redis_type"])
+    kind = RedisType(text)
+    own = {
+        RedisType.SINGLE: ("server", "database"),
+        RedisType.SENTINEL: ("servers", "sentinel", "database"),
+        RedisType.CLUSTER: ("servers",),
+    }
+    asked = ("sentinel_username", "sentinel_password", "sentinel_password_file")
+    for key in ("server", "servers", "sentinel", "database", *asked):
+        is_own = key in own[kind] or (kind is RedisType.SENTINEL and key in asked)
+        if key in section.fields and not is_own:
+            told = f"{section.path}.{key} is not for redis_type = {kind}, which has {', '.join(own[kind])}"
+            raise section.mistake(told, section.fields[key])
+    return kind
+
+
+def _addresses(section: Section, kind: RedisType) -> tuple[Address, ...]:
+    if kind is RedisType.SINGLE:
+        return (read_server(section, _PORT),)
+    node = section.fields.get("servers")
+    listed = node is not None and isinstance(node.value, list)
+    texts = section.names("servers") if listed else tuple(section.text("servers").split(","))
+    port = _SENTINEL_PORT if kind is RedisType.SENTINEL else _PORT
+    try:
+        return tuple(_address(text.strip(), port) for text in texts)
+    except OptionError as error:
+        raise section.mistake(f"{section.path}: {error}", node) from error
+
+
+def _address(text: str, port: int) -> Address:
+    return parse_endpoint("servers", text if ":" in text.rpartition("]")[2] else f"{text}:{port}")
+
+
+def _text(address: Address) -> str:
+    return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"

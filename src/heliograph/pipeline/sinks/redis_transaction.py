@@ -1,0 +1,120 @@
+"""One MULTI/EXEC of the sink `redis` over one connection, with the note of the batch in it.
+
+The note, a hash, says which batch was written last. It is watched before it is read: a writer that was killed may have
+left a transaction on its way to the server, and only one of the two is carried out.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from heliograph.pipeline.sinks.redis_commands import Arguments, RowCommand
+from heliograph.pipeline.sinks.retry import TransientError
+
+_FIELD: Final = b"batch"
+# Redis's own limit of an argument, where the server does not tell.
+_ARGUMENT_BYTES: Final = 512 << 20
+_REASON_MAX: Final = 500
+
+
+class RedisTransaction:
+    """A transaction, owned by the attempt that writes it. After `execute` the connection is free for another one.
+
+    Args:
+        connection: A connection of the library's.
+        target: What is written, for messages.
+        ledger: Key of the note.
+    """
+
+    def __init__(self, connection: Any, target: str, ledger: str) -> None:
+        self._connection = connection
+        self._target = target
+        self._ledger = ledger.encode()
+        self._rows: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"RedisTransaction({self._ledger.decode()}, {len(self._rows)} commands)"
+
+    def is_due(self, batch: int) -> bool:
+        """Whether this batch was not written before; from here on the note is watched."""
+        _, last = self._ask((b"WATCH", self._ledger), (b"HGET", self._ledger, _FIELD))
+        return last is None or int(last) < batch
+
+    def begin(self) -> None:
+        """Begin: what follows is kept by Redis until the end."""
+        self._ask((b"MULTI",))
+
+    def queue(self, commands: Sequence[RowCommand]) -> None:
+        """Send commands."""
+        self._rows += [command.row for command in commands]
+        self._ask(*(command.arguments for command in commands))
+
+    def execute(self, batch: int) -> dict[int, str]:
+        """Run what was queued, with the note.
+
+        Returns:
+            What the server says of the rows of which a command failed, by their numbers.
+
+        Raises:
+            TransientError: Another writer has changed the note meanwhile.
+        """
+        *_, answers = self._ask((b"HSET", self._ledger, _FIELD, b"%d" % batch), (b"EXEC",))
+        if answers is None:
+            raise TransientError(f"{self._target}: another writer of this query has written {self._ledger.decode()}")
+        refused: dict[int, str] = {}
+        for row, answer in zip(self._rows, answers[:-1], strict=True):
+            if isinstance(answer, Exception):
+                refused.setdefault(row, str(answer)[:_REASON_MAX])
+        return refused
+
+    def leave(self) -> None:
+        """End it without doing anything."""
+        self._ask((b"UNWATCH",))
+
+    def confirm(self, batch: int) -> None:
+        """Write the note of a batch that is there once more, so that replicas can be waited for on this connection."""
+        self.begin()
+        self.execute(batch)
+
+    def _ask(self, *commands: Arguments) -> list[Any]:
+        if not commands:
+            return []
+        self._connection.send_packed_command(self._connection.pack_commands(commands))
+        return [self._connection.read_response() for _ in commands]
+
+
+def await_replicas(connection: Any, target: str, count: int, timeout_s: float) -> None:
+    """Wait until so many replicas have what was written over this connection.
+
+    Raises:
+        TransientError: They do not have it in time.
+    """
+    if not count:
+        return
+    # Less than the time for which the connection waits for this answer.
+    connection.send_command("WAIT", count, max(1, round(timeout_s * 500)))
+    reached = int(connection.read_response())
+    if reached < count:
+        raise TransientError(f"{target}: {reached} of {count} replicas have taken the batch")
+
+
+def argument_bytes_max(connection: Any) -> int:
+    """How long an argument the server takes; it cuts the connection at a longer one."""
+    import redis
+
+    connection.send_command("CONFIG", "GET", "proto-max-bulk-len")
+    try:
+        answer = connection.read_response()
+    except redis.exceptions.ResponseError:
+        return _ARGUMENT_BYTES  # a user may not ask, and some services know no CONFIG
+    values = list(answer.values()) if isinstance(answer, dict) else answer[1:]
+    return int(values[0]) if values else _ARGUMENT_BYTES
+
+
+def oversized(commands: Sequence[RowCommand], bytes_max: int) -> dict[int, str]:
+    """The rows with an argument that the server does not take, by their numbers, with the reason."""
+    found = {}
+    for command in commands:
+        size = max(map(len, command.arguments))
+        if size > bytes_max:
+            found[command.row] = f"an argument has {size:,} bytes, and the server takes {bytes_max:,}"
+    return found

@@ -1,0 +1,120 @@
+"""What the database `shared_groups` has of groups, and how what their leaders submit is answered."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from heliograph.shared_groups import record
+from heliograph.shared_groups.protocol import GroupName, Progress, Share
+from heliograph.storage.errors import StorageError, UnknownStreamError
+from heliograph.storage.state import StateBatch, StateDatabase
+
+_log = logging.getLogger(__name__)
+
+_PAGE: Final = 1024
+
+
+class GroupDatabase:
+    """The records of all groups; owned by the registry of leaders, a view of the state database.
+
+    Attributes:
+        refused_saves: How often something was not saved.
+    """
+
+    def __init__(self, state: StateDatabase) -> None:
+        self.refused_saves = 0
+        self._state = state
+        self._commits: deque[tuple[int, Callable[[bool], None]]] = deque()
+        self._is_refused = False
+        state.listen(self._on_committed)
+
+    # --- reading
+
+    def groups(self) -> Iterator[GroupName]:
+        """Every group that has a record.
+
+        Raises:
+            StorageError: The database cannot be read.
+        """
+        for key, _ in self._scan(record.GROUP):
+            yield record.group_of(key)
+
+    def value(self, group: GroupName) -> bytes | None:
+        """The record of a group as it stands there, for batches that expect it so.
+
+        Raises:
+            StorageError: The database cannot be read.
+        """
+        return self._state.get(record.group_key(group))
+
+    def find(self, group: GroupName) -> record.GroupRecord | None:
+        """The record of a group, if there is one that can be read.
+
+        Raises:
+            StorageError: The database cannot be read.
+        """
+        value = self.value(group)
+        if value is None:
+            return None
+        try:
+            return record.decode_group(value)
+        except (ValueError, TypeError) as error:
+            _log.error("the record of shared group %.200r cannot be read: %s", str(group), error)
+            return None
+
+    def progress(self, group: GroupName) -> dict[Share, Progress]:
+        """How far the shares of a group are.
+
+        Raises:
+            StorageError: The database cannot be read.
+        """
+        found = {}
+        for key, value in self._scan(record.progress_prefix(group)):
+            try:
+                found[record.share_of_key(group, key)] = record.decode_progress(value)
+            except (ValueError, TypeError, UnknownStreamError) as error:
+                _log.error("progress of shared group %.200r cannot be read: %r: %s", str(group), key, error)
+        return found
+
+    def _scan(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
+        after = b""
+        while True:
+            page = self._state.scan(prefix, after, _PAGE)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1][0]
+
+    # --- saving
+
+    def submit(self, batch: StateBatch, then: Callable[[bool], None]) -> None:
+        """Have a batch committed.
+
+        Args:
+            then: Called when that is decided, with whether it was saved.
+
+        Raises:
+            PreconditionFailedError: What the batch expects is not so.
+            StorageError: It cannot be taken now.
+        """
+        self._commits.append((self._state.submit(batch), then))
+
+    def refuse(self, group: GroupName, error: StorageError) -> None:
+        """Count and tell that something of a group could not be read or submitted."""
+        self.refused_saves += 1
+        _log.error("shared group %.200r cannot be kept [%s]: %s", str(group), error.code, error)
+
+    def _on_committed(self, ticket: int, error: StorageError | None) -> None:
+        if error is not None:
+            self.refused_saves += 1
+            if not self._is_refused:
+                _log.error("the progress of shared groups cannot be saved [%s]: %s", error.code, error)
+        elif self._is_refused:
+            _log.warning("the progress of shared groups is saved again")
+        self._is_refused = error is not None
+        while self._commits and self._commits[0][0] <= ticket:
+            self._commits.popleft()[1](error is None)
+
+    def __repr__(self) -> str:
+        return f"GroupDatabase({len(self._commits)} commits pending)"

@@ -1,0 +1,122 @@
+"""Which durable sessions are members of which groups, as it is kept beside the sessions, in the same commits.
+
+With it lie the notes of QoS 2 messages that are a session's own while its group may not count them yet.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from heliograph.shared_groups import record
+from heliograph.shared_groups.kept import KeptGroup
+from heliograph.shared_groups.member import SessionNotes
+from heliograph.shared_groups.protocol import GroupName, MessageId
+from heliograph.storage.errors import UnknownStreamError
+
+_log = logging.getLogger(__name__)
+
+Notes = list[tuple[bytes, bytes]]
+
+
+class SessionStore(SessionNotes, Protocol):
+    """What is asked of whoever keeps sessions."""
+
+    def notes(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
+        """All records that were kept under keys with a prefix.
+
+        Raises:
+            StorageError: They cannot be read.
+        """
+
+
+class Roster:
+    """The members of all groups of a node that outlive their connections; owned by the node's durable groups.
+
+    Attributes:
+        sessions: Who keeps sessions; None where sessions are in memory only, so that there are no such members.
+    """
+
+    def __init__(self) -> None:
+        self.sessions: SessionStore | None = None
+        self._groups: dict[str, dict[KeptGroup, None]] = {}  # by client
+
+    # --- what the disk has
+
+    def read(self) -> tuple[Notes, Notes]:
+        """What was kept: of members, and of messages that sessions have.
+
+        Raises:
+            StorageError: It cannot be read.
+        """
+        if self.sessions is None:
+            return [], []
+        return list(self.sessions.notes(record.MEMBER)), list(self.sessions.notes(record.BORROWED))
+
+    def members(self, notes: Notes, knows: Callable[[str], bool]) -> Iterator[tuple[GroupName, str, int]]:
+        """Group, client and beginning of each membership; those of sessions that are gone are forgotten.
+
+        Args:
+            notes: What was kept of members.
+            knows: Whether a client has a session.
+        """
+        for key, value in notes:
+            group, clientid = record.member_of_key(key)
+            if knows(clientid):
+                yield group, clientid, int(value)
+            else:
+                self._forget(key)
+
+    def borrowed(self, notes: Notes, is_kept: Callable[[GroupName], bool]) -> Iterator[tuple[record.Borrowed, str]]:
+        """Each message that a session has, with the client; those of groups that are gone are forgotten.
+
+        Args:
+            notes: What was kept of such messages.
+            is_kept: Whether a group is kept.
+        """
+        for key, value in notes:
+            try:
+                borrowed = record.decode_borrowed(key, value)
+            except (ValueError, UnknownStreamError) as error:
+                _log.error("what a session has of a shared group cannot be read: %r: %s", key, error)
+                continue
+            if is_kept(borrowed.group):
+                yield borrowed, record.client_of_borrowed(key)
+            else:
+                self._forget(key)
+
+    # --- changes
+
+    def groups_of(self, clientid: str) -> list[KeptGroup]:
+        """The groups that a client's durable session is a member of."""
+        return list(self._groups.get(clientid, ()))
+
+    def add(self, kept: KeptGroup, clientid: str) -> None:
+        """A durable session is a member, which the disk has already."""
+        kept.clients.add(clientid)
+        self._groups.setdefault(clientid, {})[kept] = None
+
+    def join(self, kept: KeptGroup, clientid: str, now_us: int) -> None:
+        """A durable session becomes a member, if it is none yet."""
+        if self.sessions is not None and clientid not in kept.clients:
+            self.add(kept, clientid)
+            self.sessions.note(record.member_key(kept.name, clientid), b"%d" % now_us)
+
+    def remove(self, kept: KeptGroup, clientid: str) -> None:
+        """A durable session is no member any more."""
+        kept.clients.discard(clientid)
+        groups = self._groups.get(clientid, {})
+        groups.pop(kept, None)
+        if not groups:
+            self._groups.pop(clientid, None)
+        self._forget(record.member_key(kept.name, clientid))
+
+    def forget_borrowed(self, clientid: str, message: MessageId) -> None:
+        """A group counts a message of a session now."""
+        self._forget(record.borrowed_key(clientid, message))
+
+    def _forget(self, key: bytes) -> None:
+        if self.sessions is not None:
+            self.sessions.note(key, None)
+
+    def __repr__(self) -> str:
+        return f"Roster({len(self._groups)} clients)"

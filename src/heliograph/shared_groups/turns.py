@@ -1,0 +1,209 @@
+"""When which work for the durable groups of a node is done: in turns of the event loop, bounded each.
+
+A turn reads letters first, then streams, sends what was read, and writes reports. What is left waits for the next one.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from heliograph.shared_groups.member import Member
+from heliograph.shared_groups.reading import StreamReader
+from heliograph.storage.errors import StorageError
+
+_log = logging.getLogger(__name__)
+
+# Messages read or sent between two writes of the outboxes: about 5 ms.
+_PER_TURN: Final = 1024
+_PER_MEMBER: Final = 128
+_RETRY_S: Final = 1.0
+_READING_COST: Final = 16  # what asking a stream costs, in messages
+
+
+class Loop(Protocol):
+    """What is asked of an event loop; `asyncio`'s is one."""
+
+    def call_soon(self, callback: Callable[[], None], /) -> object:
+        """Call it in the next turn."""
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> object:
+        """Call it after so many seconds."""
+
+
+class Work(Protocol):
+    """What is told in the course of a turn."""
+
+    def on_letters_read(self) -> None:
+        """All letters of this turn are read."""
+
+    def on_sent(self, member: Member) -> None:
+        """A member's client was sent what it takes in this turn."""
+
+
+class GroupTurns:
+    """All that waits for its turn; owned by the node's durable groups.
+
+    Args:
+        loop: Whose turns they are.
+        begin_turn: Tells the broker the time; called when the loop calls.
+        work: Told in the course of each turn.
+        report_s: How long reports may wait that nobody waits for.
+
+    Attributes:
+        counts: Messages sent and read, and how often reading failed.
+    """
+
+    def __init__(self, loop: Loop, begin_turn: Callable[[], object], work: Work, report_s: float) -> None:
+        self.counts = {"delivered": 0, "read": 0, "read_errors": 0}
+        self.committed_us = 0  # what is stored up to this commit time is committed
+        self._loop = loop
+        self._begin_turn = begin_turn
+        self._work = work
+        self._report_s = report_s
+        self._letters: deque[Callable[[], None]] = deque()
+        self._reading: dict[StreamReader, None] = {}
+        self._cut: dict[StreamReader, None] = {}  # what they read next was not committed
+        self._wanting: deque[Member] = deque()
+        self._soon: dict[Member, None] = {}
+        self._late: dict[Member, None] = {}
+        self._is_scheduled = False
+        self._reports_later = False
+        self._is_closed = False
+
+    # --- what waits
+
+    def post(self, deliver: Callable[[], None]) -> None:
+        """Have a letter delivered."""
+        self._letters.append(deliver)
+        self.schedule()
+
+    def want_read(self, reader: StreamReader) -> None:
+        """There may be something to read."""
+        self._reading[reader] = None
+        self.schedule()
+
+    def want(self, member: Member) -> None:
+        """A member's client may be sent something."""
+        if not member.is_wanted:
+            member.is_wanted = True
+            self._wanting.append(member)
+            self.schedule()
+
+    def want_report(self, member: Member, soon: bool) -> None:
+        """A member has something to report, for which somebody waits or not."""
+        if soon:
+            self._late.pop(member, None)
+            self._soon[member] = None
+            self.schedule()
+        elif member not in self._soon:
+            self._late[member] = None
+            if not self._reports_later:
+                self._reports_later = True
+                self._loop.call_later(self._report_s, self._report_late)
+
+    def on_committed(self, committed_us: int) -> None:
+        """Messages that were stored up to this commit time are committed."""
+        self.committed_us = committed_us
+        if self._cut:
+            cut, self._cut = self._cut, {}
+            self.on_grown(cut)
+
+    def on_grown(self, readers: Iterable[StreamReader]) -> None:
+        """The streams of these readers have more."""
+        for reader in readers:
+            reader.on_grown()
+            self._reading[reader] = None
+        self.schedule()
+
+    def schedule(self) -> None:
+        """Have a turn."""
+        if not self._is_scheduled and not self._is_closed:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run)
+
+    def close(self) -> None:
+        """Report how far everybody is, deliver what is on its way, and have no turn any more."""
+        for member in [*self._soon, *self._late]:
+            member.report()
+        while self._letters:
+            self._letters.popleft()()
+        self._work.on_letters_read()
+        self._is_closed = True
+
+    # --- a turn
+
+    def _run(self) -> None:
+        self._is_scheduled = False
+        if self._is_closed:
+            return
+        self._begin_turn()
+        for _ in range(len(self._letters)):
+            self._letters.popleft()()
+        self._work.on_letters_read()
+        self._read()
+        self._pump()
+        soon, self._soon = self._soon, {}
+        for member in soon:
+            member.report()
+        if self._letters or self._wanting or self._reading or self._soon:
+            self.schedule()
+
+    def _read(self) -> None:
+        budget = _PER_TURN
+        readers, self._reading = self._reading, {}
+        for reader in list(readers):
+            if budget <= 0:
+                self._reading.update(readers)
+                return
+            del readers[reader]
+            before = reader.read_count
+            try:
+                fed = reader.read(self.committed_us)
+            except StorageError as error:
+                self._on_unread(reader, error)
+                continue
+            count = reader.read_count - before
+            budget -= count + _READING_COST
+            self.counts["read"] += count
+            if reader.is_cut:
+                self._cut[reader] = None
+            if fed is None:
+                continue
+            self._reading[reader] = None
+            for share in fed:
+                owner = share.owner
+                if isinstance(owner, Member):
+                    owner.feed(share)
+                    self.want(owner)
+
+    def _on_unread(self, reader: StreamReader, error: StorageError) -> None:
+        self.counts["read_errors"] += 1
+        _log.warning("messages of shared groups wait [%s]: %s", error.code, error)
+        self._loop.call_later(_RETRY_S, lambda: self.want_read(reader))
+
+    def _pump(self) -> None:
+        budget = _PER_TURN
+        for _ in range(len(self._wanting)):
+            if budget <= 0:
+                return
+            member = self._wanting.popleft()
+            member.is_wanted = False
+            if member.is_leaving:
+                continue
+            limit = min(budget, _PER_MEMBER)
+            count = member.pump(limit)
+            budget -= count
+            self.counts["delivered"] += count
+            self._work.on_sent(member)
+            if count == limit and member.waits:
+                self.want(member)
+
+    def _report_late(self) -> None:
+        self._reports_later = False
+        late, self._late = self._late, {}
+        for member in late:
+            member.report()
+
+    def __repr__(self) -> str:
+        return f"GroupTurns({len(self._wanting)} members and {len(self._reading)} streams wait)"

@@ -1,0 +1,32 @@
+"""What checks of databases of every kind tell: what is wrong, in words, of which they keep a bounded number."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+TOLD_MAX: Final = 1000
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a check found.
+
+    Attributes:
+        database: Which database.
+        problems: What is wrong, as sentences; not more than a thousand, `problem_count` says how many there are.
+        problem_count: How many there are.
+    """
+
+    database: str
+    problems: list[str] = field(default_factory=list)
+    problem_count: int = 0
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether anything is wrong."""
+        return bool(self.problem_count)
+
+    def add_problem(self, problem: str) -> None:
+        """Take something in that is wrong."""
+        self.problem_count += 1
+        if len(self.problems) < TOLD_MAX:
+            self.problems.append(problem)

@@ -1,0 +1,65 @@
+"""Values of which no table of files can be parted: the row is refused, the others of its batch arrive."""
+
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyspark.sql import SparkSession
+
+from pipeline.batches import Batches, sink_of
+
+pytestmark = [pytest.mark.slow]
+
+_LONG = "é" * 130
+
+
+def _rows(directory: Path, kind: str) -> list[str]:
+    if kind == "delta":
+        found = DeltaTable(directory / "obs").to_pyarrow_table().column("station").to_pylist()
+    elif kind == "iceberg":
+        catalog = load_catalog("heliograph", type="sql", uri=f"sqlite:///{directory}/iceberg.db")
+        found = catalog.load_table("default.obs").scan().to_arrow().column("station").to_pylist()
+    else:
+        found = ds.dataset(directory / "obs", format=kind, partitioning="hive").to_table().column("station").to_pylist()
+    return sorted(found)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "delta", "iceberg"])
+def test_a_partition_value_that_is_no_name_of_a_directory_costs_its_row_only(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    place = "table = obs" if kind == "iceberg" else "path = obs"
+    sink = sink_of(f"{{ type = {kind}, {place}, partition_by = [station] }}")
+    batches = Batches(tmp_path)
+    bad = [_LONG, "a" * 300] + (["a\0b"] if kind in ("parquet", "csv") else [])
+    rows = spark.createDataFrame([(name, 1) for name in ("JFK", "x" * 200, *bad)], "station string, n long")
+    for _ in range(2):
+        sink.write(rows, batches.number(0))
+    sink.write(spark.createDataFrame([("LGA", 2)], "station string, n long"), batches.number(1))
+    assert _rows(tmp_path, kind) == ["JFK", "LGA", "x" * 200]
+    assert sorted({row["station"] for row, _ in batches.refused}) == sorted(bad)
+    assert len(batches.refused) == len(bad)
+    assert "too long for the name of a directory" in batches.refused[0][1]
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_text_that_is_not_utf_8_costs_its_row_only(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    place = "table = obs" if kind == "iceberg" else "path = obs, partition_by = [station]"
+    batches = Batches(tmp_path)
+    rows = spark.sql("SELECT CAST(X'61FF62' AS STRING) AS station, 1L AS n UNION ALL SELECT 'JFK', 2L")
+    sink_of(f"{{ type = {kind}, {place} }}").write(rows, batches.number(0))
+    assert _rows(tmp_path, kind) == ["JFK"]
+    ((row, reason),) = batches.refused
+    assert (row["station"], reason) == (r"a\xffb", "the value of station is not UTF-8")
+
+
+def test_a_batch_that_fails_for_another_reason_refuses_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    batches = Batches(tmp_path)
+    (tmp_path / "obs").write_text("a file where the table should be")
+    sink = sink_of("{ type = parquet, path = obs, partition_by = [station] }")
+    rows = spark.createDataFrame([("JFK", 1)], "station string, n long")
+    with pytest.raises(Exception, match="obs"):
+        sink.write(rows, batches.number(0))
+    assert batches.refused == []

@@ -1,0 +1,33 @@
+"""Variform over the bank of its cases."""
+
+import pytest
+
+from heliograph.rules.values import Value
+from heliograph.rules.variform import Variform, VariformEvaluationError, VariformSyntaxError
+from rules.bank_variform import BINDINGS, ENVIRONMENT, FAILURES, NO_EXPRESSIONS, OTHERS, RESULTS
+
+
+def _expression(text: str) -> Variform:
+    return Variform(text, lambda name: ENVIRONMENT.get(name, ""))
+
+
+@pytest.mark.parametrize(("text", "result"), RESULTS)
+def test_gives(text: str, result: str | bytes) -> None:
+    assert _expression(text).render(BINDINGS) == result
+
+
+@pytest.mark.parametrize(("text", "bindings", "result"), OTHERS)
+def test_gives_with_other_bindings(text: str, bindings: dict[str, Value], result: str) -> None:
+    assert _expression(text).render(bindings) == result
+
+
+@pytest.mark.parametrize("text", FAILURES)
+def test_fails(text: str) -> None:
+    with pytest.raises(VariformEvaluationError):
+        _expression(text).render(BINDINGS)
+
+
+@pytest.mark.parametrize("text", NO_EXPRESSIONS)
+def test_is_no_expression(text: str) -> None:
+    with pytest.raises(VariformSyntaxError):
+        _expression(text)
