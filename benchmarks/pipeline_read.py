@@ -1,9 +1,11 @@
 """Reading stored messages into Spark, each figure beside its reference in the same run.
 
-Two million JSON messages of 20 stations are stored, then measured in turn, so that both sides meet the same machine:
+JSON messages of 20 stations are stored, two million in one database and eight in another, then measured in turn, so
+that both sides meet the same machine:
 
-- `json`: one field taken out of the JSON, grouped by topic and averaged; beside the same query over Parquet.
-- `raw`: topics and payloads counted and measured without looking into them; beside a fixed rate.
+- `json`: one field taken out of the JSON, grouped by topic and averaged, by the data source's `schema=json` and by
+  Spark's `get_json_object`; beside the same query over Parquet, which has the latter only.
+- `raw`: topics and payloads of the eight million counted and measured without looking into them; beside a fixed rate.
 - `floor`: the duration of a micro-batch of one commit; beside a Python source that makes up its one row.
 
     python benchmarks/pipeline_read.py [json] [raw] [floor] [--messages N] [--runs N]
@@ -30,11 +32,16 @@ from heliograph.pipeline.spark.session import spark_session
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.local import LocalBackend
 
+_MESSAGES: Final = "messages"
+# What is planned once for a query must not weigh against a read that takes less than a second.
+_MORE: Final = "more"
+_TIMES_MORE: Final = 4
 _STATIONS: Final = 20
 _COMMIT: Final = 2_000
 _BEGIN_US: Final = 1_767_225_600_000_000
 _JSON_TARGET: Final = 0.7
 _RAW_TARGET: Final = 2_500_000
+_DECODED: Final = "schema=json"
 _FLOOR_TARGET: Final = 1.3
 _FLOOR_BATCHES: Final = 25
 _FLOOR_WARM: Final = 5
@@ -59,9 +66,9 @@ class StationMessage:
         self.property_bytes = b""
 
 
-def store(data_dir: Path, messages: int) -> None:
-    """Store the messages in commits such as a busy broker makes."""
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+def store(data_dir: Path, name: str, messages: int) -> None:
+    """Store the messages in a database, in commits such as a busy broker makes."""
+    database = LocalBackend(data_dir).open_db(name, DatabaseOptions())
     for begin in range(0, messages, _COMMIT):
         database.store_batch([StationMessage(number) for number in range(begin, min(begin + _COMMIT, messages))])
     database.close()
@@ -69,10 +76,10 @@ def store(data_dir: Path, messages: int) -> None:
 
 def average_by_topic(rows: DataFrame) -> None:
     """Take one field out of the JSON, group and average."""
-    temperature = F.get_json_object(F.col("payload").cast("string"), "$.temp").cast("double")
-    groups = (
-        rows.select("topic", temperature.alias("temp")).groupBy("topic").agg(F.avg("temp"), F.count("temp")).collect()
-    )
+    is_decoded = "value" in rows.columns
+    text = F.get_json_object(F.col("payload").cast("string"), "$.temp") if not is_decoded else F.col("value.temp")
+    temperatures = rows.select("topic", text.cast("double").alias("temp"))
+    groups = temperatures.groupBy("topic").agg(F.avg("temp"), F.count("temp")).collect()
     if len(groups) != _STATIONS:
         raise SystemExit(f"the query gave {len(groups)} groups instead of {_STATIONS}")
 
@@ -98,26 +105,28 @@ def compare_json(session: SparkSession, endpoint: str, directory: Path, messages
     """The query over both sources; whether the target is met."""
     source = session.read.format("heliograph").option("endpoint", endpoint)
     source.load().write.mode("overwrite").parquet(str(directory / "parquet"))
+    decoded = session.read.format("heliograph").option("endpoint", endpoint).option("columns", "topic,value")
     tables = {
-        "heliograph, 2 columns": source.option("columns", "topic,payload").load(),
-        "heliograph, all columns": session.read.format("heliograph").option("endpoint", endpoint).load(),
+        _DECODED: decoded.option("schema", "json").option("jsonSchema", "temp DOUBLE").load(),
+        "get_json_object, 2 columns": source.option("columns", "topic,payload").load(),
+        "get_json_object, all columns": session.read.format("heliograph").option("endpoint", endpoint).load(),
         "parquet": session.read.parquet(str(directory / "parquet")),
     }
     durations = alternate({name: _bound(average_by_topic, table) for name, table in tables.items()}, runs)
     medians = {name: statistics.median(found) for name, found in durations.items()}
     for name, median in medians.items():
         rate, ratio = messages / median, medians["parquet"] / median
-        print(f"json   {name:26}{median:8.2f} s{rate:14,.0f} messages/s{ratio:8.2f} x parquet")
-    pairs = zip(durations["parquet"], durations["heliograph, 2 columns"], strict=True)
-    best = max(parquet / ours for parquet, ours in pairs)
-    return _told("json", medians["parquet"] / medians["heliograph, 2 columns"], best, _JSON_TARGET, "x parquet")
+        print(f"json   {name:30}{median:8.2f} s{rate:14,.0f} messages/s{ratio:8.2f} x parquet")
+    best = max(parquet / ours for parquet, ours in zip(durations["parquet"], durations[_DECODED], strict=True))
+    return _told("json", medians["parquet"] / medians[_DECODED], best, _JSON_TARGET, "x parquet")
 
 
 def compare_raw(session: SparkSession, endpoint: str, directory: Path, messages: int, runs: int) -> bool:
     """Rows read without looking into them; whether the target is met."""
-    source = session.read.format("heliograph").option("endpoint", endpoint).option("columns", "topic,payload")
-    found = alternate({"raw": _bound(measure_raw, source.load())}, runs)["raw"]
-    rates = [messages / duration for duration in found]
+    source = session.read.format("heliograph").option("endpoint", endpoint).option("database", _MORE)
+    rows = source.option("columns", "topic,payload").load()
+    found = alternate({"raw": _bound(measure_raw, rows)}, runs)["raw"]
+    rates = [_TIMES_MORE * messages / duration for duration in found]
     return _told("raw", statistics.median(rates), max(rates), _RAW_TARGET, "messages/s")
 
 
@@ -239,7 +248,9 @@ def main() -> int:
         directory = Path(name)
         data_dir = args.data or directory
         if not (data_dir / "storage").exists():
-            _store_and_tell(data_dir, args.messages)
+            _store_and_tell(data_dir, _MESSAGES, args.messages)
+            if not args.what or "raw" in args.what:
+                _store_and_tell(data_dir, _MORE, _TIMES_MORE * args.messages)
         command = [sys.executable, "-m", "heliograph.storage.reader", "--data-dir", str(data_dir)]
         reader = subprocess.Popen([*command, "--bind", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
         try:
@@ -254,11 +265,12 @@ def main() -> int:
     return 0 if all(met) else 1
 
 
-def _store_and_tell(data_dir: Path, messages: int) -> None:
+def _store_and_tell(data_dir: Path, name: str, messages: int) -> None:
     begin = time.perf_counter()
-    store(data_dir, messages)
+    store(data_dir, name, messages)
     duration = time.perf_counter() - begin
-    stored = sum(file.stat().st_size for file in data_dir.rglob("*") if file.is_file())
+    files = (file for file in data_dir.rglob("*") if file.is_file() and name in file.parts)
+    stored = sum(file.stat().st_size for file in files)
     print(f"stored {messages:,} messages in {duration:.1f} s, {stored / 1e6:.0f} MB on disk", flush=True)
 
 

@@ -20,6 +20,7 @@ from support.sinks import Refused, batch_of, sink_of
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
+_FIGURES = {"rows": 300, "commands": 1200, "retries": 0, "refused": 0, "repeated": 0}
 _PATIENT = "retry { attempts = 100, first_pause = 50ms, longest_pause = 200ms, deadline = 1m }"
 
 
@@ -215,7 +216,7 @@ def test_a_cluster_has_each_slot_once(spark: SparkSession, tmp_path: Path) -> No
         assert (
             sink.target == f"Redis INCRBY, RPUSH, PUBLISH, EVAL at the cluster 127.0.0.1:9,127.0.0.1:{cluster.ports[1]}"
         )
-        assert sink.write(rows, batch_of(0)).figures == dict(rows=300, commands=1200, retries=0, refused=0, repeated=0)
+        assert sink.write(rows, batch_of(0)).figures == _FIGURES
         assert sink.write(rows, batch_of(0)).figures["repeated"] == 1
         assert client.lrange("{all}", 0, -1) == [str(n) for n in range(300)]
         assert {client.get(f"n:{n}") for n in range(300)} == {"1"}

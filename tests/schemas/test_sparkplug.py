@@ -169,17 +169,73 @@ def test_names_of_any_length_are_not_remembered() -> None:
     assert births.statistics()["sparkplug.edge_nodes"] == 0
 
 
-def test_what_is_known_is_bounded() -> None:
-    births = Births(aliases_max=3)
-    learn(births, NBIRTH, birth())
-    learn(births, "spBv1.0/plant/NBIRTH/second", birth())
-    learn(births, "spBv1.0/plant/NBIRTH/third", b"\xff")
+def topic_of(edge: str, kind: str = "NDATA") -> EdgeTopic:
+    """A topic of an edge node."""
+    return EdgeTopic("plant", kind, edge, None)
+
+
+def test_edge_nodes_that_were_silent_longest_make_room() -> None:
+    births = Births(aliases_max=6)
+    for edge in ("first", "second", "third"):
+        births.on_message(topic_of(edge, "NBIRTH"), birth())
+    births.on_message(topic_of("first"), DATA)  # it lives
+    births.on_message(topic_of("second", "NCMD"), DATA)  # which others say to it
+    births.on_message(topic_of("fourth", "NBIRTH"), birth())
+    known = [edge for edge in ("first", "second", "third", "fourth") if births.find(topic_of(edge), 1) is not None]
+    assert known == ["first", "third", "fourth"]
+    births.on_message(topic_of("first", "NBIRTH"), birth(2))  # in place of itself there is room
     statistics = births.statistics()
-    assert statistics["sparkplug.aliases"] == 2
-    assert statistics["sparkplug.births.refused"] == 1
-    assert statistics["sparkplug.births.malformed"] == 1
-    learn(births, NBIRTH, birth())  # in place of itself there is room
-    assert births.statistics()["sparkplug.births.refused"] == 1
+    assert statistics["sparkplug.edge_nodes"] == 3
+    assert statistics["sparkplug.edge_nodes.evicted"] == 1
+    assert statistics["sparkplug.aliases"] == 6
+    assert statistics["sparkplug.births.refused"] == 0
+
+
+def test_edge_nodes_are_bounded_in_number() -> None:
+    births = Births(edges_max=10)
+    for number in range(25):
+        births.on_message(topic_of(f"e{number}", "NBIRTH"), b"")
+        births.on_message(topic_of("lives", "NBIRTH"), birth())
+    statistics = births.statistics()
+    assert (statistics["sparkplug.edge_nodes"], statistics["sparkplug.edge_nodes.evicted"]) == (10, 16)
+    assert births.find(topic_of("lives"), 1) is not None
+
+
+def test_one_edge_node_does_not_take_the_room_of_all() -> None:
+    births = Births(aliases_max=5)
+    births.on_message(topic_of("small", "NBIRTH"), birth())
+    births.on_message(topic_of("large", "NBIRTH"), birth())
+    for device in ("a", "b", "c"):
+        births.on_message(EdgeTopic("plant", "DBIRTH", "large", device), birth())
+    # Two devices beside the edge node itself would be 6; a refused birth costs nobody else anything.
+    assert births.statistics() == {
+        "sparkplug.edge_nodes": 1,
+        "sparkplug.edge_nodes.evicted": 1,
+        "sparkplug.aliases": 4,
+        "sparkplug.births.refused": 2,
+        "sparkplug.births.malformed": 0,
+    }
+    births.on_message(EdgeTopic("plant", "DDEATH", "large", "a"), b"")
+    births.on_message(topic_of("large", "NDEATH"), b"")
+    assert births.statistics()["sparkplug.aliases"] == 0
+    assert births._names_length == 0
+
+
+def test_a_birth_that_is_no_payload_is_counted() -> None:
+    births = Births()
+    learn(births, "spBv1.0/plant/NBIRTH/third", b"\xff")
+    assert births.statistics()["sparkplug.births.malformed"] == 1
+
+
+def test_what_is_forgotten_is_told_a_few_times_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node("schema_registry.sparkplug_b { enable_alias_mapping = true, max_aliases = 2 }")
+    peer = node.connect("edges")
+    for number in range(50):
+        peer.publish(f"spBv1.0/plant/NBIRTH/e{number}", birth())
+    assert node.statistics()["sparkplug.edge_nodes.evicted"] == 49
+    told = [record.getMessage() for record in caplog.records]
+    assert 1 <= len(told) <= 11
+    assert "the birth of Sparkplug edge node 'e1' of group 'plant' had no room: 1 edge nodes" in told[0]
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,11 @@ class SparkplugConfig:
     metric_messages: bool = setting(
         Boolean(), False, "Whether each metric is also published as `$sparkplug/<group>/<edge node>/<device>/<metric>`."
     )
-    max_aliases: int = setting(Integer(1), 1_000_000, "Aliases that are remembered; beyond it births are not learned.")
+    max_aliases: int = setting(
+        Integer(1),
+        1_000_000,
+        "Aliases that are remembered; beyond it the edge nodes that were silent longest are forgotten.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Joins the schema registry to a node."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from heliograph.config import Config
@@ -27,8 +28,13 @@ def install_schemas(config: Config) -> None:
     INSTALLED.replace(build(registry_settings(config.schema_registry)))
 
 
-def make_sparkplug(config: Config, kernel: Kernel) -> "SparkplugService | None":
-    """What looks at Sparkplug messages of a node; None if nothing of it is wanted."""
+def make_sparkplug(config: Config, kernel: Kernel, clock: Callable[[], int]) -> "SparkplugService | None":
+    """What looks at Sparkplug messages of a node; None if nothing of it is wanted.
+
+    Args:
+        kernel: Where metric messages go.
+        clock: Microseconds on a clock that nobody sets.
+    """
     settings = config.schema_registry.sparkplug_b
     if not settings.enable_alias_mapping and not settings.metric_messages:
         return None
@@ -38,4 +44,5 @@ def make_sparkplug(config: Config, kernel: Kernel) -> "SparkplugService | None":
 
     BIRTHS.clear()
     BIRTHS.aliases_max = settings.max_aliases
-    return SparkplugService(BIRTHS, Outgoing(kernel, _WAITING_MAX) if settings.metric_messages else None)
+    outgoing = Outgoing(kernel, _WAITING_MAX) if settings.metric_messages else None
+    return SparkplugService(BIRTHS, outgoing, clock)

@@ -143,7 +143,7 @@ class Services:
             config.sys_topics.sys_msg_interval,
             config.sys_topics.sys_heartbeat_interval,
         )
-        self._sparkplug = make_sparkplug(config, self._publisher)
+        self._sparkplug = make_sparkplug(config, self._publisher, context.clock)
         self.guards = Guards(config, context)
         self.rules = make_rule_engine(config, context, store_row, from_thread or context.defer)
         self._events = EventMessages(self._outgoing, lambda: broker.now_us, self._clients.find)

@@ -26,7 +26,12 @@ from heliograph.pipeline.sinks.lakes import (
 from heliograph.pipeline.sinks.places import is_uri
 from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
 from heliograph.pipeline.sinks.template import check_columns
-from heliograph.pipeline.sinks.unplaceable import faults_of_directories, faults_of_texts, write_without_unplaceable
+from heliograph.pipeline.sinks.unplaceable import (
+    faults_of_directories,
+    faults_of_texts,
+    with_valid_texts,
+    write_without_unplaceable,
+)
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -125,7 +130,8 @@ class DeltaSink:
                 return Written(_count(table), {"rows": 0, "files": 0, "bytes": 0})
             name = f"{self.path.replace('://', '/')}/{batch.owner}"
             changes = last_of_each_in_spark(rows, self.key) if self.mode is OutputMode.UPDATE else rows
-            with staged_rows(changes, batch.output, name) as staged:
+            # delta-rs would write a log that nobody can read any more.
+            with staged_rows(with_valid_texts(changes), batch.output, name) as staged:
                 files = self.commit(table, staged, batch)
                 figures = {"rows": staged.rows, "files": files, "bytes": staged.bytes}
         table = self._open(batch)

@@ -83,6 +83,19 @@ def faults_of_texts(schema: StructType, columns: Iterable[str]) -> list[Column]:
     ]
 
 
+def with_valid_texts(rows: DataFrame) -> DataFrame:
+    """The same rows, which Spark fails to compute where a text is not UTF-8."""
+    texts = dict(_texts(rows.schema, rows.columns))
+    columns = [_valid(name, texts[name]) if name in texts else F.col(quoted(name)) for name in rows.columns]
+    return rows.select(*columns) if texts else rows
+
+
+def _valid(name: str, column: Column) -> Column:
+    # Not by validate_utf8, which Spark evaluates while it plans where the texts are known by then.
+    fault = F.raise_error(F.lit(f"the value of {name} is not UTF-8"))
+    return F.when(column.isNull() | F.is_valid_utf8(column), column).otherwise(fault).alias(name)
+
+
 def _texts(schema: StructType, columns: Iterable[str]) -> list[tuple[str, Column]]:
     known = {field.name for field in schema if isinstance(field.dataType, StringType)}
     return [(name, F.col(quoted(name))) for name in columns if name in known]

@@ -10,8 +10,9 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.functions.characters import character_count, part_of
 from heliograph.rules.functions.definition import Family
-from heliograph.rules.functions.strings import check_growth, clusters_of
+from heliograph.rules.functions.strings import check_growth
 from heliograph.rules.values import UNDEFINED, Value, bytes_of, describe, fixed_text, integer_text, string_of
 
 FAMILY: Final = Family("Formats")
@@ -86,14 +87,13 @@ def _in_field(text: bytes, width: int, pad: str, letter: str) -> bytes:
     if not width:
         return text
     try:
-        pieces: list[str] | None = clusters_of(text.decode())
+        characters: str | None = text.decode()
     except UnicodeDecodeError:
-        pieces = None
-    length = len(text) if pieces is None else len(pieces)
-    missing = abs(width) - length
+        characters = None
+    missing = abs(width) - (len(text) if characters is None else character_count(characters))
     if missing < 0:
         if letter in "sw":
-            return text[: abs(width)] if pieces is None else "".join(pieces[: abs(width)]).encode()
+            return text[: abs(width)] if characters is None else part_of(characters, 0, abs(width)).encode()
         return b"*" * abs(width)
     filling = pad.encode() * missing
     return text + filling if width < 0 else filling + text
@@ -111,7 +111,7 @@ def _string(value: Value, precision: int | None) -> bytes:
     if precision is None:
         return bytes_of(value)
     text = string_of(bytes_of(value))
-    return text[:precision] if isinstance(text, bytes) else "".join(clusters_of(text)[:precision]).encode()
+    return text[:precision] if isinstance(text, bytes) else part_of(text, 0, precision).encode()
 
 
 def _integer(value: Value, precision: int | None) -> bytes:

@@ -2,9 +2,14 @@
 
 from typing import Final
 
-import regex
-
 from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.functions.characters import (
+    character_count,
+    part_of,
+    reversed_text,
+    without_white_before,
+    without_white_behind,
+)
 from heliograph.rules.functions.definition import Family
 from heliograph.rules.json_text import text_of
 from heliograph.rules.values import Bits, Value, bytes_of, describe, is_number, string_of
@@ -14,8 +19,6 @@ FAMILY: Final = Family("Strings")
 _PADDED_MAX: Final = 1_000_000
 # Two texts of a megabyte could become one of a terabyte.
 GROWN_MAX: Final = 16 << 20
-_CLUSTER: Final = regex.compile(r"\X")
-_WHITE: Final = frozenset(" \t\n\v\f\r\x85\u200e\u200f\u2028\u2029") | {"\r\n"}
 
 
 def utf8(string: str | bytes) -> str:
@@ -39,14 +42,6 @@ def check_growth(size: int) -> None:
         raise EvaluationFault(f"a text of more than {GROWN_MAX:,} characters would come out")
 
 
-def clusters_of(text: str) -> list[str]:
-    """What a reader sees as single characters."""
-    if text.isascii() and "\r\n" not in text:
-        return list(text)
-    clusters: list[str] = _CLUSTER.findall(text)
-    return clusters
-
-
 @FAMILY.function("S text", "S")
 def lower(text: str | bytes) -> Value:
     """The text in lower case."""
@@ -63,35 +58,25 @@ def upper(text: str | bytes) -> Value:
 @FAMILY.function("S text", "S")
 def trim(text: str | bytes) -> Value:
     """The text without white space at its ends."""
-    return "".join(_from_first_visible(_until_last_visible(clusters_of(utf8(text)))))
+    return without_white_before(without_white_behind(utf8(text)))
 
 
 @FAMILY.function("S text", "S")
 def ltrim(text: str | bytes) -> Value:
     """The text without white space at its beginning."""
-    return "".join(_from_first_visible(clusters_of(utf8(text))))
+    return without_white_before(utf8(text))
 
 
 @FAMILY.function("S text", "S")
 def rtrim(text: str | bytes) -> Value:
     """The text without white space at its end."""
-    return "".join(_until_last_visible(clusters_of(utf8(text))))
-
-
-def _from_first_visible(clusters: list[str]) -> list[str]:
-    first = next((at for at, cluster in enumerate(clusters) if cluster not in _WHITE), len(clusters))
-    return clusters[first:]
-
-
-def _until_last_visible(clusters: list[str]) -> list[str]:
-    return _from_first_visible(clusters[::-1])[::-1]
+    return without_white_behind(utf8(text))
 
 
 @FAMILY.function("S text", "I")
 def strlen(text: str | bytes) -> Value:
     """How many characters the text has: '你好' has 2."""
-    whole = utf8(text)
-    return len(whole) if whole.isascii() and "\r\n" not in whole else len(clusters_of(whole))
+    return character_count(utf8(text))
 
 
 @FAMILY.function("S text, I start[, I length]", "S")
@@ -99,8 +84,7 @@ def substr(text: str | bytes, start: int, length: int | None = None) -> Value:
     """The part of the text from a position, counted from 0; beyond the end it is ''."""
     if start < 0 or (length is not None and length < 0):
         raise EvaluationFault("start and length must not be negative")
-    end = None if length is None else start + length
-    return "".join(clusters_of(utf8(text))[start:end])
+    return part_of(utf8(text), start, None if length is None else start + length)
 
 
 @FAMILY.function("V one[, V other]", "S")
@@ -175,7 +159,7 @@ def bytesize(string: str | bytes | Bits) -> Value:
 @FAMILY.function("S text", "S")
 def reverse(text: str | bytes) -> Value:
     """The text from its end to its beginning."""
-    return "".join(reversed(clusters_of(utf8(text))))
+    return reversed_text(utf8(text))
 
 
 @FAMILY.function("S text", "I")
@@ -199,7 +183,7 @@ def pad(text: str | bytes, length: int, where: str | bytes = "trailing", fill: s
     whole, unit = utf8(text), utf8(fill)
     if where not in ("trailing", "leading", "both"):
         raise EvaluationFault(f"where must be 'trailing', 'leading' or 'both', not {describe(where)}")
-    missing = max(0, length - len(clusters_of(whole)))
+    missing = max(0, length - character_count(whole))
     if missing * max(1, len(unit)) > _PADDED_MAX:
         raise EvaluationFault(f"a text of more than {_PADDED_MAX:,} characters would come out")
     before = 0 if where == "trailing" else missing if where == "leading" else missing // 2

@@ -3,8 +3,12 @@
 A birth names every metric that an edge node or a device will report, with its data type and mostly with an alias; the
 messages of data after it carry the alias only. `BIRTHS` is the table of the process; in a broker a callback of
 `message.publish` fills it.
+
+Anybody who may publish births can name edge nodes that do not exist. So the table is full at some size, and then the
+edge nodes that have said nothing for the longest time make room: those that live are heard of all the time.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -25,7 +29,10 @@ from heliograph.rules.values import UNDEFINED, Value
 
 _ALIASES_MAX: Final = 1_000_000
 _EDGES_MAX: Final = 100_000
+_EDGE_ALIASES_MAX: Final = 100_000  # of one edge node and its devices
+_EDGE_NAMES_LENGTH_MAX: Final = 16 << 20
 _NAME_LENGTH_MAX: Final = 1_000
+_COMMANDS: Final = ("NCMD", "DCMD")  # are for an edge node, and not from it
 _NAMES_LENGTH_MAX: Final = 128 << 20  # of all that are remembered
 
 
@@ -45,17 +52,13 @@ class BornMetric:
 class _Edge:
     """What is known of one edge node; the aliases of its devices are filed under their names, its own under None."""
 
-    __slots__ = ("aliases", "sequence")
+    __slots__ = ("aliases", "count", "names_length", "sequence")
 
     def __init__(self, sequence: Value) -> None:
         self.sequence = sequence  # of birth and death, by which a death says which birth it ends
         self.aliases: dict[str | None, dict[int, BornMetric]] = {}
-
-    def count(self) -> int:
-        return sum(map(len, self.aliases.values()))
-
-    def names_length(self) -> int:
-        return sum(map(_names_length, self.aliases.values()))
+        self.count = 0
+        self.names_length = 0
 
 
 class Births:
@@ -65,23 +68,33 @@ class Births:
     earlier birth says nothing.
 
     Args:
-        aliases_max: Aliases that are remembered; a birth that does not fit is not learned, and counted.
+        aliases_max: Aliases that are remembered. Where a birth needs more, the edge nodes that were silent longest are
+            forgotten; one that says more than a single edge node may is not learned. Both are counted.
+        edges_max: Edge nodes that are remembered, likewise.
+
+    Attributes:
+        evicted: Edge nodes that had to make room for others.
     """
 
-    def __init__(self, aliases_max: int = _ALIASES_MAX) -> None:
+    def __init__(self, aliases_max: int = _ALIASES_MAX, edges_max: int = _EDGES_MAX) -> None:
         self.aliases_max = aliases_max
-        self._edges: dict[tuple[str, str], _Edge] = {}
+        self.evicted = 0
+        self._edges_max = edges_max
+        self._edges: OrderedDict[tuple[str, str], _Edge] = OrderedDict()  # the one that was silent longest comes first
         self._count = 0
         self._names_length = 0
         self._refused = 0
         self._malformed = 0
 
     def on_message(self, topic: EdgeTopic, data: bytes) -> None:
-        """Learn from a birth, forget by a death; other messages say nothing."""
+        """Learn from a birth, forget by a death; other messages say no more than that their edge node lives."""
+        key = (topic.group, topic.edge)
+        if key in self._edges and topic.type not in _COMMANDS:
+            self._edges.move_to_end(key)
         if topic.type not in (NBIRTH, NDEATH, DBIRTH, DDEATH):
             return
         if topic.type == DDEATH:
-            self._forget_device((topic.group, topic.edge), topic.device)
+            self._forget_device(key, topic.device)
             return
         try:
             metrics = metrics_of(decode_payload(data))
@@ -127,9 +140,10 @@ class Births:
         self._names_length = 0
 
     def statistics(self) -> dict[str, int]:
-        """How much is known, and how many births could not be learned."""
+        """How much is known, what was forgotten for want of room, and how many births could not be learned."""
         return {
             "sparkplug.edge_nodes": len(self._edges),
+            "sparkplug.edge_nodes.evicted": self.evicted,
             "sparkplug.aliases": self._count,
             "sparkplug.births.refused": self._refused,
             "sparkplug.births.malformed": self._malformed,
@@ -164,39 +178,53 @@ class Births:
         else:
             self._forget_device(key, topic.device)
         aliases = dict(_aliases(metrics))
-        edge = self._edges.get(key)
-        length = _names_length(aliases)
-        is_full = self._count + len(aliases) > self.aliases_max or self._names_length + length > _NAMES_LENGTH_MAX
-        is_long = len(topic.group) + len(topic.edge) + len(topic.device or "") > _NAME_LENGTH_MAX
-        if is_full or is_long or (edge is None and len(self._edges) >= _EDGES_MAX):
+        length = _names_length(topic.device, aliases)
+        edge = self._edges.get(key) or _Edge(_sequence(metrics))
+        count_max = min(_EDGE_ALIASES_MAX, self.aliases_max)
+        is_too_much = edge.count + len(aliases) > count_max or edge.names_length + length > _EDGE_NAMES_LENGTH_MAX
+        if is_too_much or len(topic.group) + len(topic.edge) + len(topic.device or "") > _NAME_LENGTH_MAX:
             self._refused += 1
             return
-        if edge is None:
-            edge = self._edges[key] = _Edge(_sequence(metrics))
+        self._edges[key] = edge
+        self._edges.move_to_end(key)
         if aliases:
             edge.aliases[topic.device] = aliases
-            self._count += len(aliases)
-            self._names_length += length
+            self._count_in(edge, len(aliases), length)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Forget edge nodes until the rest fits; the one that was heard of last always does."""
+        while (
+            len(self._edges) > self._edges_max
+            or self._count > self.aliases_max
+            or self._names_length > _NAMES_LENGTH_MAX
+        ):
+            self._forget_edge(next(iter(self._edges)))
+            self.evicted += 1
 
     def _forget_edge(self, key: tuple[str, str]) -> None:
         edge = self._edges.pop(key, None)
         if edge is not None:
-            self._count -= edge.count()
-            self._names_length -= edge.names_length()
+            self._count_in(edge, -edge.count, -edge.names_length)
 
     def _forget_device(self, key: tuple[str, str], device: str | None) -> None:
         edge = self._edges.get(key)
-        if edge is not None:
-            aliases = edge.aliases.pop(device, {})
-            self._count -= len(aliases)
-            self._names_length -= _names_length(aliases)
+        aliases = None if edge is None else edge.aliases.pop(device, None)
+        if edge is not None and aliases is not None:
+            self._count_in(edge, -len(aliases), -_names_length(device, aliases))
+
+    def _count_in(self, edge: _Edge, count: int, length: int) -> None:
+        edge.count += count
+        edge.names_length += length
+        self._count += count
+        self._names_length += length
 
     def __repr__(self) -> str:
         return f"Births({len(self._edges)} edge nodes, {self._count} aliases)"
 
 
-def _names_length(aliases: dict[int, BornMetric]) -> int:
-    return sum(len(born.name) for born in aliases.values())
+def _names_length(device: str | None, aliases: dict[int, BornMetric]) -> int:
+    return len(device or "") + sum(len(born.name) for born in aliases.values())
 
 
 def _sequence(metrics: list[dict[str, Value]]) -> Value:

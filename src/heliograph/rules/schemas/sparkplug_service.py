@@ -5,19 +5,23 @@ empty for a metric of the edge node itself, and a JSON payload. Rules, subscribe
 whatever aliases the edge node uses; stored, they are what Spark reads.
 """
 
+import logging
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from heliograph.broker.hooks import OK
 from heliograph.broker.message import Message
 from heliograph.mqtt.topic import topic_name_fault
+from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.json_text import encode_json
 from heliograph.rules.schemas.interface import SchemaError
 from heliograph.rules.schemas.sparkplug import DBIRTH, DDATA, NAMESPACE, NBIRTH, NDATA, EdgeTopic
 from heliograph.rules.schemas.sparkplug_births import Births
 from heliograph.rules.values import Value, bytes_of
+
+_log: Final = logging.getLogger(__name__)
 
 PREFIX: Final = "$sparkplug/"
 
@@ -41,11 +45,13 @@ class SparkplugService:
     Args:
         births: The births that are known.
         outgoing: Where each metric is published; None for nowhere.
+        clock: Microseconds on a clock that nobody sets.
     """
 
-    def __init__(self, births: Births, outgoing: Outgoing | None) -> None:
+    def __init__(self, births: Births, outgoing: Outgoing | None, clock: Callable[[], int]) -> None:
         self._births = births
         self._outgoing = outgoing
+        self._bounded_log = BoundedLog(_log, clock)
         self._published = 0
         self._unnamed = 0
         self._unpublishable = 0
@@ -59,7 +65,10 @@ class SparkplugService:
         """Callback of `message.publish`; the message goes on as it is."""
         topic = EdgeTopic.of(message.topic)
         if topic is not None:
+            evicted = self._births.evicted
             self._births.on_message(topic, message.payload)
+            if self._births.evicted != evicted:
+                self._tell_evicted(topic, self._births.evicted - evicted)
             if self._outgoing is not None and topic.type in _WITH_METRICS:
                 self._publish_metrics(topic, message.payload, self._outgoing)
         return OK
@@ -73,6 +82,15 @@ class SparkplugService:
             "sparkplug.metrics.unpublishable": self._unpublishable,
             "sparkplug.payloads.malformed": self._malformed,
         }
+
+    def _tell_evicted(self, topic: EdgeTopic, count: int) -> None:
+        self._bounded_log.warn(
+            "the birth of Sparkplug edge node %.200r of group %.200r had no room: %d edge nodes that were silent "
+            "longest are forgotten until they are born anew (schema_registry.sparkplug_b.max_aliases)",
+            topic.edge,
+            topic.group,
+            count,
+        )
 
     def _publish_metrics(self, topic: EdgeTopic, data: bytes, outgoing: Outgoing) -> None:
         try:
