@@ -1,4 +1,4 @@
-"""Rules in the broker: what they cost a message, beside the same broker without any, in one run.
+"""Rules, validation and transformation: what they cost a message, beside the same broker without, in one run.
 
     python benchmarks/rules.py [--seconds 3] [--runs 3] [--only NAME ...]
 
@@ -10,7 +10,10 @@ other one. `per core` is messages by the broker's own CPU time, what remains com
     wildcards   the same with 10,000 rules on `other/<n>/+/#`
     republish   SELECT payload.a AS a FROM "t/#" WHERE payload.b > 10, republished to the subscriber; 250,000/s
     filtered    the same rule, whose WHERE no message meets; the subscriber has the messages themselves
-    validation  every message checked by a JSON Schema; 150,000/s
+    schema      every message checked by a JSON Schema; 150,000/s
+    check       every message checked by SELECT * WHERE payload.temp < 60
+    topic       a transformation puts the client id before every topic
+    payload     a transformation adds a field to every JSON payload
     jq          p99 of 1,000 messages/s of others while jq('def f: f; f', payload) runs into its timeout; 50 ms
     parsing     creating the rule of `republish`, in process; at most 1 ms
 """
@@ -37,8 +40,11 @@ _LOAD: Final = Path(__file__).with_name("rules_load.py")
 _RULE: Final = 'SELECT payload.a AS a FROM "t/#" WHERE payload.b > 10 '
 _PAYLOAD: Final = '{"a":1,"b":20}'
 _ROW: Final = '{"a":1}'
+_WEATHER: Final = '{"station":"KJFK","temp":21.5,"dewp":14.1,"humid":62.3,"wind_dir":270,"wind_speed":11.5}'
 _SCHEMA: Final = (
-    '{"type":"object","required":["a","b"],"properties":{"a":{"type":"integer"},"b":{"type":"number","minimum":0}}}'
+    '{"type":"object","required":["station","temp"],"properties":{"station":{"type":"string"},'
+    '"temp":{"type":"number","minimum":-90,"maximum":60},"humid":{"type":"number","minimum":0,"maximum":100},'
+    '"wind_speed":{"type":"number","minimum":0}}}'
 )
 _JQ_TOPIC: Final = "loop/x"
 
@@ -52,12 +58,14 @@ class Case:
         settings: Lines for its configuration.
         target: Messages a second, or (below 10) the share of `plain`.
         load: Options of `rules_load.py`.
+        payload: What is published.
     """
 
     name: str
     settings: str = ""
     target: float | None = None
     load: tuple[str, ...] = ()
+    payload: str = _PAYLOAD
 
 
 def _republishing(sql: str) -> str:
@@ -73,11 +81,16 @@ def _many_rules(topic: str) -> str:
     return f"rule_engine.rules {{\n{rules}}}\n"
 
 
-def _validating() -> str:
-    check = "checks = [{ type = json, schema = bench }]"
-    rule = f'{{ name = v1, topics = ["t/#"], strategy = all_pass, failure_action = drop, {check} }}'
-    schema = f'schema_registry.schemas.bench {{ type = json, source = """{_SCHEMA} """ }}\n'
-    return f"{schema}schema_validation.validations = [{rule}]\n"
+def _validating(check: str) -> str:
+    schema = f'schema_registry.schemas.weather {{ type = json, source = """{_SCHEMA}""" }}\n'
+    return f'{schema}schema_validation.validations = [{{ name = v, topics = "t/#", checks = [{check}] }}]\n'
+
+
+def _transforming(operation: str, settings: str = "") -> str:
+    return (
+        'message_transformation.transformations = [{ name = t, topics = "t/#", failure_action = drop\n'
+        f"{settings}\noperations = [{operation}] }}]\n"
+    )
 
 
 CASES: Final = (
@@ -91,7 +104,22 @@ CASES: Final = (
         ("--listen", "out", "--answer-topic", "out", "--answer", _ROW),
     ),
     Case("filtered", _republishing(_RULE.replace("10", "99"))),
-    Case("validation", _validating(), 150_000),
+    Case("schema", _validating("{ type = json, schema = weather }"), 150_000, payload=_WEATHER),
+    Case("check", _validating('{ type = sql, sql = "SELECT * WHERE payload.temp < 60" }'), payload=_WEATHER),
+    Case(
+        "topic",
+        _transforming("{ key = topic, value = \"concat([clientid, '/', topic])\" }"),
+        load=("--listen", "sending/#", "--answer-topic", "sending/t/1"),
+        payload=_WEATHER,
+    ),
+    Case(
+        "payload",
+        _transforming(
+            '{ key = payload.by, value = "clientid" }', "payload_decoder.type = json, payload_encoder.type = json"
+        ),
+        load=("--answer", f'{_WEATHER[:-1]},"by":"sending"}}'),
+        payload=_WEATHER,
+    ),
 )
 _OTHERS: Final = ("jq", "parsing")
 
@@ -144,7 +172,7 @@ def _measure(case: Case, seconds: float) -> tuple[float, float]:
     ):
         before = broker.cpu_seconds()
         words = [sys.executable, str(_LOAD), "--port", str(broker.port), "--seconds", str(seconds)]
-        result = _json_of(pinned([*words, "--payload", _PAYLOAD, *case.load], load_core))
+        result = _json_of(pinned([*words, "--payload", case.payload, *case.load], load_core))
         spent = broker.cpu_seconds() - before
         broker.check()
     return result["received"] / result["seconds"], result["total"] / spent

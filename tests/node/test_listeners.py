@@ -11,6 +11,7 @@ import pytest
 
 from heliograph.channel.context import ChannelContext
 from heliograph.config import load_config
+from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.listeners import make_listeners
 from heliograph.transport.listener import Listener
 from support.certificates import Authority
@@ -24,7 +25,9 @@ def listeners_of(tmp_path: Path, text: str) -> dict[str, Listener]:
     file = tmp_path / "node.conf"
     file.write_text(text)
     context: ChannelContext = Kernel().context
-    return {f"{each.kind}:{each.name}": each for each in make_listeners(load_config(file), context)}
+    config = load_config(file)
+    attributes = ZoneAttributes(config, context.clock)
+    return {f"{each.kind}:{each.name}": each for each in make_listeners(config, context, attributes)}
 
 
 def test_a_listener_that_is_switched_off_is_not_made(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """Message transformation, as clients see it."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
 from heliograph.broker import hooks
 from heliograph.broker.message import Message
+from heliograph.cli.main import main
 from heliograph.config import Operation, Transformation
 from heliograph.mqtt import packets as p
 from heliograph.rules.guards import GuardError
@@ -364,3 +366,17 @@ def test_transformations_are_replaced_while_clients_publish() -> None:
 
 def to_topic(topic: str, value: str = "") -> Transformation:
     return Transformation(name="t", topics=("a",), operations=(Operation("topic", value or f"'{topic}'"),))
+
+
+def test_a_function_that_does_not_exist_is_told_with_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "node.conf"
+    file.write_text(
+        "message_transformation.transformations = [{\n  name = t, topics = t\n  operations = [\n"
+        '    { key = topic, value = topic }\n    { key = qos, value = "coalesce(x, uper(topic))" }\n  ]\n}]\n'
+    )
+    assert main(["conf", "check", str(file)]) == 1
+    said = capsys.readouterr().err
+    place = "node.conf:5: message_transformation.transformations.1.operations.2.value: line 1, column 13: "
+    assert f"{place}there is no function uper" in said

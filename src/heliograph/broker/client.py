@@ -1,6 +1,12 @@
 """Who a client is: what hooks, access control and events are told about it."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 from mypy_extensions import i64, mypyc_attr
+
+_NO_ATTRS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -21,6 +27,10 @@ class ClientInfo:
         connected_at_us: When it connected, microseconds since the epoch.
         common_name: The common name of its certificate, or None.
         subject: The distinguished name of its certificate, or None.
+
+    Attributes:
+        client_attrs: What the operator has made of it by name (`mqtt.client_attrs_init`); an authenticator may replace
+            it by more.
     """
 
     def __init__(
@@ -53,6 +63,7 @@ class ClientInfo:
         self.common_name = common_name
         self.subject = subject
         self.expiry_interval_s: i64 = 0  # of its session; known when the session is opened
+        self.client_attrs: Mapping[str, str] = _NO_ATTRS
         self.is_superuser = False  # set by an authenticator: what it does is not asked about
 
     @property

@@ -1,6 +1,7 @@
 """CONNECT: decides whether and with which limits a client is served. Nothing here sends or changes state."""
 
 from collections.abc import Callable
+from typing import Final
 
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.message import NEVER, make_message
@@ -16,6 +17,8 @@ from heliograph.mqtt.topic import MAX_TOPIC_BYTES, has_wildcard, topic_name_faul
 from heliograph.session.guard import Guard
 from heliograph.session.session import PACKET_BYTES_MAX
 from heliograph.session.will import Will
+
+_ATTRIBUTE: Final = "client_attrs."
 
 
 def check_connect(connect: p.Connect, options: ChannelOptions) -> None:
@@ -77,6 +80,8 @@ def client_info(
         peer.common_name,
         peer.subject,
     )
+    if options.attributes_of is not None:
+        client.client_attrs = options.attributes_of(client, connect)
     client.mountpoint = _mountpoint(options.mountpoint, client)
     if connect.will is not None and client.mountpoint:
         _check_mounted(client.mountpoint + connect.will.topic, options)
@@ -98,18 +103,33 @@ def _check_length(clientid: str, options: ChannelOptions) -> None:
 
 
 def _mountpoint(template: str, client: ClientInfo) -> str:
-    username = client.username or ""
-    _check_place(template, "${clientid}", client.clientid)
-    _check_place(template, "${username}", username)
     # At once: what a client calls itself is not looked through for placeholders.
-    return client.clientid.join([part.replace("${username}", username) for part in template.split("${clientid}")])
+    text, *pieces = template.split("${")
+    for piece in pieces:
+        name, brace, rest = piece.partition("}")
+        value = _place_value(name, client) if brace else None
+        if value is None:
+            text += "${" + piece
+        else:
+            _check_place(name, value)
+            text += value + rest
+    return text
 
 
-def _check_place(template: str, name: str, value: str) -> None:
-    if name in template and (not value or "/" in value or has_wildcard(value) or value.startswith("$")):
+def _place_value(name: str, client: ClientInfo) -> str | None:
+    """What stands for a placeholder in the mountpoint, '' where the client has nothing; None if it is none."""
+    if name == "clientid":
+        return client.clientid
+    if name == "username":
+        return client.username or ""
+    return client.client_attrs.get(name[len(_ATTRIBUTE) :], "") if name.startswith(_ATTRIBUTE) else None
+
+
+def _check_place(name: str, value: str) -> None:
+    if not value or "/" in value or has_wildcard(value) or value.startswith("$"):
         # It would reach into the topics of other clients, or of the broker.
         fault = "it is empty, begins with '$', or holds '/', '+' or '#'"
-        detail = f"{value!r} may not stand for {name} in the mountpoint: {fault}"
+        detail = f"{value!r} may not stand for ${{{name}}} in the mountpoint: {fault}"
         raise ProtocolError(detail, rc.CLIENT_IDENTIFIER_NOT_VALID)
 
 

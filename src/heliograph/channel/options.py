@@ -1,10 +1,17 @@
 """The operator's limits that channels obey, as the hot path wants them: plain numbers."""
 
+from collections.abc import Callable, Mapping
+
 from mypy_extensions import i64
 
+from heliograph.broker.client import ClientInfo
+from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions
 
 INFINITE: i64 = 0x7FFFFFFFFFFFFFFF
+
+AttributesOf = Callable[[ClientInfo, p.Connect], Mapping[str, str]]
+"""Makes the attributes of a client that connects; called once for each CONNECT, raises nothing, must not wait."""
 
 
 class ChannelOptions:
@@ -14,7 +21,8 @@ class ChannelOptions:
         session: The limits of its sessions.
         listener: The listener, as `tcp:default`.
         zone: The zone.
-        mountpoint: What stands before the topics of its clients; may hold `${clientid}` and `${username}`.
+        mountpoint: What stands before the topics of its clients; may hold `${clientid}`, `${username}` and
+            `${client_attrs.NAME}`.
         enable_authn: Whether its clients are authenticated.
         deny_anonymous: Whether clients without a user name are refused before anybody is asked.
         idle_timeout_us: How long a connection may wait with its CONNECT.
@@ -41,6 +49,7 @@ class ChannelOptions:
         authz_cache_size: Decisions that a connection remembers; 0 for none.
         authz_cache_ttl_us: How long it remembers one.
         authz_disconnects: Whether a client that is denied loses its connection.
+        attributes_of: Makes the attributes of its clients; None for none.
     """
 
     def __init__(
@@ -78,6 +87,7 @@ class ChannelOptions:
         authz_cache_size: i64 = 32,
         authz_cache_ttl_us: i64 = 60_000_000,
         authz_disconnects: bool = False,
+        attributes_of: AttributesOf | None = None,
     ) -> None:
         self.session = SessionOptions() if session is None else session
         self.listener = listener
@@ -112,3 +122,4 @@ class ChannelOptions:
         self.authz_cache_size = authz_cache_size
         self.authz_cache_ttl_us = authz_cache_ttl_us
         self.authz_disconnects = authz_disconnects
+        self.attributes_of = attributes_of

@@ -23,6 +23,7 @@ from heliograph.hocon import (
     scalar_json,
     to_json,
 )
+from heliograph.rules.client_attrs import client_attribute_faults
 from heliograph.rules.engine.faults import rule_faults
 from heliograph.rules.guards.faults import guard_faults
 from heliograph.rules.json_text import encode_exactly
@@ -72,7 +73,8 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "show" and args.batch:
             return run_batch(_answer, refusal={"line": None, "file": None})
         if args.action == "check":
-            load_config(args.file, os.environ, checks=(schema_faults, guard_faults, rule_faults))
+            checks = (schema_faults, client_attribute_faults, guard_faults, rule_faults)
+            load_config(args.file, os.environ, checks=checks)
             print(f"{args.file}: no mistakes")
         else:
             _show(args.file, os.environ, origins=args.origins)

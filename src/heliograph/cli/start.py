@@ -14,6 +14,7 @@ import uvloop
 from heliograph.access.bootstrap import BootstrapFileError
 from heliograph.config import Config, ConfigError, load_config
 from heliograph.node import Node, NodeError
+from heliograph.rules.client_attrs import client_attribute_faults
 from heliograph.rules.engine import RuleEngineError
 from heliograph.rules.engine.faults import rule_faults
 from heliograph.rules.errors import RuleError
@@ -45,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
     try:
-        config = load_config(args.config, os.environ, overrides, (schema_faults, guard_faults, rule_faults))
+        checks = (schema_faults, client_attribute_faults, guard_faults, rule_faults)
+        config = load_config(args.config, os.environ, overrides, checks)
     except ConfigError as error:
         print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1

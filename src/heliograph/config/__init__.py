@@ -4,6 +4,7 @@
 """
 
 from heliograph.config.access import Authorization, AuthorizationCache
+from heliograph.config.client_attrs import ClientAttribute
 from heliograph.config.description import describe
 from heliograph.config.errors import ConfigError, Problem
 from heliograph.config.guards import Guard, LogFailure
@@ -44,6 +45,7 @@ __all__ = [
     "AutoSubscribeTopic",
     "Banned",
     "BrokerConfig",
+    "ClientAttribute",
     "Config",
     "ConfigError",
     "ConsoleAction",

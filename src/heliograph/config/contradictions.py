@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
+from heliograph.config.client_attrs import empty_attributes
 from heliograph.config.listeners import Listener, enabled
+from heliograph.config.mqtt import MqttConfig
 from heliograph.config.rules import RuleConfig
 from heliograph.config.settings import Config
 from heliograph.config.storage import RESERVED_NAMES, TOKEN_LENGTH_MIN, FlightConfig, FlightTokenConfig, MessagesConfig
@@ -25,6 +27,15 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
             other = taken.setdefault(listener.bind, path)
             if other != path:
                 yield (*path, "bind"), _same_address(listener.bind, other)
+    mqtts: dict[Path, MqttConfig] = {("mqtt",): config.mqtt}
+    mqtts |= {
+        ("zones", name, "mqtt"): zone.mqtt
+        for name, zone in config.zones.items()
+        if zone.mqtt.client_attrs_init is not config.mqtt.client_attrs_init  # what is told of the root is told
+    }
+    for group, mqtt in mqtts.items():
+        faults = empty_attributes(mqtt.client_attrs_init)
+        yield from (((*group, "client_attrs_init", *place), fault) for place, fault in faults)
     yield from _offload(config)
     yield from _flight(config.durable_storage.flight)
     yield from ((("schema_registry", *path), fault) for path, fault in config.schema_registry.faults())

@@ -203,7 +203,8 @@ class Listener:
     mountpoint: str = setting(
         Text("a topic prefix", r"(?s)[^+#\x00]*"),
         "",
-        "What stands before the topics of its clients; may hold `${clientid}` and `${username}`.",
+        "What stands before the topics of its clients; may hold `${clientid}`, `${username}` and "
+        "`${client_attrs.NAME}`.",
     )
     enable_authn: str = setting(
         Switch("quick_deny_anonymous"),

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from heliograph.config.fields import named_sections, setting
+from heliograph.config.client_attrs import ClientAttribute
+from heliograph.config.fields import named_sections, section_list, setting
 from heliograph.config.kinds import Boolean, Choice, Duration, Integer, Number, PriorityTable, Size, Text, Unless
 
 _MB = 1024 * 1024
@@ -114,6 +115,9 @@ class MqttConfig:
         Choice("disabled", "cn", "dn", "crt", "pem", "md5"),
         "disabled",
         "What of a client's certificate replaces its client id.",
+    )
+    client_attrs_init: tuple[ClientAttribute, ...] = section_list(
+        ClientAttribute, "What is made of a client when it connects, to be known of it as `client_attrs.NAME`."
     )
 
 

@@ -111,7 +111,9 @@ class AutoSubscribeTopic:
     """One filter that every client is subscribed to."""
 
     topic: str = setting(
-        Text("a topic filter"), "", "The filter; `${clientid}`, `${username}`, `${host}` and `${port}` are filled in."
+        Text("a topic filter"),
+        "",
+        "The filter; `${clientid}`, `${username}`, `${host}`, `${port}` and `${client_attrs.NAME}` are filled in.",
     )
     qos: int = setting(Integer(0, 2), 0, "The QoS of the subscription.")
     rh: int = setting(Integer(0, 2), 0, "Retain handling: 0 sends retained messages, 1 to new subscriptions, 2 none.")

@@ -5,26 +5,40 @@ from heliograph.config import Config
 from heliograph.config.listeners import Listener as ListenerSettings
 from heliograph.config.listeners import enabled
 from heliograph.config.units import Rate
+from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.options import channel_options, zone_of
 from heliograph.transport.listener import Listener
 from heliograph.transport.peer_certificate import Identity
 
 
-def make_listeners(config: Config, context: ChannelContext) -> list[Listener]:
+def make_listeners(config: Config, context: ChannelContext, attributes: ZoneAttributes) -> list[Listener]:
     """Every listener that is enabled, none of them started.
+
+    Args:
+        attributes: Makes the attributes of clients.
 
     Raises:
         CertificateError: A certificate cannot be used.
     """
-    return [_make_listener(config, context, kind, name, settings) for kind, name, settings in enabled(config.listeners)]
+    return [
+        _make_listener(config, context, attributes, kind, name, settings)
+        for kind, name, settings in enabled(config.listeners)
+    ]
 
 
 def _make_listener(
-    config: Config, context: ChannelContext, kind: str, name: str, settings: ListenerSettings
+    config: Config,
+    context: ChannelContext,
+    attributes: ZoneAttributes,
+    kind: str,
+    name: str,
+    settings: ListenerSettings,
 ) -> Listener:
     zone = settings.zone
     options = channel_options(config, zone, f"{kind}:{name}")
     options.mountpoint = settings.mountpoint
+    made = attributes.of_zone(zone)
+    options.attributes_of = None if made is None else made.of
     options.enable_authn = settings.enable_authn != "false"
     options.deny_anonymous = settings.enable_authn == "quick_deny_anonymous"
     options.messages_rate = _per_second(settings.messages_rate)

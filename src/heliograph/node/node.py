@@ -20,6 +20,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.authorization import deny_by_default
+from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.databases import Databases, is_needed
 from heliograph.node.listeners import make_listeners
 from heliograph.node.options import make_broker
@@ -76,6 +77,7 @@ class Node:
         self._groups: NodeGroups | None = None
         self._retained: RetainedMessages | None = None
         self._services: Services | None = None
+        self._attributes: ZoneAttributes | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._lock: TextIO | None = None  # held open while this process owns the data directory
 
@@ -131,7 +133,8 @@ class Node:
             self._retained.report_to(self._services.alarms)
         if self._reader is not None:
             await self._reader.start()
-        self._listeners = make_listeners(self._config, self._context)
+        self._attributes = ZoneAttributes(self._config, self._context.clock)
+        self._listeners = make_listeners(self._config, self._context, self._attributes)
         for listener in self._listeners:
             await listener.start()
         if self._config.pipeline.enable and self._reader is not None:
@@ -196,6 +199,8 @@ class Node:
             numbers.update(self._groups.statistics())
         if self._databases is not None:
             numbers.update(self._databases.statistics())
+        if self._attributes is not None:
+            numbers.update(self._attributes.statistics())
         if self._pipeline is not None:
             numbers.update(self._pipeline.statistics())
         if self._reader is not None:

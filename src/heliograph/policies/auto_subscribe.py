@@ -15,7 +15,7 @@ from heliograph.observe.bounded_log import BoundedLog
 from heliograph.policies.readdressing import topic_fault
 from heliograph.policies.template import TopicTemplate
 
-_NAMES: Final = ("clientid", "username", "host", "port")
+_NAMES: Final = ("clientid", "username", "host", "port", "client_attrs")
 
 
 class Subscribing(Protocol):
@@ -63,6 +63,7 @@ class AutoSubscribe:
         """The subscriptions of a client; what it has no valid values for is left out, told of and counted."""
         _, _, port = client.peername.rpartition(":")
         values = {"clientid": client.clientid, "username": client.username, "host": client.peerhost, "port": port}
+        values |= {f"client_attrs.{name}": text for name, text in client.client_attrs.items()}
         entries: list[p.SubscribeEntry] = []
         for topic, template in self._topics:
             topic_filter = template.fill(values)

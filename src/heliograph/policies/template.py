@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-_PLACE: Final = re.compile(r"\$(?:\{([a-z]+)\}|([0-9]+))")
+_PLACE: Final = re.compile(r"\$(?:\{([a-z]+|client_attrs\.[0-9A-Za-z_-]+)\}|([0-9]+))")
 
 
 class TopicTemplate:
@@ -12,7 +12,7 @@ class TopicTemplate:
 
     Args:
         text: The text; what looks like a place and is none of those that are known stays as it is.
-        names: The names that `${...}` may hold.
+        names: The names that `${...}` may hold; `client_attrs` stands for all of `${client_attrs.NAME}`.
         groups: How many groups `$1`, `$2` ... there are.
     """
 
@@ -22,7 +22,7 @@ class TopicTemplate:
         for match in _PLACE.finditer(text):
             name, digits = match[1], match[2]
             if name is not None:
-                if name not in names:
+                if name.partition(".")[0] not in names:
                     continue
                 self._add(text[at : match.start()], name)
                 at = match.end()

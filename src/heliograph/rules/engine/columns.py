@@ -114,7 +114,7 @@ class LiveColumns(Columns):
                 "peername": client.peername,
                 "protocol": "mqtt",
                 "proto_ver": int(client.version),
-                "client_attrs": {},
+                "client_attrs": attributes_of(client),
             }
         return headers
 
@@ -210,7 +210,7 @@ _MAKERS: Final[dict[str, Callable[[LiveColumns], Value]]] = {
     "timestamp": lambda columns: columns.message.received_at // 1000,
     "publish_received_at": lambda columns: columns.message.received_at // 1000,
     "node": lambda columns: columns._around.node_name,
-    "client_attrs": lambda columns: {},
+    "client_attrs": lambda columns: attributes_of(columns._client()),
     "event": lambda columns: PUBLISHED,
 }
 
@@ -249,8 +249,13 @@ def client_values(client: ClientInfo) -> dict[str, Value]:
         "mountpoint": _text_or_undefined(client.mountpoint or None),
         "proto_name": "MQIsdp" if client.version == p.V3_1 else "MQTT",
         "proto_ver": int(client.version),
-        "client_attrs": {},
+        "client_attrs": attributes_of(client),
     }
+
+
+def attributes_of(client: ClientInfo | None) -> dict[str, Value]:
+    """The attributes of a client; none of one that is not connected any more."""
+    return {} if client is None else {**client.client_attrs}
 
 
 def _text_or_undefined(text: str | None) -> Value:

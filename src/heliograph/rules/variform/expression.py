@@ -76,6 +76,18 @@ class Variform:
             elif isinstance(node, Array):
                 pending += reversed(node.items)
 
+    def variables(self) -> set[str]:
+        """The names of all variables that an evaluation may read, each up to its first dot."""
+        found: set[str] = set()
+        pending: list[Node] = [self._tree]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, Name):
+                found.update(node.steps[:1])
+            elif isinstance(node, Call | Array):
+                pending += node.arguments if isinstance(node, Call) else node.items
+        return found
+
     def render(self, bindings: Bindings) -> str | bytes:
         """The value as text; what has no value is ''.
 
