@@ -55,7 +55,9 @@ bench: setup ## the canonical benchmarks, beside mosquitto where it is installed
 	@$(BIN)/python benchmarks/subscriptions.py
 	@$(BIN)/python benchmarks/retained.py
 	@$(BIN)/python benchmarks/storage_ingest.py
+	@$(BIN)/python benchmarks/rules.py
 	@$(BIN)/python benchmarks/pipeline_read.py
+	@$(BIN)/python benchmarks/live_path.py
 
 clean: ## remove what make has made; a broker's ./data stays
 	rm -rf $(VENV) build dist demo-output bench-output fuzz-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -32,7 +32,9 @@ def test_the_program_of_the_page_starts_a_node(tmp_path: Path) -> None:
     (program,) = re.findall(r"```py\n(.*?)```", HOOKS, re.DOTALL)
     (tmp_path / "heliograph.conf").write_text(SETTINGS)
     (tmp_path / "program.py").write_text(f"{example}\n\n{program}")
-    with subprocess.Popen([sys.executable, "program.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+    # Background jobs of a shell ignore Ctrl-C, and so would what a test starts there.
+    command = ["env", "--default-signal=INT", sys.executable, "program.py"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         port = re.search(r"tcp://0\.0\.0\.0:(\d+)", process.stdout.readline())
         try:

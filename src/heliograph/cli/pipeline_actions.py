@@ -22,7 +22,7 @@ from heliograph.pipeline.datasource.options import SourceOptions, parse_endpoint
 from heliograph.pipeline.errors import OptionError
 from heliograph.pipeline.files.definition import Pipeline
 from heliograph.pipeline.files.rulefile import load_pipeline
-from heliograph.pipeline.running.backfill import BACKFILLS, plan_backfill
+from heliograph.pipeline.running.backfill import BACKFILLS, REPLAYS, plan_backfill
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock, running_driver
 from heliograph.pipeline.running.driver import STATUS_FILE, PipelineDriver
 from heliograph.pipeline.running.preview import Preview, preview_queries
@@ -138,7 +138,7 @@ def _dlq_replay(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(args.file)
     settings = _settings(args, None)
     # Two replays at once would bring the same letters twice.
-    with checkpoint_lock(settings.checkpoint / "replay") as lock, _session(args, [lock]) as session:
+    with checkpoint_lock(settings.checkpoint / REPLAYS) as lock, _session(args, [lock]) as session:
         replayed = replay_letters(session, pipeline, _names(pipeline, args.rule)[0], settings)
     if args.json:
         print(json.dumps(replayed.to_json()))

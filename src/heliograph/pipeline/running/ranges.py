@@ -122,8 +122,22 @@ class UntilStreamReader(MessageStreamReader):
         }
 
 
+#: Variables that Spark puts into the environment of a source's Python processes when a stream begins. The streams of a
+#: source share that map and begin in threads of their own, and a map that two threads enlarge at once stays broken: no
+#: task of the source can be sent any more (java.io.OptionalDataException). What is there already is replaced only.
+SET_BY_STREAMS: Final = {
+    "SPARK_AUTH_SOCKET_TIMEOUT": "",
+    "SPARK_BUFFER_SIZE": "",
+    "SPARK_LOCAL_DIRS": "",
+    "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
+}
+
+
 def register_sources(session: SparkSession) -> None:
     """Make ``heliograph`` and the formats of this module known to a session."""
+    environment = session.sparkContext.environment
+    for name, value in SET_BY_STREAMS.items():
+        environment.setdefault(name, value)
     for source in (HeliographDataSource, RangeDataSource, UntilDataSource):
         session.dataSource.register(source)
 
