@@ -213,7 +213,7 @@ def _bound(action: Callable[[DataFrame], None], table: DataFrame) -> Callable[[]
 
 
 def _told(name: str, median: float, best: float, target: float, unit: str, is_most: bool = False) -> bool:
-    is_met = best <= target if is_most else best >= target
+    is_met = median <= target if is_most else median >= target
     word = "at most" if is_most else "at least"
     digits = ",.0f" if target > 1000 else ".2f"
     print(

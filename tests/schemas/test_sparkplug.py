@@ -154,6 +154,15 @@ def test_births_replace_and_deaths_end() -> None:
     assert births.statistics()["sparkplug.aliases"] == 0
 
 
+def test_the_death_of_an_edge_node_whose_birth_nobody_saw_ends_its_devices() -> None:
+    births = Births()
+    device = EdgeTopic.of(DDATA)
+    assert device is not None
+    learn(births, "spBv1.0/plant/DBIRTH/edge/press", birth(name="Force"))
+    learn(births, "spBv1.0/plant/NDEATH/edge", payload({"name": "bdSeq", "datatype": 4, "long_value": 7}))
+    assert births.find(device, 1) is None
+
+
 def test_metrics_of_two_bytes_are_not_taken_by_the_million() -> None:
     births = Births()
     learn(births, "spBv1.0/g/NBIRTH/e", b"\x12\x00" * 50_001)

@@ -21,7 +21,7 @@ def borrowed(options: SourceOptions, endpoint: str) -> Iterator[StorageClient]:
     """A connection to a reader for the length of a `with` block, which nobody else uses meanwhile.
 
     It is closed when the block ends with an exception, a read that is not read to its end among them, so the next task
-    opens another; otherwise it is kept.
+    opens another; otherwise it is kept, in the place of the one that nobody used for longest where there are many.
     """
     key = (endpoint, options.token, options.tls_ca, options.tls_cert, options.tls_key)
     client = _kept.pop(key, None) or options.connect(endpoint)
@@ -30,7 +30,9 @@ def borrowed(options: SourceOptions, endpoint: str) -> Iterator[StorageClient]:
     except BaseException:
         client.close()
         raise
-    if key in _kept or len(_kept) >= _KEPT_MAX:
-        client.close()
-    else:
-        _kept[key] = client
+    former = _kept.pop(key, None)
+    _kept[key] = client
+    if former is None and len(_kept) > _KEPT_MAX:
+        former = _kept.pop(next(iter(_kept)))
+    if former is not None:
+        former.close()

@@ -167,8 +167,9 @@ class Births:
     def _on_death(self, topic: EdgeTopic, sequence: Value) -> None:
         key = (topic.group, topic.edge)
         edge = self._edges.get(key)
-        # The will of a connection that was taken over may come after the birth of the one that took over.
-        if edge is not None and (sequence is UNDEFINED or sequence == edge.sequence):
+        # The will of a connection that was taken over may come after the birth of the one that took over; of an edge node
+        # that is known by its devices only, nobody can tell.
+        if edge is not None and (sequence == edge.sequence or UNDEFINED in (sequence, edge.sequence)):
             self._forget_edge(key)
 
     def _on_birth(self, topic: EdgeTopic, metrics: list[dict[str, Value]]) -> None:
@@ -179,7 +180,7 @@ class Births:
             self._forget_device(key, topic.device)
         aliases = dict(_aliases(metrics))
         length = _names_length(topic.device, aliases)
-        edge = self._edges.get(key) or _Edge(_sequence(metrics))
+        edge = self._edges.get(key) or _Edge(_sequence(metrics) if topic.device is None else UNDEFINED)
         count_max = min(_EDGE_ALIASES_MAX, self.aliases_max)
         is_too_much = edge.count + len(aliases) > count_max or edge.names_length + length > _EDGE_NAMES_LENGTH_MAX
         if is_too_much or len(topic.group) + len(topic.edge) + len(topic.device or "") > _NAME_LENGTH_MAX:
