@@ -74,6 +74,12 @@ _COLUMNS: Final = {
 }
 
 
+# The columns that every block has, and comes with first.
+_PAYLOAD: Final = 0
+_ID_HIGH: Final = 1
+_ID_LOW: Final = 2
+
+
 def _block_schema(columns: int) -> pa.Schema:
     fields = [pa.field("payload", pa.binary()), pa.field("id_high", pa.uint64()), pa.field("id_low", pa.uint64())]
     return pa.schema(fields + [_COLUMNS[column] for column in VARIABLE_COLUMNS if columns & column])
@@ -121,10 +127,6 @@ class _Segment:
         self.constants_key = constants_key
         self.batches: list[pa.RecordBatch] = []
         self.rows = 0
-
-    def varying(self) -> pa.RecordBatch:
-        """The rows of all its blocks as one batch of the columns that vary."""
-        return self.batches[0] if len(self.batches) == 1 else pa.concat_batches(self.batches)
 
     def constant(self, column: int) -> object:
         """The value of a column that does not vary."""
@@ -229,46 +231,45 @@ class RowCollector:
             yield batch
 
     def _public_batch(self) -> pa.RecordBatch:
-        varying = [segment.varying() for segment in self._segments]
-        topics = self._column(TOPIC, varying) if self._pattern or "topic" in self.schema.names else None
-        arrays = [self._public_column(name, varying, topics) for name in self.schema.names]
+        topics = self._column(TOPIC) if self._pattern or "topic" in self.schema.names else None
+        arrays = [self._public_column(name, topics) for name in self.schema.names]
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.nulls(self._rows, pa.struct([])))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if self._pattern is not None and any(segment.constants.topic is None for segment in self._segments):
             chosen = pc.match_substring_regex(topics, self._pattern)
             if self._clients_vary():
-                chosen = pc.and_(chosen, self._of_clients(varying))
+                chosen = pc.and_(chosen, self._of_clients())
             return batch.filter(chosen)
-        return batch.filter(self._of_clients(varying)) if self._clients_vary() else batch
+        return batch.filter(self._of_clients()) if self._clients_vary() else batch
 
     def _clients_vary(self) -> bool:
         return self._clientids is not None and any(segment.constants.clientid is None for segment in self._segments)
 
-    def _of_clients(self, varying: Sequence[pa.RecordBatch]) -> pa.Array:
-        return pc.is_in(self._column(CLIENTID, varying), value_set=pa.array(self._clientids or (), pa.string()))
+    def _of_clients(self) -> pa.Array:
+        return pc.is_in(self._column(CLIENTID), value_set=pa.array(self._clientids or (), pa.string()))
 
-    def _public_column(self, name: str, varying: Sequence[pa.RecordBatch], topics: pa.Array | None) -> pa.Array:
+    def _public_column(self, name: str, topics: pa.Array | None) -> pa.Array:
         if name == "topic":
             return topics
         if name == "payload":
-            return _joined([batch.column(0) for batch in varying])
+            return self._varying(_PAYLOAD)
         if name == "qos":
-            return pc.bit_wise_and(self._column(FLAGS, varying), pa.scalar(3, pa.uint8())).cast(pa.int8())
+            return pc.bit_wise_and(self._column(FLAGS), pa.scalar(3, pa.uint8())).cast(pa.int8())
         if name == "retain":
-            return pc.bit_wise_and(self._column(FLAGS, varying), pa.scalar(4, pa.uint8())).cast(pa.bool_())
+            return pc.bit_wise_and(self._column(FLAGS), pa.scalar(4, pa.uint8())).cast(pa.bool_())
         if name == "clientid":
-            return self._column(CLIENTID, varying)
+            return self._column(CLIENTID)
         if name == "username":
-            return self._column(USERNAME, varying)
+            return self._column(USERNAME)
         if name == "properties":
             if all(segment.constants.property_bytes == b"" for segment in self._segments):
                 return pa.nulls(self._rows, PUBLIC_SCHEMA.field("properties").type)
-            return _decoded_properties(self._column(PROPERTIES, varying))
+            return _decoded_properties(self._column(PROPERTIES))
         if name == "guid":
-            return _guids(_joined([b.column(1) for b in varying]), _joined([b.column(2) for b in varying]))
+            return _guids(self._varying(_ID_HIGH), self._varying(_ID_LOW))
         if name == "received_at":
-            return _joined([b.column(1) for b in varying]).view(PUBLIC_SCHEMA.field("received_at").type)
+            return self._varying(_ID_HIGH).view(PUBLIC_SCHEMA.field("received_at").type)
         if name == "stored_at":
             times = b"".join([struct.pack("=q", time) * rows for time, _, rows in self._parts])
             return pa.Array.from_buffers(PUBLIC_SCHEMA.field("stored_at").type, self._rows, [None, pa.py_buffer(times)])
@@ -276,24 +277,28 @@ class RowCollector:
             sequences = b"".join([struct.pack("=i", sequence) * rows for _, sequence, rows in self._parts])
             return pa.Array.from_buffers(pa.int32(), self._rows, [None, pa.py_buffer(sequences)])
         if name == "property_bytes":
-            return self._column(PROPERTIES, varying)
+            return self._column(PROPERTIES)
         if name == "shard":
             return pa.repeat(pa.scalar(self._stream.shard, pa.int32()), self._rows)
         return pa.repeat(str(self._stream), self._rows)
 
-    def _column(self, column: int, varying: Sequence[pa.RecordBatch]) -> pa.Array:
+    def _varying(self, index: int) -> pa.Array:
+        """One of the columns that every block has, joined once."""
+        return _joined([batch.column(index) for segment in self._segments for batch in segment.batches])
+
+    def _column(self, column: int) -> pa.Array:
         """A column over all segments, constant or not."""
         field = _COLUMNS[column]
         arrays: list[pa.Array] = []
         constants: list[tuple[object, int]] = []
-        for segment, batch in zip(self._segments, varying, strict=True):
+        for segment in self._segments:
             if not segment.columns & column:
                 constants.append((segment.constant(column), segment.rows))
                 continue
             if constants:
                 arrays.append(_repeated(constants, field.type))
                 constants = []
-            arrays.append(batch.column(field.name))
+            arrays += [batch.column(field.name) for batch in segment.batches]
         if constants:
             arrays.append(_repeated(constants, field.type))
         return _joined(arrays)
