@@ -1,5 +1,6 @@
 """The command itself: its version, and what it says to words that it does not know."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import heliograph
+from heliograph.cli.data_dir import run_in_data_dir
 from heliograph.cli.main import main
 
 ROOMS = Path(heliograph.__file__).parent / "mqtt"
@@ -44,3 +46,32 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
         main([command, "--help"])
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: heliograph {command}")
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure_to_tell_of() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "heliograph.cli.main", "topic", "match", "a/#", "a/b"]
+    ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+def test_a_socket_that_breaks_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("heliograph.cli.topic.run", broken)
+    with pytest.raises(BrokenPipeError):
+        main(["topic", "match", "a/#", "a/b"])
+    arguments = argparse.Namespace(config=None, data_dir=str(tmp_path))
+    assert run_in_data_dir(arguments, broken) == 1
+    assert "Broken pipe" in capsys.readouterr().err
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        with pytest.raises(BrokenPipeError):  # which `main` knows
+            run_in_data_dir(arguments, broken)

@@ -1,9 +1,11 @@
 """Backfills and changed files: nothing is left out or repeated, and what is not sound is refused."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -141,6 +143,23 @@ def test_what_a_late_clock_stores_after_the_border_is_the_querys(
     assert run.numbers() == [0, 1, 2, 10, 11, 12, 13, 14]
 
 
+def test_what_a_late_clock_stores_before_a_border_of_time_comes_with_the_same_backfill(
+    spark: SparkSession, run: Run, stored: "Stored", late: "Stored", clocks: Callable[[int], None]
+) -> None:
+    run.write_rules(_RULE)
+    run.endpoint = f"{stored.endpoint},{late.endpoint}"
+    stored.put("a/1", [b'{"n": 0}'])
+    middle = datetime.now(UTC).isoformat()
+    stored.put("a/1", [b'{"n": 1}'])
+    assert _backfill(spark, run, "earliest", middle) == 1
+    clocks(-1)
+    late.put("a/1", [b'{"n": 2}'])
+    run.once(spark)
+    assert run.numbers() == [0, 1]
+    assert _backfill(spark, run, "earliest", middle) == 1
+    assert run.numbers() == [0, 1, 2]
+
+
 def test_latest_is_what_is_stored_next_whatever_its_time(
     spark: SparkSession, run: Run, stored: "Stored", late: "Stored", clocks: Callable[[int], None]
 ) -> None:
@@ -166,6 +185,33 @@ def test_a_backfill_into_the_future_is_refused_before_anything_is_fixed(run: Run
     ):
         with pytest.raises(BackfillError, match=told):
             plan_backfill(pipeline, ["obs"], run.settings(), since, until)
+    assert not (run.checkpoint / "obs").exists()
+
+
+def test_what_a_backfill_left_out_is_the_next_ones(spark: SparkSession, run: Run, stored: "Stored") -> None:
+    run.write_rules(_RULE)
+    stored.put("a/1", [b'{"n": 0}'])
+    middle = datetime.now(UTC).isoformat()
+    stored.put("a/1", [b'{"n": 1}'])
+    run.source = {"start": "latest"}
+    run.once(spark)
+    assert _backfill(spark, run, "earliest", middle) == 1
+    with pytest.raises(BackfillError, match=r"was backfilled .* already.* For what is left, give --from") as told:
+        _backfill(spark, run, "earliest")
+    rest = re.search(r"give --from (\S+);", str(told.value))
+    assert rest is not None
+    assert _backfill(spark, run, rest[1]) == 1
+    assert run.numbers() == [0, 1]
+    assert _backfill(spark, run, "earliest", middle) == 0
+    assert run.numbers() == [0, 1]
+
+
+def test_nothing_is_fixed_for_one_rule_where_another_is_refused(run: Run, stored: "Stored") -> None:
+    run.write_rules(_RULE + _RULE.replace("rules.obs", "rules.other").replace("path = obs", "path = other"))
+    stored.put("a/1", [b'{"n": 0}'])
+    (run.directory / "checkpoint" / BACKFILLS / "other" / "5-10").mkdir(parents=True)
+    with pytest.raises(BackfillError, match="other was backfilled"):
+        plan_backfill(load_pipeline(run.file), ["obs", "other"], run.settings(), "earliest", None)
     assert not (run.checkpoint / "obs").exists()
 
 

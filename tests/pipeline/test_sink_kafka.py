@@ -78,6 +78,21 @@ def test_a_request_that_a_broker_refuses_as_a_whole_costs_only_the_row_that_is_t
     assert found == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
+def test_refusals_of_several_partitions_name_the_rows_that_did_not_arrive(spark: SparkSession) -> None:
+    too_large = KafkaError.MSG_SIZE_TOO_LARGE
+    # One request for each of the two partitions, then row by row.
+    with refusing_broker(too_large, too_large, 0, 0, 0, *[too_large] * 4) as broker:
+        sink = sink_of(
+            f'{{ type = kafka, servers = "{broker.servers}", topic = parted, value = "${{id}}", '
+            'partition = "${partition}" }'
+        )
+        refused = Refused()
+        rows = spark.range(20).coalesce(1).selectExpr("id", "(id + 1) % 2 AS partition")
+        assert sink.write(rows, batch_of(0, refused)).figures["refused"] == 4
+        found = [int(message.value() or b"") for message in broker.read("parted", 16)]
+    assert sorted(found + [row["id"] for row, _ in refused.rows]) == list(range(20))
+
+
 def test_brokers_that_are_not_there_are_told(spark: SparkSession) -> None:
     sink = sink_of(
         '{ type = kafka, servers = "127.0.0.1:9", topic = t, username = u, password = s3cret, '

@@ -131,6 +131,25 @@ def test_values_that_no_column_takes_are_dead_letters(spark: SparkSession, serve
     assert sorted(row["id"] for row, _ in refused.rows) == [1, 2, 3, 5]
 
 
+def test_a_limit_of_the_server_costs_a_row_only_where_it_is_of_a_row(spark: SparkSession, server: Postgresql) -> None:
+    server.query("CREATE TABLE limits (n bigint, j jsonb)")
+    server.query(
+        "CREATE FUNCTION limits() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF NEW.n = 9 THEN RAISE EXCEPTION "
+        "''too many arguments'' USING ERRCODE = ''54023''; END IF; RETURN NEW; END'"
+    )
+    server.query("CREATE TRIGGER limits BEFORE INSERT ON limits FOR EACH ROW EXECUTE FUNCTION limits()")
+    sink = sink_of(server.section("table = limits, retry { attempts = 1 }"))
+    rows = spark.range(5).selectExpr("id AS n", "IF(id = 3, repeat('[', 100000), '[]') AS j")
+    refused = Refused()
+    assert sink.write(rows, batch_of(0, refused, query="limits")).figures["rows"] == 4
+    ((row, reason),) = refused.rows
+    assert (row["n"], reason.split(" (")[0]) == (3, "stack depth limit exceeded")
+    refused = Refused()
+    with pytest.raises(SinkError, match="too many arguments"):
+        sink.write(spark.sql("SELECT id AS n, '[]' AS j FROM range(10)"), batch_of(1, refused, query="limits"))
+    assert refused.rows == []
+
+
 @pytest.mark.parametrize("state", ["40P01", "55P03", "53100", "53300", "57014", "25006"])
 def test_what_passes_is_tried_again_and_never_a_dead_letter(
     spark: SparkSession, server: Postgresql, state: str

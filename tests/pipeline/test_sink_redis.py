@@ -99,6 +99,47 @@ def test_a_transaction_that_is_cut_leaves_nothing(
     assert client.keys("*") == []
 
 
+def test_keys_and_channels_that_a_user_may_not_use_cost_their_rows_only(
+    spark: SparkSession, server: RedisServer, client: redis.Redis
+) -> None:
+    client.acl_setuser(
+        "station",
+        enabled=True,
+        passwords=[f"+{server.password}"],
+        categories=["+@all"],
+        commands=["-append"],
+        keys=["n:*", "heliograph:*"],
+        channels=["n:*"],
+    )
+    section = "username = station, batch_rows = 2, retry { attempts = 1 }, command"
+    commands = 's = ["INCR n:all", [SET, "${name}", 1], [PUBLISH, "${channel}", 1]]'
+    rows = spark.sql(
+        "SELECT id, IF(id = 3, 'secret', 'n:' || id) AS name, IF(id = 4, 'secret', 'n:') AS channel FROM range(6)"
+    ).coalesce(1)
+    try:
+        sink, refused = sink_of(server.section(f"{section}{commands}")), Refused()
+        figures = sink.write(rows, batch_of(0, refused)).figures
+        assert sink.write(rows, batch_of(0)).figures["repeated"] == 1
+        with pytest.raises(SinkError, match="no permissions to run the 'append' command"):
+            sink_of(server.section(f'{section} = "APPEND n:${{id}} x"')).write(rows, batch_of(1))
+    finally:
+        client.acl_deluser("station")
+    assert (figures["rows"], figures["commands"], figures["refused"]) == (4, 12, 2)
+    assert [(row["id"], reason.split("one of the ")[1].split()[0]) for row, reason in refused.rows] == [
+        (3, "keys"),
+        (4, "channels"),
+    ]
+    assert sorted(client.keys("n:*")) == ["n:0", "n:1", "n:2", "n:5", "n:all"]
+    assert client.get("n:all") == "4"
+
+
+def test_what_reading_the_rows_raises_is_no_failure_of_the_server(server: RedisServer) -> None:
+    sink = sink_of(server.section('command = "SET a ${id}"'))
+    assert isinstance(sink, RedisSink)
+    with pytest.raises(ConnectionResetError, match="of Spark"), sink.servers.primary("Redis"):
+        raise ConnectionResetError("of Spark")
+
+
 def test_a_server_that_is_full_is_tried_again(spark: SparkSession, server: RedisServer, client: redis.Redis) -> None:
     client.config_set("maxmemory", "1")
     try:

@@ -1,6 +1,7 @@
 """Servers killed in the middle of a batch, and batches that come again in another form: each row arrives once."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,6 +14,10 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.sinks.redis import RedisSink
+from heliograph.pipeline.sinks.redis_cluster import tag_of
+from heliograph.pipeline.sinks.redis_commands import RowCommand
+from heliograph.pipeline.sinks.redis_transaction import RedisTransaction
 from support.mariadb import Mariadb, mariadb
 from support.postgresql import Postgresql, postgresql
 from support.redis import RedisServer, redis_cluster, redis_sentinel, redis_server
@@ -235,6 +240,35 @@ def test_a_cluster_has_each_slot_once(spark: SparkSession, tmp_path: Path) -> No
             spark.range(5), batch_of(2, refused)
         )
         assert [(row["id"], reason) for row, reason in refused.rows] == [(3, "value is not an integer or out of range")]
+
+
+def test_commands_go_to_the_slot_of_their_keys_or_are_not_for_a_cluster(spark: SparkSession, tmp_path: Path) -> None:
+    with redis_cluster(tmp_path) as cluster, cluster.client() as client:
+        section = """commands = ["XGROUP CREATE s:${id} readers $ MKSTREAM", "XGROUP CREATECONSUMER s:${id} readers a"],
+                     retry { attempts = 1 }"""
+        sink = sink_of(cluster.section(section))
+        assert sink.write(spark.range(20), batch_of(0)).figures["rows"] == 20
+        assert {client.xinfo_groups(f"s:{n}")[0]["consumers"] for n in range(20)} == {1}
+        for command, told in (
+            ("SORT s:${id} STORE t:${id}", "nobody can tell which arguments of SORT are keys"),
+            ("ZUNIONSTORE a:${id} 1 b:${id}", "nobody can tell which arguments of ZUNIONSTORE are keys"),
+            ("XGROUP ${id} s", "XGROUP has subcommands"),
+            ("XGROUP NONE s", "knows no command XGROUP|NONE"),
+        ):
+            with pytest.raises(SinkError, match=re.escape(told)):
+                sink_of(cluster.section(f'command = "{command}"')).write(spark.range(1), batch_of(1))
+
+        # Keys that this side has sorted in another way than the server.
+        tag = tag_of(0).encode()
+        node = sink_of(RedisServer(cluster.ports[0]).section("command = [PING]"))
+        assert isinstance(node, RedisSink)
+        with node.servers.primary("Redis") as connection:
+            transaction = RedisTransaction(connection, "Redis", f"{{{tag.decode()}}}")
+            assert transaction.is_due(0)
+            torn = RowCommand(0, (b"MSET", b"a", b"1", b"b", b"2"))
+            whole = RowCommand(1, (b"SET", b"{" + tag + b"}:kept", b"1"))
+            assert transaction.write(0, lambda: [[torn, whole]]).keys() == {0}
+        assert client.get(f"{{{tag.decode()}}}:kept") == "1"
 
 
 def test_a_batch_that_a_cluster_has_in_part_is_completed(spark: SparkSession, tmp_path: Path) -> None:

@@ -55,6 +55,45 @@ def test_text_that_is_not_utf_8_costs_its_row_only(spark: SparkSession, tmp_path
     assert (row["station"], reason) == (r"a\xffb", "the value of station is not UTF-8")
 
 
+@pytest.mark.parametrize(
+    ("kind", "bad", "good"),
+    [("delta", "a b" * 60, "~" * 240), ("delta", "a*" * 70, "b"), ("iceberg", "a*" * 70, "a " * 120)],
+)
+def test_a_name_is_as_long_as_the_writer_of_the_table_makes_it(
+    spark: SparkSession, tmp_path: Path, kind: str, bad: str, good: str
+) -> None:
+    place = "table = obs" if kind == "iceberg" else "path = obs"
+    batches = Batches(tmp_path)
+    rows = spark.createDataFrame([(bad, 1), (good, 2)], "station string, n long")
+    sink_of(f"{{ type = {kind}, {place}, partition_by = [station] }}").write(rows, batches.number(0))
+    assert _rows(tmp_path, kind) == [good]
+    assert [row["station"] for row, _ in batches.refused] == [bad]
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_text_within_a_value_that_is_not_utf_8_costs_its_row_only(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    place = "table = obs" if kind == "iceberg" else "path = obs"
+    batches = Batches(tmp_path)
+    # Where the text that a device has sent lies; every row has all of them, but a row without anything has none.
+    texts = spark.sql("SELECT stack(6, 's', 'a', 'k', 'v', '-', null) AS place").selectExpr(
+        "place AS station",
+        *(f"CAST(IF(place = '{each}', X'61FF62', X'61') AS STRING) AS {each}" for each in "sakv"),
+    )
+    rows = texts.selectExpr(
+        "coalesce(station, 'nothing') AS station",
+        "IF(station IS NULL, NULL, named_struct('n', 1, 't', s)) AS inner",
+        "IF(station IS NULL, NULL, array(named_struct('t', 'x'), named_struct('t', a), NULL)) AS list",
+        "IF(station IS NULL, NULL, map(k, array(v, NULL))) AS pairs",
+        "array(1, 2) AS numbers",
+    )
+    sink_of(f"{{ type = {kind}, {place} }}").write(rows, batches.number(0))
+    assert _rows(tmp_path, kind) == ["-", "nothing"]
+    told = {row["station"]: reason.split()[3] for row, reason in batches.refused}
+    assert told == {"s": "inner", "a": "list", "k": "pairs", "v": "pairs"}
+
+
 def test_a_batch_that_fails_for_another_reason_refuses_nothing(spark: SparkSession, tmp_path: Path) -> None:
     batches = Batches(tmp_path)
     (tmp_path / "obs").write_text("a file where the table should be")

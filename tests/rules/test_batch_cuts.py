@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heliograph.rules import CompiledRule, Value
 from heliograph.rules.columns import STORED_NAMES, MessageColumns
+from heliograph.rules.spark.contexts import _evaluating
 from heliograph.rules.spark.plan import plan_rule
-from heliograph.rules.spark.rows import OutputColumns, RowEvaluator, rule_function, struct_of
+from heliograph.rules.spark.rows import OutputColumns, RowEvaluator, generating_function, rule_function, struct_of
 
 SIMPLE = (
     "SELECT payload.a AS a FROM 't'",
@@ -86,3 +88,29 @@ def test_one_long_integer_in_a_batch_is_exact_and_harms_no_other() -> None:
     assert [row["c0"] for row in found] == ["1", "123456789012345678901", None, "2.5"]
     assert [row["passed"] for row in found] == [True, True, None, True]
     assert "not valid JSON" in found[2]["error"]
+
+
+@pytest.mark.parametrize("sql", ['SELECT abs(payload.a) AS a FROM "#"', 'FOREACH payload.a AS e DO e AS a FROM "#"'])
+def test_whatever_a_rule_raises_fails_that_message_only(sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = CompiledRule.apply
+
+    def faulty(rule: CompiledRule, columns: MessageColumns) -> list[dict[str, Value]]:
+        if columns.message[1] == b"{}":
+            raise OverflowError("a number is too large")
+        return apply(rule, columns)
+
+    monkeypatch.setattr(CompiledRule, "apply", faulty)
+    function = generating_function if sql.startswith("FOREACH") else rule_function
+    payloads = pa.array([b"{}", b'{"a": 1}' if function is rule_function else b'{"a": [1]}'], pa.binary())
+    failed, passed = function(sql, (("a", "bigint"),), ("payload",))(payloads).to_pylist()
+    assert (failed["passed"], failed["error"]) == (None, "OverflowError('a number is too large')")
+    assert passed["passed"]
+
+
+def test_cases_share_what_may_be_output_and_fail_alone() -> None:
+    rules = ['SELECT payload AS p FROM "#"'] * 3 + ["SELECT nonsense"]
+    columns = [f'{{"payload": "{"x" * length}"}}' for length in (50, 60, 10, 1)]
+    arrays = [pa.array(rules), pa.array(columns), pa.array(["{}"] * 4)]
+    found = _evaluating((), 100)(*arrays).to_pylist()
+    assert [outcome["rows"] is not None for outcome in found] == [True, False, True, False]
+    assert "is longer than the" in found[1]["error"]

@@ -2,15 +2,16 @@
 
 import json
 import math
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.rules import UNDEFINED, Value
+from heliograph.rules import UNDEFINED, CompiledRule, MessageColumns, Value
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.json_text import decode_exactly, decode_json, encode_exactly, encode_json, text_of
-from heliograph.rules.values import bytes_of, compare, equal_exactly, float_text, order_of, string_of
+from heliograph.rules.values import bytes_of, compare, equal_exactly, fixed_text, float_text, order_of, string_of
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 finite_floats = st.floats(allow_nan=False, allow_infinity=False)
@@ -104,3 +105,14 @@ def test_json_with_long_digits_is_read_exactly() -> None:
 def test_strings_that_are_not_utf8_have_no_json_text() -> None:
     with pytest.raises(EvaluationFault, match="not valid UTF-8"):
         encode_json({"a": b"\xff"})
+
+
+@pytest.mark.parametrize("decimals", [1022, 1023, 1024, 1073, 1074, 10_000])
+def test_a_float_has_as_many_decimals_as_it_is_asked_for(decimals: int) -> None:
+    rule = CompiledRule(f"SELECT sprintf('~.{decimals}f', 1.5) AS text FROM \"#\"")
+    assert rule.apply(MessageColumns("t", b"")) == [{"text": "1.5" + "0" * (decimals - 1)}]
+    half = math.ldexp(1.0, -min(decimals + 1, 1074))
+    exact = Context(prec=11_000, rounding=ROUND_HALF_UP)
+    for number in (half, -half, half * 3, 1.7e308):
+        expected = Decimal(number).quantize(Decimal(1).scaleb(-decimals), context=exact)
+        assert fixed_text(number, decimals) == format(expected, "f")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from heliograph.cli.output import is_output_closed
 from heliograph.config import ConfigError, load_config
 from heliograph.storage.errors import StorageError
 
@@ -33,9 +34,8 @@ def run_in_data_dir(args: argparse.Namespace, act: Callable[[Path], int]) -> int
     except (ConfigError, StorageError) as error:
         print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except OSError as error:
+        if is_output_closed(error):
+            raise
         print(f"heliograph: [{StorageError.code}] {error}", file=sys.stderr)
         return 1

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from heliograph import __version__
+from heliograph.cli.output import is_output_closed
 
 # Each module has `add_parser(subparsers)` and `run(args) -> exit code`.
 _COMMANDS: Final = {
@@ -45,7 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(words)
     try:
         exit_code: int = importlib.import_module(f"heliograph.cli.{args.command}").run(args)
-    except BrokenPipeError:
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        if not is_output_closed(error):
+            raise
         # Whoever read the output (`| head`) has seen enough; what is left must not fail once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -155,9 +155,16 @@ _EXACT: Final = Context(prec=1400, rounding=ROUND_HALF_UP)
 def fixed_text(number: float, decimals: int) -> str:
     """The text of a float with so many decimals, rounded from its exact value; halves go away from zero."""
     # Only what ends just one binary digit behind these decimals can be a half; Python would round it to the even side.
-    if number * 2.0 ** (decimals + 1) % 2.0 == 1.0:
+    if _scaled(number, decimals + 1) % 2.0 == 1.0:
         return format(Decimal(number).quantize(Decimal(1).scaleb(-decimals), context=_EXACT), "f")
     return f"{number + 0.0:.{decimals}f}"  # -0.0 becomes 0.0
+
+
+def _scaled(number: float, binary_digits: int) -> float:
+    """A float times a power of two, which may be larger than a float can be; none has over 1,074 digits to move."""
+    if binary_digits <= 1000:
+        return number * 2.0**binary_digits
+    return number * 2.0**1000 * 2.0 ** min(binary_digits - 1000, 100)
 
 
 def compact_text(number: float, decimals: int) -> str:

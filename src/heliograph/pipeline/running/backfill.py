@@ -3,14 +3,16 @@
 A query remembers in its checkpoint where it began. What was stored before is the backfill's, up to exactly there: a
 border of positions in the streams, so that it does not matter what time the clocks of shards and nodes say. A backfill
 is a query of its own with a checkpoint of its own, named for its span of time: called again it goes on, and once done
-it does nothing. A query that never ran is given its beginning by its first backfill, and goes on from there.
+it does nothing. A query that never ran is given its beginning by its first backfill, and goes on from there. Where that
+backfill is told a time to end, or the query was told one to begin, the border is that time by the clocks of all nodes:
+what a late clock stores afterwards with a time before it comes only when the same backfill is called again.
 """
 
 import json
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +21,7 @@ from heliograph.pipeline.datasource.options import EARLIEST, SourceOptions
 from heliograph.pipeline.errors import BackfillError, CheckpointInUseError, OptionError
 from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock
-from heliograph.pipeline.running.identity import new_identity, query_directory, read_identity, write_identity
+from heliograph.pipeline.running.identity import Identity, new_identity, query_directory, read_identity, write_identity
 from heliograph.pipeline.running.queries import RunSettings, Span
 from heliograph.pipeline.running.starts import end_of_stored, newest
 from heliograph.pipeline.running.views import source_options
@@ -28,6 +30,8 @@ from heliograph.pipeline.running.views import source_options
 #: query can have such a name.
 BACKFILLS: Final = "@backfill"
 REPLAYS: Final = "@replay"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def plan_backfill(
@@ -55,7 +59,13 @@ def plan_backfill(
             "others depends on the rows before and after. Run the job anew instead, with another version"
         )
     with _beginning(pipeline, rules, settings):
-        return {name: _span(pipeline, pipeline.rules[name], settings, begin, end) for name in rules}
+        planned = {name: _span(pipeline, pipeline.rules[name], settings, begin, end) for name in rules}
+        # Behind all that is refused: a beginning that is written stays.
+        for name, (_, query) in planned.items():
+            place = query_directory(settings.checkpoint, pipeline.rules[name])
+            if read_identity(place) is None:
+                write_identity(place, query)
+    return {name: span for name, (span, _) in planned.items()}
 
 
 @contextmanager
@@ -85,16 +95,16 @@ def _is_stateless(pipeline: Pipeline, name: str) -> bool:
     return name in pipeline.rules and not pipeline.rules[name].deduplicate
 
 
-def _span(pipeline: Pipeline, rule: RuleJob, settings: RunSettings, begin: int, end: int | None) -> Span:
+def _span(
+    pipeline: Pipeline, rule: RuleJob, settings: RunSettings, begin: int, end: int | None
+) -> tuple[Span, Identity]:
+    """The span of a query's backfill, and the query's identity: a new one if it never ran."""
     place = query_directory(settings.checkpoint, rule)
     directory = settings.checkpoint / BACKFILLS / place.name
     known = spans_of(directory)
-    query = read_identity(place)
-    started = query.starts[rule.name] if query is not None else _first_start(pipeline, rule, settings, end)
-    began, border = _border_of(started)
-    if end is None:
-        begun = [span for span in known if span[0] == begin]
-        end = begun[-1][1] if begun else began
+    query = read_identity(place) or new_identity({rule.name: _first_start(pipeline, rule, settings, end)})
+    began, border = _border_of(query.starts[rule.name])
+    end = began if end is None else end
     if end == 0:
         raise BackfillError(f"{rule.name} began at the earliest message, so nothing is left to backfill")
     if began < end:
@@ -106,16 +116,15 @@ def _span(pipeline: Pipeline, rule: RuleJob, settings: RunSettings, begin: int, 
         raise BackfillError(f"the backfill of {rule.name} would be empty: from {_shown(begin)} until {_shown(end)}")
     for one, other in known:
         if (one, other) != (begin, end) and begin < other and one < end:
+            rest = f". For what is left, give --from {_option(other)}" if one <= begin and other < end else ""
             raise BackfillError(
                 f"{rule.name} was backfilled from {_shown(one)} until {_shown(other)} already, which a backfill from "
-                f"{_shown(begin)} until {_shown(end)} would repeat"
+                f"{_shown(begin)} until {_shown(end)} would repeat{rest}; where that one was interrupted, the same "
+                f"--from and --to {_option(other)} go on with it"
             )
-    if query is None:
-        query = new_identity({rule.name: started})
-        write_identity(place, query)
     owner = str(uuid.uuid5(uuid.UUID(query.id), f"backfill:{begin}:{end}:{rule.name}"))
     start = EARLIEST if begin == 0 else str(begin)
-    return Span(start, end, border, directory / f"{begin}-{end}", owner, query.id)
+    return Span(start, end, border, directory / f"{begin}-{end}", owner, query.id), query
 
 
 def _first_start(pipeline: Pipeline, rule: RuleJob, settings: RunSettings, end: int | None) -> str:
@@ -160,4 +169,8 @@ def _time(option: str, text: str) -> int:
 def _shown(microseconds: int) -> str:
     if microseconds == 0:
         return "the earliest message"
-    return datetime.fromtimestamp(microseconds / 1_000_000, UTC).isoformat(timespec="microseconds")
+    return _option(microseconds)
+
+
+def _option(microseconds: int) -> str:
+    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat(timespec="microseconds")

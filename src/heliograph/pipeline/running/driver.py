@@ -42,6 +42,8 @@ STATUS_FILE: Final = "status.json"
 _POLL_S: Final = 0.25
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
+# How long the end waits twice at most until the tables beside the sinks are counted.
+_LAST_LOOK_S: Final = 5.0
 # With `once` somebody waits for the end, so a query that fails again and again is given up.
 _FAILURES_MAX_ONCE: Final = 5
 
@@ -164,7 +166,7 @@ class PipelineDriver:
             self._stop_queries()
             raise
         self._stop_queries()
-        self._report()
+        self._report(_LAST_LOOK_S)
 
     def _attend(self, query: _Query) -> None:
         if query.running is None:
@@ -281,10 +283,10 @@ class PipelineDriver:
         self._reload_error = told
         logger.error("%s; everything runs on as it was", told)
 
-    def _report(self) -> None:
+    def _report(self, wait_s: float = 0.0) -> None:
         for query in self._queries.values():
             self._ask_lag(query)
-        self._side_tables.measure(self._pipeline.side_tables)
+        self._side_tables.measure(self._pipeline.side_tables, wait_s)
         self._write_status()
         for query in self._queries.values():
             logger.info("%s", query.figures.log_line())

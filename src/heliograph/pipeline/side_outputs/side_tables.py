@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -70,9 +71,12 @@ class SideTable:
 
 def batches_in(directory: Path) -> Iterator[Path]:
     """The batches of one query's table, the oldest first."""
-    if directory.is_dir():
-        found = [place for place in directory.iterdir() if _BATCH.fullmatch(place.name) and place.is_dir()]
-        yield from sorted(found, key=lambda place: (place.stat().st_mtime_ns, place.name))
+    found: list[tuple[int, str, Path]] = []
+    for place in directory.iterdir() if directory.is_dir() else ():
+        if _BATCH.fullmatch(place.name) and place.is_dir():
+            with suppress(FileNotFoundError):  # retention may remove it meanwhile
+                found.append((place.stat().st_mtime_ns, place.name, place))
+    yield from (place for _, _, place in sorted(found))
 
 
 def rows_in(place: Path) -> int:

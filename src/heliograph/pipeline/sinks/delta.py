@@ -27,6 +27,7 @@ from heliograph.pipeline.sinks.places import is_uri
 from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
 from heliograph.pipeline.sinks.template import check_columns
 from heliograph.pipeline.sinks.unplaceable import (
+    Naming,
     faults_of_directories,
     faults_of_texts,
     with_valid_texts,
@@ -120,7 +121,7 @@ class DeltaSink:
         """Bring a batch into the table, unless it is there."""
         faults = faults_of_texts(rows.schema, rows.columns)
         if not is_uri(self.path):
-            faults += faults_of_directories(rows.schema, self.partition_by, by_spark=False)
+            faults += faults_of_directories(rows.schema, self.partition_by, Naming.DELTA)
         return write_without_unplaceable(rows, batch, faults, lambda kept: self._write_batch(kept, batch))
 
     def _write_batch(self, rows: DataFrame, batch: Batch) -> Written:

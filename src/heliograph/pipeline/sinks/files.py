@@ -14,7 +14,7 @@ from heliograph.pipeline.sinks.file_format import COMPRESSIONS, FileFormat
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.places import is_uri, open_place, store_fault
 from heliograph.pipeline.sinks.template import check_columns
-from heliograph.pipeline.sinks.unplaceable import faults_of_directories, write_without_unplaceable
+from heliograph.pipeline.sinks.unplaceable import Naming, faults_of_directories, write_without_unplaceable
 
 _KEYS: Final = (
     "type",
@@ -116,7 +116,7 @@ class FilesSink:
     def write(self, rows: DataFrame, batch: Batch) -> Written:
         """Append to the table."""
         # Spark stages files by directories on a disk, wherever they go from there.
-        faults = faults_of_directories(rows.schema, self.partition_by, by_spark=True)
+        faults = faults_of_directories(rows.schema, self.partition_by, Naming.SPARK)
         return write_without_unplaceable(rows, batch, faults, lambda kept: self._append(kept, batch))
 
     def _append(self, rows: DataFrame, batch: Batch) -> Written:

@@ -21,7 +21,13 @@ from heliograph.pipeline.sinks.keyed_rows import last_of_each
 from heliograph.pipeline.sinks.lakes import INSTALL, check_result_keys, duration, refuse_foreign_table
 from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
 from heliograph.pipeline.sinks.template import check_columns
-from heliograph.pipeline.sinks.unplaceable import faults_of_directories, faults_of_texts, write_without_unplaceable
+from heliograph.pipeline.sinks.unplaceable import (
+    Naming,
+    faults_of_directories,
+    faults_of_texts,
+    with_valid_texts,
+    write_without_unplaceable,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -122,7 +128,7 @@ class IcebergSink:
         faults = faults_of_texts(rows.schema, rows.columns)
         if not self.catalog:
             whole = [partition.column for partition in self.partitions if partition.transform == "identity"]
-            faults += faults_of_directories(rows.schema, whole, by_spark=False)
+            faults += faults_of_directories(rows.schema, whole, Naming.ICEBERG)
         return write_without_unplaceable(rows, batch, faults, lambda kept: self._write(kept, batch))
 
     def _write(self, rows: DataFrame, batch: Batch) -> Written:
@@ -130,7 +136,8 @@ class IcebergSink:
             table = self.find(batch)
             if table is not None and self.has(table, batch):
                 return Written(_total(table), {"rows": 0, "files": 0, "bytes": 0})
-            with staged_rows(rows, batch.output, f"iceberg/{self.table}/{batch.owner}") as staged:
+            # The library would write texts within structures as they are, and no reader could read them.
+            with staged_rows(with_valid_texts(rows), batch.output, f"iceberg/{self.table}/{batch.owner}") as staged:
                 table = table if table is not None else self.create(staged.schema, batch)
                 row_count = self.commit(table, staged, batch)
         self._maintain(table, batch.number)

@@ -152,15 +152,16 @@ class KafkaSink:
         delivery.finish(self.retry.deadline_s)
         refused = dict(delivery.refused)
         if delivery.suspects:
-            alone = self._write_alone(held, delivery.suspects)
-            refused |= {delivery.suspects[number]: reason for number, reason in alone.refused.items()}
+            suspects = sorted(delivery.suspects)
+            alone = self._write_alone(held, suspects)
+            refused |= {suspects[number]: reason for number, reason in alone.refused.items()}
         for row, reason in held.rows_at(_CHUNK_ROWS, refused):
             batch.refuse(row, reason)
         figures = {"rows": delivery.count - len(refused), "bytes": delivery.bytes, "refused": len(refused)}
         return Written(figures=figures)
 
     def _write_alone(self, held: ArrowRows, numbers: Sequence[int]) -> "_Delivery":
-        """Send some rows once more, each as a request of its own, so that the broker's answer is of one row."""
+        """Send some rows once more, in their order, each as a request of its own: the broker's answer is of one row."""
         settings = {**self._producer_settings(), "batch.num.messages": 1, "linger.ms": 0}
         delivery = _Delivery(self.target, settings, is_alone=True)
         wanted = set(numbers)
@@ -262,7 +263,8 @@ class _Delivery:
 
     Attributes:
         refused: What is said of messages that will never be taken, by their numbers.
-        suspects: Numbers of messages that a broker refused together with others, of which one is the cause.
+        suspects: Numbers of messages that a broker refused together with others, of which one is the cause; those of
+            several partitions in no order.
 
     Args:
         target: Where they go, for people.

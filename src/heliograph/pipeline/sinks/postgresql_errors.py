@@ -8,9 +8,11 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError
 
-# Classes of SQLSTATE: data exception, integrity constraint violation, a check of a view or a partition, and a limit of
-# the server, such as that of an index entry.
-_ROW_CLASSES: Final = ("22", "23", "44", "54")
+# Classes of SQLSTATE: data exception, integrity constraint violation, a check of a view or a partition.
+_ROW_CLASSES: Final = ("22", "23", "44")
+# Limits of the server: of an index entry or a row, and of the stack, by JSON of many levels. Others of their class, too
+# many columns or arguments, are of the statement.
+_ROW_LIMITS: Final = ("54000", "54001")
 # What a function of the user's, such as a trigger that looks at rows, raises without another state.
 _RAISED: Final = "P0001"
 # Connection, transaction rolled back (deadlock, serialization), resources, operator intervention, system error; and an
@@ -47,7 +49,8 @@ def translated(target: str, *, rows: bool = True) -> Iterator[None]:
     except psycopg.Error as error:
         state = error.sqlstate or ""
         text = f"{target}: {_sentence(error)}"
-        is_row = state[:2] in _ROW_CLASSES or state == _RAISED or (not state and isinstance(error, psycopg.DataError))
+        is_row = state[:2] in _ROW_CLASSES or state in (*_ROW_LIMITS, _RAISED)
+        is_row = is_row or (not state and isinstance(error, psycopg.DataError))
         if is_row and rows:
             raise RefusedRowsError(_sentence(error)) from error
         is_passing = state[:2] in _TRANSIENT_CLASSES and state not in _LASTING_STATES

@@ -2,10 +2,12 @@
 
 A batch is one MULTI/EXEC, so Redis applies all of it or nothing, and with it notes in a hash which batch it was: a
 batch that is run again finds itself there and does nothing. The commands are sent while the rows come, in chunks whose
-answers are awaited, so that the driver buffers no more than a chunk; Redis queues the batch. A cluster has one such
-transaction for each hash slot, see `redis_cluster`.
+answers are awaited, so that the driver holds the commands of a chunk only; Redis queues those of the batch. How many
+rows the driver holds says `arrow_rows`: a batch of a few partitions wholly. A cluster has one such transaction for each
+hash slot, see `redis_cluster`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Self
 
@@ -15,7 +17,7 @@ from pyspark.sql.types import StructType
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.redis_cluster import ClusterBatch
-from heliograph.pipeline.sinks.redis_commands import Command, PreparedCommands, read_commands
+from heliograph.pipeline.sinks.redis_commands import Command, PreparedCommands, RowCommand, read_commands
 from heliograph.pipeline.sinks.redis_servers import SERVER_KEYS, RedisServers, RedisType
 from heliograph.pipeline.sinks.redis_transaction import (
     RedisTransaction,
@@ -113,19 +115,20 @@ class RedisSink:
                 # An attempt before, whose answer was lost or whose replicas were late, may be what wrote it.
                 outcome.is_repeated = not outcome.rows
                 return
-            transaction.begin()
-            row_count, command_count = 0, 0
-            refused: dict[int, str] = {}
-            for chunk in prepared.chunks(self.batch_rows):
-                too_long = oversized(chunk, bytes_max)
-                sent = [command for command in chunk if command.row not in too_long] if too_long else chunk
-                transaction.queue(sent)
-                row_count += len(chunk) // len(self.commands)
-                command_count += len(sent)
-                refused |= too_long
-            answered = transaction.execute(batch.number)
-            outcome.rows, outcome.commands, outcome.refused = row_count, command_count, refused | answered
+            tried = _Outcome()
+            answered = transaction.write(batch.number, lambda: self._sendable(prepared, bytes_max, tried))
+            outcome.rows, outcome.commands = tried.rows, transaction.command_count
+            outcome.refused = tried.refused | answered
             await_replicas(connection, self.target, self.wait_replicas, self.servers.timeout_s)
+
+    def _sendable(self, prepared: PreparedCommands, bytes_max: int, tried: "_Outcome") -> Iterator[list[RowCommand]]:
+        """The commands in chunks, without rows that are too long; all rows and those are noted."""
+        tried.rows, tried.refused = 0, {}
+        for chunk in prepared.chunks(self.batch_rows):
+            too_long = oversized(chunk, bytes_max)
+            tried.rows += len(chunk) // len(self.commands)
+            tried.refused |= too_long
+            yield [command for command in chunk if command.row not in too_long] if too_long else chunk
 
 
 @dataclass

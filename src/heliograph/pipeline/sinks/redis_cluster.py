@@ -9,6 +9,7 @@ some slots of it before others.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle
 from typing import Any, Final
 
 from heliograph.pipeline.errors import SinkError
@@ -22,9 +23,12 @@ from heliograph.pipeline.sinks.redis_transaction import (
     oversized,
 )
 from heliograph.pipeline.sinks.retry import TransientError
+from heliograph.pipeline.sinks.template import placeholders
 
 _SLOTS: Final = 16_384
 _CHUNK: Final = 1_000
+# Where the server tells of a command which others are part of it, such as CREATE of XGROUP; before Redis 7 nowhere.
+_SUBCOMMANDS: Final = 9
 _EVALUATING: Final = frozenset({"EVAL", "EVAL_RO", "EVALSHA", "EVALSHA_RO", "FCALL", "FCALL_RO"})
 
 
@@ -97,14 +101,12 @@ class ClusterBatch:
             else:
                 transaction.leave()
             return
-        transaction.begin()
-        for begin in range(0, len(commands), _CHUNK):
-            transaction.queue(commands[begin : begin + _CHUNK])
-        refused = transaction.execute(self._batch.number)
+        chunks = [commands[begin : begin + _CHUNK] for begin in range(0, len(commands), _CHUNK)]
+        refused = transaction.write(self._batch.number, lambda: chunks)
         for row, reason in refused.items():
             self.refused.setdefault(row, reason)
         self.rows.update(command.row for command in commands)
-        self.command_count += len(commands)
+        self.command_count += transaction.command_count
 
     def _nodes(self) -> Mapping[int, Address]:
         """Which node has each slot; the first time, sort the commands too."""
@@ -123,12 +125,12 @@ class ClusterBatch:
         raise TransientError(str(problem))
 
     def _sorted(self, connection: Any) -> dict[int, list[RowCommand]]:
-        keys = {command[0].encode(): _Keys.of(connection, command) for command in self._prepared.commands}
+        keys = [_Keys.of(connection, command) for command in self._prepared.commands]
         bytes_max = argument_bytes_max(connection)
         by_slot: dict[int, list[RowCommand]] = {}
         for chunk in self._prepared.chunks(_CHUNK):
             refused = oversized(chunk, bytes_max)
-            slots = [keys[command.arguments[0]].slots(command.arguments) for command in chunk]
+            slots = [told.slots(command.arguments) for command, told in zip(chunk, cycle(keys), strict=False)]
             for command, found in zip(chunk, slots, strict=True):
                 if len(found) > 1:
                     name = command.arguments[0].decode()
@@ -153,15 +155,17 @@ class _Keys:
     @staticmethod
     def of(connection: Any, command: Command) -> "_Keys":
         name = command[0].upper()
-        connection.send_command("COMMAND", "INFO", name)
-        (told,) = connection.read_response() or (None,)
-        if told is None:
-            raise SinkError(f"the cluster knows no command {name}")
+        told = _information(connection, name)
         if name in _EVALUATING:
             return _Keys(3, 3, 1, is_evaluating=True)
-        first, last, step = (int(part) for part in told[3:6])
-        if not first and b"movablekeys" in {_bytes(flag) for flag in told[2]}:
+        if len(told) > _SUBCOMMANDS and told[_SUBCOMMANDS]:
+            if len(command) < 2 or placeholders(command[1]):
+                raise SinkError(f"{name} has subcommands, of which a cluster needs one that does not come from a row")
+            name = f"{name}|{command[1].upper()}"
+            told = _information(connection, name)
+        if b"movablekeys" in {_bytes(flag) for flag in told[2]}:
             raise SinkError(f"nobody can tell which arguments of {name} are keys, so it cannot be used in a cluster")
+        first, last, step = (int(part) for part in told[3:6])
         return _Keys(first, last, step)
 
     def slots(self, arguments: Arguments) -> set[int]:
@@ -194,6 +198,15 @@ def _tags() -> tuple[str, ...]:
         found.setdefault(key_slot(tag.encode()), tag)
         number += 1
     return tuple(found[slot] for slot in range(_SLOTS))
+
+
+def _information(connection: Any, name: str) -> Sequence[Any]:
+    connection.send_command("COMMAND", "INFO", name)
+    (told,) = connection.read_response() or (None,)
+    if told is None:
+        raise SinkError(f"the cluster knows no command {name}")
+    found: Sequence[Any] = told
+    return found
 
 
 def _nodes_of(told: Sequence[Any], asked: Address) -> dict[int, Address]:

@@ -163,10 +163,15 @@ class RedisServers:
             raise SinkError("Redis needs the package redis: pip install 'heliograph[sinks]'") from error
         client = self._client(address, username, password, database)
         try:
-            yield client.connection_pool.get_connection()
+            try:
+                connection = client.connection_pool.get_connection()
+            except OSError as error:
+                raise TransientError(f"{target}: {error}") from error
+            # What reading the rows raises passes: a connection raises the library's own errors from here on.
+            yield connection
         except (redis.exceptions.AuthenticationError, redis.exceptions.NoPermissionError) as error:
             raise SinkError(f"{target}: {error}") from error
-        except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError) as error:
+        except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError) as error:
             raise TransientError(f"{target}: {error}") from error
         except redis.exceptions.RedisError as error:
             raise _translated(target, error) from error

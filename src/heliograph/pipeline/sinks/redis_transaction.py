@@ -4,7 +4,7 @@ The note, a hash, says which batch was written last. It is watched before it is 
 left a transaction on its way to the server, and only one of the two is carried out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from heliograph.pipeline.sinks.redis_commands import Arguments, RowCommand
@@ -14,10 +14,12 @@ _FIELD: Final = b"batch"
 # Redis's own limit of an argument, where the server does not tell.
 _ARGUMENT_BYTES: Final = 512 << 20
 _REASON_MAX: Final = 500
+# Said of a key or a channel; of a command the server says that there are no permissions to run it.
+_DENIED: Final = "permissions to access"
 
 
 class RedisTransaction:
-    """A transaction, owned by the attempt that writes it. After `execute` the connection is free for another one.
+    """A transaction, owned by the attempt that writes it. After `write` the connection is free for another one.
 
     Args:
         connection: A connection of the library's.
@@ -39,27 +41,67 @@ class RedisTransaction:
         _, last = self._ask((b"WATCH", self._ledger), (b"HGET", self._ledger, _FIELD))
         return last is None or int(last) < batch
 
-    def begin(self) -> None:
-        """Begin: what follows is kept by Redis until the end."""
-        self._ask((b"MULTI",))
+    @property
+    def command_count(self) -> int:
+        """How many commands of rows are in it."""
+        return len(self._rows)
 
-    def queue(self, commands: Sequence[RowCommand]) -> None:
-        """Send commands."""
-        self._rows += [command.row for command in commands]
-        self._ask(*(command.arguments for command in commands))
+    def write(self, batch: int, chunks: Callable[[], Iterable[Sequence[RowCommand]]]) -> dict[int, str]:
+        """Run the commands of a batch, with the note.
 
-    def execute(self, batch: int) -> dict[int, str]:
-        """Run what was queued, with the note.
+        Redis throws a transaction away of which it did not queue a command. Where that is for the keys of the command,
+        the transaction is begun again without the rows of such commands.
+
+        Args:
+            batch: Its number.
+            chunks: Gives the commands, the same each time.
 
         Returns:
-            What the server says of the rows of which a command failed, by their numbers.
+            What the server says of the rows of which a command failed or was not queued, by their numbers.
 
         Raises:
             TransientError: Another writer has changed the note meanwhile.
         """
+        denied: dict[int, str] = {}
+        while True:
+            self._begin()
+            found: dict[int, str] = {}
+            for chunk in chunks():
+                found |= self._queue([command for command in chunk if command.row not in denied])
+            if not found:
+                return denied | self._execute(batch)
+            denied |= found
+            self._ask((b"DISCARD",))
+            # That has ended the watch, too.
+            if not self.is_due(batch):
+                raise self._overtaken()
+
+    def _begin(self) -> None:
+        self._rows.clear()
+        self._ask((b"MULTI",))
+
+    def _queue(self, commands: Sequence[RowCommand]) -> dict[int, str]:
+        """Send commands; the rows of those that the server does not take for their keys, with what it says."""
+        import redis
+
+        self._rows += [command.row for command in commands]
+        self._send(*(command.arguments for command in commands))
+        denied: dict[int, str] = {}
+        for command in commands:
+            try:
+                self._connection.read_response()
+            except redis.exceptions.ClusterCrossSlotError as error:
+                denied.setdefault(command.row, str(error)[:_REASON_MAX])
+            except redis.exceptions.NoPermissionError as error:
+                if _DENIED not in str(error):
+                    raise
+                denied.setdefault(command.row, str(error)[:_REASON_MAX])
+        return denied
+
+    def _execute(self, batch: int) -> dict[int, str]:
         *_, answers = self._ask((b"HSET", self._ledger, _FIELD, b"%d" % batch), (b"EXEC",))
         if answers is None:
-            raise TransientError(f"{self._target}: another writer of this query has written {self._ledger.decode()}")
+            raise self._overtaken()
         refused: dict[int, str] = {}
         for row, answer in zip(self._rows, answers[:-1], strict=True):
             if isinstance(answer, Exception):
@@ -72,14 +114,19 @@ class RedisTransaction:
 
     def confirm(self, batch: int) -> None:
         """Write the note of a batch that is there once more, so that replicas can be waited for on this connection."""
-        self.begin()
-        self.execute(batch)
+        self._begin()
+        self._execute(batch)
 
     def _ask(self, *commands: Arguments) -> list[Any]:
-        if not commands:
-            return []
-        self._connection.send_packed_command(self._connection.pack_commands(commands))
+        self._send(*commands)
         return [self._connection.read_response() for _ in commands]
+
+    def _send(self, *commands: Arguments) -> None:
+        if commands:
+            self._connection.send_packed_command(self._connection.pack_commands(commands))
+
+    def _overtaken(self) -> TransientError:
+        return TransientError(f"{self._target}: another writer of this query has written {self._ledger.decode()}")
 
 
 def await_replicas(connection: Any, target: str, count: int, timeout_s: float) -> None:

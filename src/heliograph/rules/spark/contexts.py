@@ -12,17 +12,18 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from heliograph.rules.columns import Columns
-from heliograph.rules.errors import EvaluationFault, RuleError
 from heliograph.rules.functions.others import environment
 from heliograph.rules.json_text import decode_exactly, encode_exactly
 from heliograph.rules.schemas.settings import SchemaSettings, ensure_installed
 from heliograph.rules.spark.frames import arrow_function
-from heliograph.rules.spark.rows import compiled_rule
+from heliograph.rules.spark.rows import compiled_rule, reason_of
 from heliograph.rules.values import Value, bytes_of, string_of
 
 _OUTCOME_DDL: Final = "struct<error: string, rows: array<string>>"
 _OUTCOME: Final = pa.struct([("error", pa.string()), ("rows", pa.list_(pa.string()))])
-# All outputs are in the memory of Spark's driver at once, where one too many would cost all of them.
+# All outputs are in the memory of Spark's driver at once, where one too many would cost all of them. So each partition
+# has its part of the characters of all, and one case may have so many of these.
+_OUTPUTS_MAX: Final = 128 << 20
 _OUTPUT_MAX: Final = 64 << 20
 _CASES: Final = pa.schema(
     [("at", pa.int32()), ("rule", pa.string()), ("columns", pa.string()), ("variables", pa.string())]
@@ -72,7 +73,8 @@ def evaluate_contexts_on_spark(
         [_written_variables(case.variables) for case in cases],
     ]
     frame = spark.createDataFrame(pa.table(list(map(_array, columns, _CASES.types)), schema=_CASES))
-    evaluate = arrow_function(_evaluating(schemas), _OUTCOME_DDL)
+    outputs_max = _OUTPUTS_MAX // max(1, frame.rdd.getNumPartitions())
+    evaluate = arrow_function(_evaluating(schemas, outputs_max), _OUTCOME_DDL)
     result = frame.select("at", evaluate("rule", "columns", "variables").alias("outcome"))
     outcomes = {row["at"]: row["outcome"] for row in result.collect()}
     return [TextOutcome(outcomes[at]["rows"], outcomes[at]["error"]) for at in range(len(cases))]
@@ -100,31 +102,36 @@ def _read_variables(text: str) -> dict[str, str]:
     }
 
 
-def _evaluating(schemas: tuple[SchemaSettings, ...]) -> Callable[..., pa.Array]:
+def _evaluating(schemas: tuple[SchemaSettings, ...], outputs_max: int) -> Callable[..., pa.Array]:
+    left = outputs_max  # each task has a function of its own, for all batches of its partition
+
     def evaluate(*arrays: pa.Array) -> pa.Array:
+        nonlocal left
         ensure_installed(schemas)
         outcomes: _Outcomes = []
         for position in range(len(arrays[0])):
             # One by one: the columns of all cases at once could fill the memory.
             rule, columns, variables = (array[position].as_py() for array in arrays)
-            outcomes.append(_evaluated_case(rule, columns, variables))
+            outcome = _evaluated_case(rule, columns, variables, min(left, _OUTPUT_MAX))
+            left -= sum(map(len, outcome.rows or ()))
+            outcomes.append({"error": outcome.error, "rows": outcome.rows})
         return pa.array(outcomes, _OUTCOME)
 
     return evaluate
 
 
-def _evaluated_case(rule: str, columns: str, variables: str) -> dict[str, object]:
+def _evaluated_case(rule: str, columns: str, variables: str, output_max: int) -> TextOutcome:
     try:
         given = decode_exactly(columns)
         assert isinstance(given, dict)
         with environment(_read_variables(variables)):
             rows = compiled_rule(rule).apply(Columns(given))
-    except (RuleError, EvaluationFault, ValueError) as error:
-        return {"error": str(error), "rows": None}
+    except Exception as error:  # noqa: BLE001 - whatever a rule does, the other cases go on
+        return TextOutcome(None, reason_of(error))
     try:
         texts = [encode_exactly(row) for row in rows]
-    except EvaluationFault as fault:
-        return {"error": f"the output cannot be shown as JSON: {fault}", "rows": None}
-    if sum(map(len, texts)) > _OUTPUT_MAX:
-        return {"error": f"the output is longer than the {_OUTPUT_MAX:,} characters that Spark is given", "rows": None}
-    return {"error": None, "rows": texts}
+    except Exception as error:  # noqa: BLE001 - as above
+        return TextOutcome(None, f"the output cannot be shown as JSON: {reason_of(error)}")
+    if sum(map(len, texts)) > output_max:
+        return TextOutcome(None, f"the output is longer than the {output_max:,} characters that Spark may be given")
+    return TextOutcome(texts)

@@ -56,8 +56,8 @@ class RowEvaluator:
         """Evaluate the rule for a message whose topic it wants."""
         try:
             rows = self._rule.apply(columns)
-        except RuleError as error:
-            return (None, str(error), *self._nothing)
+        except Exception as error:  # noqa: BLE001 - whatever a rule does, the other messages go on
+            return (None, reason_of(error), *self._nothing)
         if not rows:
             return (False, None, *self._nothing)
         return self._row(rows[0])
@@ -69,8 +69,8 @@ class RowEvaluator:
         """Evaluate a rule that may give any number of rows; one that cannot be typed fails the message."""
         try:
             rows = self._rule.apply(columns)
-        except RuleError as error:
-            return None, str(error), None
+        except Exception as error:  # noqa: BLE001 - as in `evaluate`
+            return None, reason_of(error), None
         typed: list[dict[str, Any]] = []
         for row in rows:
             passed, problem, *values = self._row(row)
@@ -84,8 +84,8 @@ class RowEvaluator:
             return self._typed(row, self._columns)
         try:
             return True, None, EXACT.convert(row)
-        except EvaluationFault as fault:
-            return None, f"the output cannot be shown as JSON: {fault}", *self._nothing
+        except Exception as error:  # noqa: BLE001 - as in `evaluate`
+            return None, f"the output cannot be shown as JSON: {reason_of(error)}", *self._nothing
 
     def _typed(self, row: dict[str, Value], columns: list[tuple[str, Convert]]) -> Row:
         name = ""
@@ -94,9 +94,14 @@ class RowEvaluator:
             for name, convert in columns:
                 value = row.get(name, UNDEFINED)
                 values.append(None if value is None or value is UNDEFINED else convert(value))
-        except EvaluationFault as fault:
-            return (None, f"column {name}: {fault}", *self._nothing)
+        except Exception as error:  # noqa: BLE001 - as in `evaluate`
+            return (None, f"column {name}: {reason_of(error)}", *self._nothing)
         return tuple(values)
+
+
+def reason_of(error: Exception) -> str:
+    """Why a rule failed: its own words, or for an error that is none of rules also its kind."""
+    return str(error) if isinstance(error, RuleError | EvaluationFault) else repr(error)
 
 
 @lru_cache(maxsize=256)
