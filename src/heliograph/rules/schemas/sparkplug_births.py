@@ -167,8 +167,8 @@ class Births:
     def _on_death(self, topic: EdgeTopic, sequence: Value) -> None:
         key = (topic.group, topic.edge)
         edge = self._edges.get(key)
-        # The will of a connection that was taken over may come after the birth of the one that took over; of an edge node
-        # that is known by its devices only, nobody can tell.
+        # The will of a connection that was taken over may come after the birth of the one that took over; where only
+        # births of devices were seen, nobody can tell.
         if edge is not None and (sequence == edge.sequence or UNDEFINED in (sequence, edge.sequence)):
             self._forget_edge(key)
 
