@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from heliograph.pipeline.side_outputs.retention import Retention, SideTables, TableSize, keep_within, size_of
+from heliograph.pipeline.side_outputs.retention import Retention, SideTables, TableSize, count_table, keep_within
 from heliograph.pipeline.side_outputs.side_tables import rows_in
 
 _HOUR_S = 3600.0
@@ -43,7 +43,7 @@ def test_the_oldest_batches_of_any_query_go_until_the_table_is_small_enough(tmp_
         _batch(tmp_path, "obs", 1, hours_old=7),
         _batch(tmp_path, "obs", 2, hours_old=6),
     ]
-    size = size_of(tmp_path)
+    size = count_table(tmp_path, {})
     assert (size.batches, size.rows) == (4, 40)
     assert size.bytes > 40_000
     removed = keep_within(tmp_path, Retention(None, size.bytes // 2))
@@ -129,7 +129,7 @@ def test_what_another_process_removes_meanwhile_is_no_failure(tmp_path: Path, mo
         return known
 
     monkeypatch.setattr(Path, "is_dir", removed_behind)
-    assert size_of(tmp_path).rows == 10
+    assert count_table(tmp_path, {}).rows == 10
     assert keep_within(tmp_path, Retention(2 * _HOUR_S)) == TableSize()
 
 

@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
+from heliograph.pipeline.durable_files import force_to_disk
 from heliograph.pipeline.errors import OptionError, SinkError
 from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.identity import query_directory, read_identity
 from heliograph.pipeline.running.queries import RunSettings
-from heliograph.pipeline.side_outputs.side_tables import batches_in, force_to_disk
+from heliograph.pipeline.side_outputs.side_tables import batches_in
 from heliograph.pipeline.sinks import Batch
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.template import quoted

@@ -160,12 +160,7 @@ class SideTables:
     def _count(self, tables: Mapping[str, tuple[str, Retention]]) -> None:
         for name, (path, _) in tables.items():
             removed = self.sizes.get(name, TableSize()).removed
-            self.sizes[name] = replace(_count_table(self._output / path, self._counted), removed=removed)
-
-
-def size_of(table: Path) -> TableSize:
-    """What a table holds."""
-    return _count_table(table, {})
+            self.sizes[name] = replace(count_table(self._output / path, self._counted), removed=removed)
 
 
 def keep_within(table: Path, retention: Retention) -> TableSize:
@@ -219,7 +214,7 @@ class _Failures:
             )
 
 
-def _count_table(table: Path, known: dict[Path, _Counted]) -> TableSize:
+def count_table(table: Path, known: dict[Path, _Counted]) -> TableSize:
     """What a table holds, for which only those batches are read that were not counted yet."""
     failures, total = _Failures(table, "read"), TableSize()
     for query in sorted(table.iterdir()) if table.is_dir() else ():

@@ -5,7 +5,6 @@ runs again finds it there and writes nothing. Readers of the table see files of 
 dot.
 """
 
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Final
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from heliograph.pipeline.durable_files import force_to_disk
 from heliograph.pipeline.errors import SinkError
 
 _BATCH: Final = re.compile(r"([0-9a-f]{8})-(\d{8,})")
@@ -82,12 +82,3 @@ def batches_in(directory: Path) -> Iterator[Path]:
 def rows_in(place: Path) -> int:
     """How many rows a batch has; 0 for one that is not there."""
     return sum(pq.read_metadata(file).num_rows for file in place.glob("*.parquet"))
-
-
-def force_to_disk(path: Path) -> None:
-    """Wait until the system has written a file or directory."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

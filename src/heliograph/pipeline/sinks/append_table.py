@@ -28,8 +28,8 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from heliograph.pipeline.durable_files import force_to_disk
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.durable_files import force_to_disk
 from heliograph.pipeline.sinks.file_format import FileFormat
 from heliograph.pipeline.sinks.ledger import Ledger, Manifest
 from heliograph.pipeline.sinks.places import Place

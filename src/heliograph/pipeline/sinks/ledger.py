@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from heliograph.pipeline.durable_files import write_durably
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.durable_files import write_durably
 from heliograph.pipeline.sinks.places import Place
 
 # Spark runs the last batch again at most; the others tell a person what was written when.

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from heliograph.pipeline.durable_files import force_to_disk
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.durable_files import force_to_disk
 from heliograph.pipeline.sinks.keyed_rows import keys_of, last_of_each
 from heliograph.pipeline.sinks.ledger import check_owner
 from heliograph.pipeline.sinks.places import Place
