@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Files of tests run side by side: many wait for Spark, a server or a clock that ticks.
 TEST_WORKERS ?= 2
+# When a whole run of tests is ended, whatever it hangs in; each test has its own limit in the suite.
+TEST_LIMIT ?= 40m
 COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer bench,src/heliograph/$(room)/*.py)) \
 	src/heliograph/transport/frames.py
 
@@ -21,7 +23,7 @@ demo: setup ## a year of real weather from MQTT to tables, alerts and a picture
 	@$(BIN)/python examples/weather/demo.py
 
 test: setup ## the test suite
-	@$(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@timeout --foreground -k 60 $(TEST_LIMIT) $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 lint: setup ## ruff, mypy --strict, import layers
 	@$(BIN)/ruff check .

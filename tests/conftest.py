@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytest_plugins = ["support.watchdog"]
+
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("heliograph", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("heliograph")

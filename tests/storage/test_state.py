@@ -123,6 +123,17 @@ async def test_a_scan_pages_through_a_prefix(database: StateDatabase) -> None:
     assert [key for key, _ in database.scan(b"", b"", 1)] == [b""]
 
 
+async def test_deleting_everything_ends_where_the_empty_key_stands(database: StateDatabase) -> None:
+    answers = Answers(database)
+    batch = StateBatch()
+    batch.put(b"", b"1")
+    await answers.wait(database.submit(batch))
+    everything = StateBatch()
+    everything.delete_prefix(b"")
+    await answers.wait(database.submit(everything))
+    assert database.scan() == []
+
+
 async def test_of_two_that_expect_the_same_only_the_first_is_taken(database: StateDatabase) -> None:
     def claim(owner: bytes, expected: bytes | None) -> StateBatch:
         batch = StateBatch()

@@ -183,8 +183,11 @@ class LocalState(KeptInStore):
 
     def _keys(self, prefix: bytes) -> Iterator[bytes]:
         after = b""
-        while page := self.scan(prefix, after, _PREFIX_KEYS):
+        while True:
+            page = self.scan(prefix, after, _PREFIX_KEYS)
             yield from (key for key, _ in page)
+            if len(page) < _PREFIX_KEYS:  # behind the empty key alone, `after` would stay where it began
+                return
             after = page[-1][0]
 
     def _prepare(self, rocks: Rdict) -> None:
