@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,12 +28,15 @@ from benchmarks.brokers import HELIOGRAPH, MOSQUITTO, Broker, BrokerError, Kind
 from benchmarks.findings import Finding, report
 from benchmarks.peers import Peer, PeerError, crowd, publish, timed
 
+from heliograph.bench import packets
+
 OUTPUT: Final = Path("bench-output")
 
 # Queues as they are by default: what a slow reader may cost is what is measured.
 _BOUNDED: Final = Kind("heliograph", settings="mqtt { max_inflight = 32, max_mqueue_len = 1000 }\nlog.level = info\n")
 _MILLION: Final = 1_000_000
 _EXPIRY_S: Final = 3600
+_SUBACK: Final = b"\x90\x04\0\1\0\0"
 _PAYLOAD: Final = bytes(64)
 _LOAD_S: Final = 5.0
 _SETTLING_S: Final = 30.0
@@ -157,8 +161,10 @@ class Scale:
             owner = {topic: holders[int(topic.split("/")[1]) // 100_000] for topic in topics}
             cold = statistics.median(timed(_pass, ((publisher, owner[topic], topic) for topic in topics)))
             warm = statistics.median(timed(_pass, 500 * [(publisher, owner[topics[0]], topics[0])]))
+            one_by_one = _MILLION // 10 / _subscribe_one_by_one(holders[0], _MILLION // 10)
             _close([publisher, reader, *holders])
         yield Finding("million wildcard subscriptions: added", _MILLION / seconds, "/s", 100_000, at_most=False)
+        yield Finding("another 100,000, each in a packet of its own", one_by_one, "/s", 100_000, at_most=False)
         yield Finding("memory of each", each, " B", 600)
         yield Finding("publish to delivery, one at a time, with ten subscriptions", few, " µs")
         yield Finding("with a million, route unknown, beside ten", cold / few, "x")
@@ -279,6 +285,17 @@ def _pass(publisher: Peer, reader: Peer, topic: str) -> None:
     """One message from one to the other."""
     publisher.send(publish(topic, _PAYLOAD))
     reader.next_packet()
+
+
+def _subscribe_one_by_one(holder: Peer, count: int) -> float:
+    """Subscribe with as many packets as filters, sent without waiting for answers: the seconds it took."""
+    asked = b"".join(packets.subscribe(1, [f"single/{number}/+/#"], 0, packets.V5) for number in range(count))
+    began = time.perf_counter()
+    with ThreadPoolExecutor(1) as sender:
+        sending = sender.submit(holder.send, asked)
+        holder.receive(count * len(_SUBACK))
+        sending.result()
+    return time.perf_counter() - began
 
 
 def _retained(number: int) -> bytes:

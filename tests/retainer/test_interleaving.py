@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from heliograph.broker.retained import RetainedMatches
+from heliograph.retainer.disc import DiscRetainer
 from heliograph.retainer.options import RetainerOptions
 from retainer.retaining import close, make_retainer, retain, settle, topics
 from support.kernel import START_US
@@ -85,7 +86,12 @@ class Store(RuleBasedStateMachine):
             for topic, (payload, expires_us) in self.model.items()
             if expires_us > self.now_us and matches(topic, topic_filter)
         }
+        assert self.retainer.may_match(topic_filter) or not expected
         self.readings.append(Reading(self.retainer.match(topic_filter), expected))
+
+    @rule()
+    def learn(self) -> None:
+        self.retainer.learn()
 
     @precondition(lambda self: self.readings)
     @rule(data=st.data())
@@ -128,6 +134,17 @@ class Store(RuleBasedStateMachine):
 
 class DiscStore(Store):
     kind = "disc-late"
+
+    @rule()
+    def open_again(self) -> None:
+        """As after a fault: what was not written yet is still to be written."""
+        assert isinstance(self.retainer, DiscRetainer)
+        for reading in self.readings:
+            while not reading.found.is_done():
+                message = reading.found.next()
+                assert message is None or reading.expected.pop(message.topic) == message.payload
+        self.readings.clear()
+        self.retainer.table.open()
 
 
 _SETTINGS = settings(max_examples=50, stateful_step_count=40, deadline=None)

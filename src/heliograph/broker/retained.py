@@ -46,6 +46,10 @@ class RetainedStore:
         """
         raise NotImplementedError(type(self).__name__)
 
+    def may_match(self, topic_filter: str) -> bool:
+        """Whether a filter can match a retained message; False only where that is certain, and costs little to know."""
+        return True
+
     def match(self, topic_filter: str) -> RetainedMatches:
         """The retained messages whose topics a filter matches."""
         raise NotImplementedError(type(self).__name__)

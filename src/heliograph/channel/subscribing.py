@@ -225,12 +225,13 @@ class Subscribing:
         return self._client.mountpoint + topic_filter if self._client.mountpoint else topic_filter
 
     def _find_retained(self, subscription: Subscription, retain_handling: int) -> None:
-        if self.broker.retained is None or subscription.group:
+        store = self.broker.retained
+        if store is None or subscription.group:
             return  # a shared subscription gets none (section 4.8.2)
         # [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11] [MQTT-3.8.4-4] 3.1.1 [MQTT-3.3.1-6] 3.1.1 [MQTT-3.8.4-3]
         if retain_handling == 0 or subscription.is_new:
             subscription.is_new = False
-            if retain_handling != 2:
+            if retain_handling != 2 and store.may_match(subscription.topic_filter):
                 if self._retained is None:
                     self._retained = RetainedDelivery(self._context, self._session)
                 self._retained.add(subscription)

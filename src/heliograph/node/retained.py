@@ -150,7 +150,8 @@ class RetainedMessages:
 
     def _sweep(self) -> None:
         self._again = None
-        is_more = self.retainer.sweep() >= _SWEPT_MAX
+        is_more = self.retainer.learn()
+        is_more = self.retainer.sweep() >= _SWEPT_MAX or is_more
         if is_more and self._commit is not None:
             self._again = asyncio.get_running_loop().call_later(_SWEEP_AGAIN_S, self._sweep)
 

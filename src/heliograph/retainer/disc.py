@@ -13,6 +13,7 @@ from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt.topic import has_wildcard
 from heliograph.retainer.options import RetainerOptions
+from heliograph.retainer.presence import KnownTopics
 from heliograph.retainer.retainer import READ_WORK, Matches, Retainer
 from heliograph.storage import keyed_records
 from heliograph.storage.errors import StorageError
@@ -64,6 +65,7 @@ class DiscRetainer(Retainer):
         self.page_max = min(options.batch_read_number or _PAGE_MAX, _PAGE_MAX)
         self.changes = 0  # by publishers so far: what was read before may be out of date
         self._commits = commits
+        self._topics = KnownTopics(table)
         self._read_failed = 0
 
     def __len__(self) -> int:
@@ -76,6 +78,14 @@ class DiscRetainer(Retainer):
     def match(self, topic_filter: str) -> "DiscMatches":
         """The retained messages whose topics a filter matches."""
         return DiscMatches(self, topic_filter)
+
+    def may_match(self, topic_filter: str) -> bool:
+        """Whether the disk has to be asked."""
+        return self._topics.may_match(topic_filter)
+
+    def learn(self) -> bool:
+        """Get to know what is on the disk, a bounded step; whether there is more."""
+        return self._topics.advance()
 
     def find(self, topic_filter: str, cursor: str = "") -> "DiscMatches":
         """As `match`, from where other matches of the same filter would have gone on."""
@@ -162,6 +172,7 @@ class DiscRetainer(Retainer):
         if limit != 0 and len(self) >= limit and not self.get(message.topic) and not self._has_room():
             return False
         change = self.table.put(message, expires_us, message.expiry_s)
+        self._topics.add(message.topic)
         self.changes += 1
         self._commits.submit(change, True)  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-5] [MQTT-3.3.1-7]
         return True

@@ -89,6 +89,10 @@ class Retainer(RetainedStore):
         """Forget messages that have expired, after looking at so many at the most; how many it were."""
         raise NotImplementedError(type(self).__name__)
 
+    def learn(self) -> bool:
+        """Do a bounded step of what makes finding cheaper; whether there is more to do."""
+        return False
+
     def page(self, topic_filter: str, limit: int, cursor: str = "") -> tuple[list[Message], str]:
         """Some of the messages that a filter matches, for people to look at.
 

@@ -73,6 +73,7 @@ class KeyedTable(KeptInStore):
         self.topics = KeyedTopics(name, options.nodes_max)
         self.grown: set[int] = set()  # streams that were written to, until `committed`
         self.since = 0  # when it was created
+        self.opened = 0  # how often it was opened so far
         self.last_time = 0  # of the newest change
 
     def __len__(self) -> int:
@@ -149,6 +150,30 @@ class KeyedTable(KeptInStore):
         """
         with self._store.reading() as rocks:
             return walk.step(rocks, self._pending, count, size_bytes, cost)
+
+    def keys(self, after: bytes, count: int, size_bytes: int) -> list[tuple[bytes, str]]:
+        """The keys and topics of messages on the disk, in order, from behind a key; none if there are no more.
+
+        Args:
+            after: A key that was found before; empty to begin.
+            count: How many at the most.
+            size_bytes: How many bytes they and their messages may have, but for the last.
+
+        Raises:
+            StorageError: They cannot be read now.
+        """
+        found: list[tuple[bytes, str]] = []
+        with self._store.reading() as rocks:
+            for key, record in records(rocks, *records_of.message_range(after)):
+                found.append((key, records_of.topic_of(key)))
+                size_bytes -= len(key) + len(record)
+                if len(found) == count or size_bytes <= 0:
+                    break
+        return found
+
+    def pending_topics(self) -> list[str]:
+        """The topics of changes that are not on the disk yet."""
+        return [records_of.topic_of(key) for key in self._pending.sorted_keys() if key != _UNPLACED]
 
     def due(self, now_us: int, count: int) -> list[bytes]:
         """The keys of messages that have expired, at most so many, the first to expire first.
@@ -329,6 +354,7 @@ class KeyedTable(KeptInStore):
         except ValueError as error:
             raise StorageDamagedError(f"its topic structure: {error}", database=self.name, path=self.path) from error
         self.since = layout.since
+        self.opened += 1
         self._messages, self._bytes, last_time = records_of.unpack_counts(rocks.get(records_of.COUNTS))
         self.last_time = max(self.last_time, last_time)
         self._swept_us = 0

@@ -34,6 +34,7 @@ _NODE: Final = b"K\x03"
 _STREAM: Final = b"K\x04"
 _DUE: Final = b"K\x05"
 _MESSAGE: Final = b"K\x06"
+_BEHIND_MESSAGES: Final = b"K\x07"
 
 SEPARATOR: Final = b"\0"
 BEHIND_SEPARATOR: Final = b"\x01"
@@ -99,6 +100,11 @@ def stream_of(key: bytes) -> int:
 def end_of(stream: int) -> bytes:
     """The key above all of a stream."""
     return _MESSAGE + (stream + 1).to_bytes(4, "big")
+
+
+def message_range(after: bytes) -> tuple[bytes, bytes]:
+    """Between which keys all messages lie that are behind a key, or all if it is empty."""
+    return (after + b"\0" if after else _MESSAGE), _BEHIND_MESSAGES
 
 
 def due_key(expires_us: int, key: bytes) -> bytes:

@@ -36,7 +36,7 @@ class TopicFilter:
         self.text = text
         self.levels = text.split("/")
         self.pattern = _pattern(self.levels)
-        self._compiled = re.compile(self.pattern)
+        self._compiled: re.Pattern[str] | None = None  # compiled when a topic is compared: that is the dearest part
 
     @property
     def sought(self) -> str | Callable[[str], bool]:
@@ -45,7 +45,10 @@ class TopicFilter:
 
     def matches(self, topic: str) -> bool:
         """Whether a topic name is matched."""
-        return self._compiled.fullmatch(topic) is not None
+        compiled = self._compiled
+        if compiled is None:
+            compiled = self._compiled = re.compile(self.pattern)
+        return compiled.fullmatch(topic) is not None
 
     def __repr__(self) -> str:
         return f"TopicFilter({self.text!r})"
