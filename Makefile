@@ -12,7 +12,7 @@ TEST_LIMIT ?= 40m
 COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer bench,src/heliograph/$(room)/*.py)) \
 	src/heliograph/transport/frames.py
 
-.PHONY: help setup demo test lint conformance bench fuzz crash kills sim clean format
+.PHONY: help setup demo test lint conformance bench fuzz crash kills sim attack clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ kills: setup ## kill -9 to driver, Spark workers and broker of a lake that must 
 
 sim: setup ## ten thousand seeded histories on a fake clock, disk and network; SIM_ARGS="--seed 7"
 	@$(BIN)/python scripts/sim.py $(SIM_ARGS)
+
+attack: setup ## every known way to stop or fill a broker, and what a victim notices; ATTACK_ARGS="--short"
+	@$(BIN)/python scripts/attack.py $(ATTACK_ARGS)
 
 format: setup ## let ruff format the code
 	@$(BIN)/ruff check --fix .

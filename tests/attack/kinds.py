@@ -1,0 +1,5 @@
+"""Every module with attacks; importing this one registers them."""
+
+from attack import work
+
+__all__ = ["work"]
