@@ -407,6 +407,62 @@ def test_a_client_may_hold_so_many_subscriptions(version: int) -> None:
     assert peer.subscribe("b") == [0]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_may_hold_so_many_shared_subscriptions(version: int) -> None:
+    kernel = Kernel(ChannelOptions(max_shared_subscriptions=2))
+    peer = kernel.connect(version=version)
+    full = rc.QUOTA_EXCEEDED if version == p.V5 else rc.UNSPECIFIED_ERROR
+    names = ("$share/g/a", "$queue/b", "$share/h/a", "a", "$share/g/a")
+    peer.send_subscribe(*[p.SubscribeEntry(name, 0, False, False, 0) for name in names])
+    assert peer.take(p.Suback).codes == [0, 0, full, 0, 0]
+    peer.send(p.Unsubscribe(9, ["$queue/b"], properties()))
+    peer.skip()
+    assert peer.subscribe("$share/h/a") == [0]
+
+
+def test_a_queue_holds_so_many_bytes() -> None:
+    kernel = Kernel(session_options=SessionOptions(max_mqueue_len=0, max_mqueue_bytes=20_000))
+    peer = kernel.connect("sub", session_expiry_interval=60)
+    peer.subscribe("t", 1)
+    peer.drop()
+    publisher = kernel.connect("pub")
+    for number in range(10):
+        publisher.publish("t", bytes([48 + number]) * 4000, 1, number + 1)
+    session = kernel.sessions.held("sub")
+    assert session is not None
+    numbers = session.statistics()
+    assert numbers["mqueue_bytes"] <= numbers["mqueue_bytes_max"] == 20_000
+    assert (numbers["mqueue_len"], numbers["mqueue_dropped"]) == (4, 6)
+    assert kernel.broker.counters.delivery_dropped_queue_full == 6
+    again = kernel.peer()
+    again.connect("sub", clean_start=False, session_expiry_interval=60)
+    assert [payload[:1] for payload in payloads(again)] == [b"6", b"7", b"8", b"9"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_more_sessions_are_kept_without_their_clients_than_the_operator_wants(version: int) -> None:
+    kernel = Kernel()
+    kernel.sessions.away_max = 2
+
+    def come(clientid: str) -> Peer:
+        peer = kernel.peer(version)
+        if version == p.V5:
+            peer.connect(clientid, clean_start=False, session_expiry_interval=60)
+        else:
+            peer.connect(clientid, clean_start=False)
+        return peer
+
+    for name in ("a", "b"):
+        peer = come(name)
+        assert peer.take(p.Connack).code == rc.SUCCESS
+        peer.drop()
+    assert come("c").take(p.Connack).code == (rc.QUOTA_EXCEEDED if version == p.V5 else rc.SERVER_UNAVAILABLE)
+    kernel.connect("d", version=version).drop()  # a session that ends with its connection is no burden
+    assert come("a").take(p.Connack).code == rc.SUCCESS
+    assert come("e").take(p.Connack).code == rc.SUCCESS
+    assert kernel.broker.counters.snapshot()["sessions.refused"] == 1
+
+
 def test_aliases_of_a_client_take_a_bounded_memory() -> None:
     kernel = Kernel()
     peer = kernel.connect()

@@ -13,7 +13,7 @@ def test_defaults_are_those_of_emqx() -> None:
     assert config.sys_topics.sys_event_messages.client_disconnected
     assert not config.sys_topics.sys_event_messages.client_subscribed
     assert not config.event_message.client_connected
-    assert (config.delayed.enable, config.delayed.max_delayed_messages) == (True, None)
+    assert (config.delayed.enable, config.delayed.max_delayed_messages) == (True, 100_000)
     assert config.rewrite == ()
     assert config.auto_subscribe.topics == ()
     assert config.flapping_detect == FlappingDetect(False, 60.0, 15, 300.0)

@@ -54,6 +54,37 @@ def arrived(kernel: DurableKernel, *filters: str, qos: int = 1) -> Peer:
 
 
 @pytest.mark.parametrize("qos", [1, 2])
+def test_what_waits_in_memory_for_a_slow_reader_is_bounded_by_bytes(tmp_path: Path, qos: int) -> None:
+    limits = SessionOptions(max_inflight=2, max_mqueue_len=0, max_mqueue_bytes=60_000, max_awaiting_rel=0)
+    kernel = DurableKernel(tmp_path, session_options=limits)
+    sub = arrived(kernel, "t", qos=qos)
+    pub = kernel.connect("pub")
+    for number in range(30):
+        pub.publish("t", b"%d " % number + bytes(10_000), qos)
+        assert session_of(kernel).statistics()["mqueue_bytes"] <= 60_000
+    assert session_of(kernel).behind
+    assert [payload.split()[0] for payload in drain(sub)] == [str(number) for number in range(30)]
+    assert session_of(kernel).statistics()["mqueue_dropped"] == 0
+
+
+def test_what_is_not_committed_yet_is_remembered_up_to_so_many_bytes(tmp_path: Path) -> None:
+    limits = SessionOptions(max_inflight=20, max_mqueue_bytes=60_000)
+    kernel = DurableKernel(tmp_path, session_options=limits)
+    sub = arrived(kernel, "t", qos=1)
+    pub = kernel.connect("pub")
+    kernel.automatic = False
+    got: list[str] = []
+    for number in range(20):
+        pub.publish("t", b"%d " % number + bytes(10_000), 1, number + 1)
+        got += payloads(sub)
+    assert session_of(kernel).behind
+    kernel.automatic = True
+    pub.publish("t", b"20 ", 1)
+    got += drain(sub)
+    assert [payload.split()[0] for payload in got] == [str(number) for number in range(21)]
+
+
+@pytest.mark.parametrize("qos", [1, 2])
 def test_a_client_that_reads_too_slowly_gets_everything_from_the_disk(tmp_path: Path, qos: int) -> None:
     kernel = DurableKernel(
         tmp_path, session_options=SessionOptions(max_inflight=10, max_mqueue_len=50, max_awaiting_rel=0)

@@ -61,8 +61,8 @@ class World(Kernel):
         )
         self.broker.retained = self.retainer
         self.delayed = Delayed(
-            self.broker, DELAYED_MAX, options.max_topic_levels, IdSource(1, self.context.next_number()), self.defer,
-            lambda clientid: clientid == "two", _log,
+            self.broker, DELAYED_MAX, None, options.max_topic_levels, IdSource(1, self.context.next_number()),
+            self.defer, lambda clientid: clientid == "two", _log,
         )  # fmt: skip
         self._ids = IdSource(1, self.context.next_number())
         self._hook_in(source)

@@ -147,6 +147,26 @@ def test_no_more_messages_are_held_than_the_operator_allows(caplog: pytest.LogCa
     assert "2 delayed messages are held (delayed.max_delayed_messages)" in caplog.text
 
 
+def test_no_more_bytes_are_held_than_the_operator_allows(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node("delayed.max_delayed_bytes = 8KB")
+    peer = node.connect()
+    for _ in range(3):
+        peer.publish("$delayed/1/t", bytes(4000))
+    assert node.statistics()["delayed.count"] == 1
+    assert node.statistics()["delayed.dropped.full"] == 2
+    assert "(delayed.max_delayed_bytes)" in caplog.text
+    node.advance(1)
+    assert node.statistics()["delayed.bytes"] == 0
+
+
+def test_a_publisher_is_told_that_no_more_messages_are_held() -> None:
+    node = Node("delayed.max_delayed_messages = 1")
+    peer = node.connect()
+    for packet_id, qos in ((1, 1), (2, 1), (3, 2)):
+        peer.publish("$delayed/1/t", b"x", qos, packet_id)
+    assert peer.heard() == ["PUBACK #1", "PUBACK #2 0x97", "PUBREC #3 0x97"]
+
+
 def test_a_will_may_be_delayed_too() -> None:
     node = Node()
     watcher = node.connect("watcher")

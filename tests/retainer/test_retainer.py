@@ -100,6 +100,20 @@ def test_no_more_topics_than_the_operator_wants(make: MakeRetainer) -> None:
     assert retainer.statistics()["retained.max"] == 2
 
 
+def test_no_more_bytes_than_the_operator_wants(make: MakeRetainer) -> None:
+    retainer = make(max_retained_bytes=4000)
+    for topic in ("a", "b"):
+        retain(retainer, topic, bytes(1500))
+    retain(retainer, "c", bytes(1500))
+    assert topics(retainer) == ["a", "b"]
+    assert retainer.statistics()["retained.dropped.full"] == 1
+    assert retainer.statistics()["retained.bytes"] <= 4000
+    retain(retainer, "a", bytes(2500))  # what it replaces is out of date, and goes
+    assert topics(retainer) == ["b"]
+    retain(retainer, "c", bytes(1500))
+    assert topics(retainer) == ["b", "c"]
+
+
 def test_what_has_expired_makes_room(make: MakeRetainer) -> None:
     retainer = make(max_retained_messages=2)
     retain(retainer, "old", expiry_s=10)

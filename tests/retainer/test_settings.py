@@ -42,10 +42,11 @@ def test_every_setting_reaches_the_retainer(tmp_path: Path) -> None:
         stop_publish_clear_msg = true
         delivery_rate = "1000/1m"
         flow_control { batch_read_number = 10, batch_deliver_number = 20 }
-        backend { type = built_in_database, storage_type = ram, max_retained_messages = 7 }
+        backend { type = built_in_database, storage_type = ram, max_retained_messages = 7, max_retained_bytes = 3MB }
     """
     expected = RetainerOptions(
         max_retained_messages=7,
+        max_retained_bytes=3 * 1024 * 1024,
         max_payload_size=65_536,
         msg_expiry_interval_us=3_600_000_000,
         msg_expiry_interval_override_us=90_000_000,

@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.errors import ProtocolError
+from heliograph.session.mqueue import DELIVERY_BYTES
 from heliograph.session.options import SessionOptions
 from heliograph.session.session import UNSENT_BYTES_MAX
 from support.kernel import Kernel, Peer
-from support.packets import say
+from support.packets import publish, say
 
 
 def kernel_with(**limits: int | bool) -> Kernel:
@@ -236,7 +237,7 @@ def test_qos_0_that_waited_is_not_overtaken_by_what_comes_later(alias_max: int) 
 
 
 def test_what_waited_does_not_fill_memory_in_one_turn() -> None:
-    kernel = kernel_with()
+    kernel = kernel_with(max_mqueue_bytes=0)
     sub, pub = subscriber(kernel, 0), kernel.connect("pub")
     sub.drop()
     for number in range(60):
@@ -384,6 +385,8 @@ def test_statistics_and_repr() -> None:
         "inflight_max": 1,
         "mqueue_len": 1,
         "mqueue_max": 7,
+        "mqueue_bytes": DELIVERY_BYTES + len(publish("t", b"2", 1, 1).data),
+        "mqueue_bytes_max": 8 * 1024 * 1024,
         "mqueue_dropped": 0,
         "awaiting_rel_cnt": 1,
     }

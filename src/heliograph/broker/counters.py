@@ -63,6 +63,7 @@ class Counters:
         self.connections_cut: i64 = 0  # because too much waited for a peer that did not read
         self.protocol_errors: i64 = 0
         self.authentications_failed: i64 = 0
+        self.sessions_refused: i64 = 0  # because as many as are allowed have no connection
 
     @property
     def messages_received(self) -> i64:
@@ -157,6 +158,7 @@ class Counters:
             "packets.auth.received": self.auth_received,
             "packets.auth.sent": self.auth_sent,
             "packets.protocol_errors": self.protocol_errors,
+            "sessions.refused": self.sessions_refused,
             "messages.received": self.messages_received,
             "messages.sent": self.messages_sent,
             "messages.qos0.received": self.qos0_received,

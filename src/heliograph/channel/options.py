@@ -33,6 +33,7 @@ class ChannelOptions:
         max_topic_alias: The highest topic alias that a client may use, and that is used towards it; 0 for none.
         exclusive_subscription: Whether `$exclusive/` filters may be subscribed to.
         max_subscriptions: Filters that one client may hold; `INFINITE` for no limit.
+        max_shared_subscriptions: Of these, shared ones.
         session_expiry_interval_s: How long the session of an MQTT 3 client without clean session lives.
         message_expiry_interval_s: How long a message without an expiry interval of its own lives; -1 for ever.
         server_keepalive_s: The keepalive that replaces the clients' own; -1 to leave theirs.
@@ -71,6 +72,7 @@ class ChannelOptions:
         shared_subscription: bool = True,
         exclusive_subscription: bool = False,
         max_subscriptions: i64 = INFINITE,
+        max_shared_subscriptions: i64 = INFINITE,
         session_expiry_interval_s: i64 = 7_200,
         message_expiry_interval_s: i64 = -1,
         server_keepalive_s: i64 = -1,
@@ -106,6 +108,7 @@ class ChannelOptions:
         self.shared_subscription = shared_subscription
         self.exclusive_subscription = exclusive_subscription
         self.max_subscriptions = max_subscriptions
+        self.max_shared_subscriptions = max_shared_subscriptions
         self.session_expiry_interval_s = session_expiry_interval_s
         self.message_expiry_interval_s = message_expiry_interval_s
         self.server_keepalive_s = server_keepalive_s

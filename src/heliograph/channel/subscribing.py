@@ -187,7 +187,11 @@ class Subscribing:
             holder = self.broker.exclusive.get(self._mounted(bare_filter(topic_filter)))
             if holder is not None and holder is not self._session:
                 return rc.QUOTA_EXCEEDED
-        if topic_filter not in held and len(held) >= options.max_subscriptions:
+        if topic_filter in held:
+            return rc.SUCCESS
+        if len(held) >= options.max_subscriptions:
+            return rc.QUOTA_EXCEEDED
+        if group and self._session.shared_count >= options.max_shared_subscriptions:
             return rc.QUOTA_EXCEEDED
         return rc.SUCCESS
 

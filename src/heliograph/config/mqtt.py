@@ -73,7 +73,14 @@ class MqttConfig:
         None,
         "After how long an MQTT 3 client is sent an unacknowledged message again; MQTT 5 allows it on reconnect only.",
     )
-    max_subscriptions: int | None = setting(Unless(Integer(1), "infinity"), None, "Subscriptions of one client.")
+    max_subscriptions: int | None = setting(
+        Unless(Integer(1), "infinity"), 100_000, "Subscriptions of one client; a further one is refused with 0x97."
+    )
+    max_shared_subscriptions: int | None = setting(
+        Unless(Integer(1), "infinity"),
+        1000,
+        "Shared subscriptions of one client, which each make a group; a further one is refused with 0x97.",
+    )
     max_inflight: int = setting(
         Integer(1, 65535), 32, "QoS 1 and 2 messages sent to a client that it has not acknowledged yet."
     )
@@ -81,6 +88,12 @@ class MqttConfig:
         Unless(Integer(1), "infinity", zero=True),
         1000,
         "Messages that wait for one client while its window is full or it is offline; beyond it messages are dropped.",
+    )
+    max_mqueue_bytes: int | None = setting(
+        Unless(Size(1024), "infinity", zero=True),
+        8 * _MB,
+        "Bytes of the messages that wait for one client, 512 added for each; beyond it messages are dropped. One "
+        "message may always wait.",
     )
     mqueue_priorities: Mapping[str, int] | None = setting(
         Unless(PriorityTable(), "disabled"), None, "Priorities of topics in that queue; higher ones are sent first."
@@ -154,6 +167,12 @@ class BrokerConfig:
 
     route_cache_size: int = setting(
         Integer(1), 100_000, "Topics whose routes are remembered; when there are more, the cache starts anew."
+    )
+    max_disconnected_sessions: int | None = setting(
+        Unless(Integer(1), "infinity"),
+        1_000_000,
+        "Sessions of the node whose clients are away; while there are so many, a client that has none and wants one "
+        "that outlives its connection is refused with 0x97.",
     )
     shared_subscription_group: Mapping[str, SharedGroup] = named_sections(
         SharedGroup, (), "Groups of shared subscriptions with a strategy of their own."

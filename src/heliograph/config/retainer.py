@@ -37,8 +37,13 @@ class RetainerBackend:
     )
     max_retained_messages: int | None = setting(
         Unless(Integer(1), "infinity", zero=True),
-        None,
+        2_000_000,
         "Topics with a retained message; beyond it messages of other topics are delivered but not retained.",
+    )
+    max_retained_bytes: int | None = setting(
+        Unless(Size(1024), "infinity", zero=True),
+        2048 * _MB,
+        "Bytes of all retained messages; one beyond is delivered, and its topic then has no retained message.",
     )
 
 

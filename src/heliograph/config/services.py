@@ -8,7 +8,18 @@ from typing import Final
 import regex
 
 from heliograph.config.fields import section, section_list, setting
-from heliograph.config.kinds import Boolean, Choice, Duration, Integer, Kind, RefusedError, Text, TopicFilter, Unless
+from heliograph.config.kinds import (
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    Kind,
+    RefusedError,
+    Size,
+    Text,
+    TopicFilter,
+    Unless,
+)
 from heliograph.hocon.values import Content
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, QUEUE_PREFIX, SHARE_PREFIX, has_wildcard, subscription_fault
 
@@ -77,7 +88,14 @@ class Delayed:
 
     enable: bool = setting(Boolean(), True, "Whether such messages are held; otherwise the topic is like any other.")
     max_delayed_messages: int | None = setting(
-        Unless(Integer(1), "infinity", zero=True), None, "Messages that are held; beyond it they are dropped."
+        Unless(Integer(1), "infinity", zero=True),
+        100_000,
+        "Messages that are held; beyond it they are refused with 0x97.",
+    )
+    max_delayed_bytes: int | None = setting(
+        Unless(Size(1024), "infinity", zero=True),
+        256 * 1024 * 1024,
+        "Bytes of the messages that are held, 1024 added for each; beyond it they are refused with 0x97.",
     )
 
 

@@ -232,10 +232,12 @@ class Node:
     def _make_context(self) -> ChannelContext:
         loop = asyncio.get_running_loop()
         broker = self.broker
+        sessions = SessionTable(broker)
+        sessions.away_max = self._config.broker.max_disconnected_sessions or 0
         return ChannelContext(
             _node_number(self._config.node.name),
             broker,
-            SessionTable(broker),
+            sessions,
             Flusher(loop.call_soon, broker.counters),
             _uptime_us,
             loop.call_soon,

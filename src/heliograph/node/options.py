@@ -85,6 +85,7 @@ def retainer_options(settings: RetainerConfig) -> RetainerOptions:
     override = settings.msg_expiry_interval_override
     return RetainerOptions(
         max_retained_messages=settings.backend.max_retained_messages or 0,
+        max_retained_bytes=settings.backend.max_retained_bytes or 0,
         max_payload_size=settings.max_payload_size,
         msg_expiry_interval_us=microseconds(settings.msg_expiry_interval),
         msg_expiry_interval_override_us=NOT_SET if override is None else microseconds(override),
@@ -122,6 +123,7 @@ def channel_options(config: Config, zone: str, listener: str) -> ChannelOptions:
     options.shared_subscription = mqtt.shared_subscription
     options.exclusive_subscription = mqtt.exclusive_subscription
     options.max_subscriptions = min(mqtt.max_subscriptions or INFINITE, INFINITE)
+    options.max_shared_subscriptions = min(mqtt.max_shared_subscriptions or INFINITE, INFINITE)
     options.session_expiry_interval_s = int(mqtt.session_expiry_interval)
     options.message_expiry_interval_s = (
         -1 if mqtt.message_expiry_interval is None else int(mqtt.message_expiry_interval)
@@ -149,6 +151,7 @@ def _session_options(mqtt: MqttConfig, durable: bool) -> SessionOptions:
         max_inflight=mqtt.max_inflight,
         retry_interval_us=microseconds(mqtt.retry_interval or 0),
         max_mqueue_len=min(mqtt.max_mqueue_len or 0, INFINITE),
+        max_mqueue_bytes=mqtt.max_mqueue_bytes or 0,
         mqueue_store_qos0=mqtt.mqueue_store_qos0,
         mqueue_priorities=dict(mqtt.mqueue_priorities or {}),
         mqueue_default_priority=_HIGHEST_PRIORITY if mqtt.mqueue_default_priority == "highest" else 0,

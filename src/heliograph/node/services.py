@@ -122,6 +122,7 @@ class Services:
         self.delayed = Delayed(
             broker,
             config.delayed.max_delayed_messages,
+            config.delayed.max_delayed_bytes,
             levels,
             IdSource(context.node, context.next_number()),
             context.defer,

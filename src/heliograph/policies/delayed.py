@@ -11,9 +11,10 @@ from logging import Logger
 from typing import Final
 
 from heliograph.broker.guid import IdSource
-from heliograph.broker.hooks import OK, STOP
+from heliograph.broker.hooks import OK, STOP, Refusal
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
+from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.topic import DELAYED_PREFIX, topic_name_fault
 from heliograph.observe.bounded_log import BoundedLog
@@ -25,6 +26,8 @@ _FIRST_TIME_S: Final = 1_000_000_000
 # What one turn publishes: about a millisecond.
 _WORK_PER_TURN: Final = 8192
 _MESSAGES_PER_TURN: Final = 128
+# What a held message costs beside its packet.
+_MESSAGE_BYTES: Final = 1024
 
 
 class DelayedError(ValueError):
@@ -35,7 +38,8 @@ class Delayed:
     """The messages of one node that are published later; owned by its services, which tell it of every tick.
 
     Args:
-        messages_max: Messages that are held, None for no limit; beyond it new ones are dropped.
+        messages_max: Messages that are held, None for no limit; beyond it new ones are refused.
+        bytes_max: Bytes that they may have, with what each costs beside its packet; None for no limit.
         levels_max: The most levels that a topic may have.
         ids: Where messages get their ids when they are published.
         defer: Calls what it is given in a later turn of the event loop.
@@ -47,6 +51,7 @@ class Delayed:
         self,
         broker: Broker,
         messages_max: int | None,
+        bytes_max: int | None,
         levels_max: int,
         ids: IdSource,
         defer: Callable[[Callable[[], None]], object],
@@ -55,12 +60,14 @@ class Delayed:
     ) -> None:
         self._broker = broker
         self._messages_max = messages_max
+        self._bytes_max = bytes_max
         self._levels_max = levels_max
         self._ids = ids
         self._defer = defer
         self._is_banned = is_banned
         self._log = BoundedLog(logger, lambda: broker.uptime_us)
         self._waiting: list[tuple[int, int, Message]] = []  # a heap by the uptime at which it is due, then by arrival
+        self._bytes = 0
         self._arrivals = 0
         self._is_deferred = False
         self._dropped_invalid = 0
@@ -79,24 +86,26 @@ class Delayed:
         """Callback of `message.publish`: hold a message that is for later; what cannot be held is dropped."""
         if not message.topic.startswith(DELAYED_PREFIX):
             return OK
-        self.take(message)
-        return STOP, None
+        return STOP, self.take(message)
 
-    def take(self, message: Message) -> None:
-        """Hold a message whose topic begins with `$delayed/`, or drop and count it."""
-        if self._messages_max is not None and len(self._waiting) >= self._messages_max:
+    def take(self, message: Message) -> Refusal | None:
+        """Hold a message whose topic begins with `$delayed/`, or drop and count it; what its publisher is told then."""
+        fault = self._no_room(_size_of(message))
+        if fault:
             self._dropped_full += 1
-            self._log.warn("%d delayed messages are held (delayed.max_delayed_messages): more are dropped", len(self))
-            return
+            self._log.warn("%s: more are refused", fault)
+            return Refusal("delayed_full", rc.QUOTA_EXCEEDED, False)
         try:
             delay_us, topic = self._parse(message.topic)
         except DelayedError as error:
             self._dropped_invalid += 1
             self._log.warn("message of client %.200r to %.200r is dropped: %s", message.clientid, message.topic, error)
-            return
+            return None
         self._arrivals += 1
         held = (self._broker.uptime_us + delay_us, self._arrivals, readdressed(message, topic))
         heapq.heappush(self._waiting, held)
+        self._bytes += _size_of(held[2])
+        return None
 
     def tick(self, uptime_us: int) -> None:
         """Publish what is due, as much as one turn allows; the rest follows in the next turns."""
@@ -110,24 +119,36 @@ class Delayed:
                 self._defer(self._go_on)
                 return
             count += 1
-            self._publish(heapq.heappop(self._waiting)[2])
+            message = heapq.heappop(self._waiting)[2]
+            self._bytes -= _size_of(message)
+            self._publish(message)
 
     def clear(self) -> int:
         """Forget everything that is held; how many messages that were."""
         count = len(self._waiting)
         self._waiting.clear()
+        self._bytes = 0
         return count
 
     def statistics(self) -> dict[str, int]:
         """How many messages are held, were taken, published and dropped."""
         return {
             "delayed.count": len(self._waiting),
+            "delayed.bytes": self._bytes,
             "messages.delayed": self._arrivals,
             "delayed.published": self._published,
             "delayed.dropped.invalid": self._dropped_invalid,
             "delayed.dropped.full": self._dropped_full,
             "delayed.dropped.banned": self._dropped_banned,
         }
+
+    def _no_room(self, size_bytes: int) -> str:
+        """Which limit a further message would break, in words; empty for none."""
+        if self._messages_max is not None and len(self._waiting) >= self._messages_max:
+            return f"{len(self)} delayed messages are held (delayed.max_delayed_messages)"
+        if self._bytes_max is not None and self._bytes + size_bytes > self._bytes_max:
+            return f"{self._bytes} bytes of delayed messages are held (delayed.max_delayed_bytes)"
+        return ""
 
     def _go_on(self) -> None:
         self._is_deferred = False
@@ -164,3 +185,7 @@ class Delayed:
             self._broker.publish(message)
         except ProtocolError as error:  # the topic was valid when it came; the operator's limits may differ now
             self._log.warn("delayed message to %.200r is dropped: %s", message.topic, error)
+
+
+def _size_of(message: Message) -> int:
+    return len(message.publish.data) + _MESSAGE_BYTES

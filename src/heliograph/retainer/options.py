@@ -10,6 +10,7 @@ class RetainerOptions:
 
     Args:
         max_retained_messages: How many topics may have one; 0 for no limit.
+        max_retained_bytes: How many bytes all of them may have; 0 for no limit.
         max_payload_size: Larger payloads are delivered but not retained.
         msg_expiry_interval_us: How long a message without an expiry interval of its own is kept; 0 for ever.
         msg_expiry_interval_override_us: How long any message is kept, whatever it says itself; 0 for ever, or
@@ -24,7 +25,8 @@ class RetainerOptions:
     def __init__(
         self,
         *,
-        max_retained_messages: int = 0,
+        max_retained_messages: int = 2_000_000,
+        max_retained_bytes: int = 2_147_483_648,
         max_payload_size: int = 1_048_576,
         msg_expiry_interval_us: int = 0,
         msg_expiry_interval_override_us: int = NOT_SET,
@@ -35,6 +37,7 @@ class RetainerOptions:
         delivery_rate: tuple[int, int] | None = None,
     ) -> None:
         self.max_retained_messages = max_retained_messages
+        self.max_retained_bytes = max_retained_bytes
         self.max_payload_size = max_payload_size
         self.msg_expiry_interval_us = msg_expiry_interval_us
         self.msg_expiry_interval_override_us = msg_expiry_interval_override_us

@@ -75,6 +75,9 @@ class Retainer(RetainedStore):
         elif self._is_too_fast():
             self._dropped_rate += 1
             self._forget(message)
+        elif self._has_too_many_bytes(len(publish.data)):
+            self._dropped_full += 1
+            self._forget(message)
         elif self._keep(message, self._expires_us(message)):
             self._count_max = max(self._count_max, len(self))
         else:
@@ -148,6 +151,14 @@ class Retainer(RetainedStore):
         """Whether one more topic may have a message."""
         count_max = self._options.max_retained_messages
         return count_max == 0 or len(self) < count_max or self.sweep(_MADE_ROOM_MAX) > 0
+
+    def _has_too_many_bytes(self, size_bytes: int) -> bool:
+        """Whether so many more are too many for all of them."""
+        bytes_max = self._options.max_retained_bytes
+        if bytes_max == 0 or self._size_bytes() + size_bytes <= bytes_max:
+            return False
+        self.sweep(_MADE_ROOM_MAX)
+        return self._size_bytes() + size_bytes > bytes_max
 
     def _is_too_fast(self) -> bool:
         allowance, now_us = self._publish_allowance, self.broker.uptime_us

@@ -18,14 +18,15 @@ from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.durability import Durability
 from heliograph.session.durable_awaiting_rel import DurableAwaitingRel
 from heliograph.session.lending import LentDelivery
-from heliograph.session.mqueue import Delivery, MessageQueue
+from heliograph.session.mqueue import Delivery, MessageQueue, size_of
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 from heliograph.session.will import Will
 
-# How many stored messages wait in memory for a client that is connected, where the queue has no limit of its own.
+# What of stored messages waits in memory for a client that is connected, where the queue has no limit of its own.
 _LIVE_QUEUE_MAX: Final = 1000
+_LIVE_BYTES_MAX: Final = 67_108_864
 # Ids of assigned messages that are remembered before the session looks whether they are below the head already; and
 # how many it keeps while its queue does not get empty.
 _RECENT: Final = 64
@@ -76,7 +77,9 @@ class DurableSession(Session):
         self._is_replaying = False
         self._recent: list[Delivery] = []  # assigned above the cursor while live
         self._recent_max: i64 = _RECENT
+        self._recent_bytes: i64 = 0
         self._caught: dict[tuple[int, int], list[Delivery]] = {}  # by message id, in the order in which they came
+        self._caught_bytes: i64 = 0
 
     # --- the connection
 
@@ -274,6 +277,8 @@ class DurableSession(Session):
     def restore(self, name: str, subscription: Subscription, made_us: int) -> None:
         """A subscription was read from the disk."""
         self.subscriptions[name] = subscription
+        if subscription.group:
+            self.shared_count += 1
         self.made_us[name] = made_us
         if self._is_stored(subscription):
             self.parked = True
@@ -303,6 +308,7 @@ class DurableSession(Session):
             awaiting.forget_all()
         super().close()
         self._caught = {}
+        self._caught_bytes = 0
         self._recent = []
         self.durability.end(self)
 
@@ -362,8 +368,9 @@ class DurableSession(Session):
         message = delivery.message
         if not self.catching or self._is_replaying or message.ticket == 0 or delivery.subscription.group:
             super()._take(delivery)
-        elif len(self._caught) < self._live_max():
+        elif len(self._caught) < self._live_max() and self._caught_bytes <= self._live_bytes_max():
             self._caught.setdefault((message.id_high, message.id_low), []).append(delivery)
+            self._caught_bytes += size_of(message)
         else:
             self._stop_catching()
             self._ignored = message.ticket
@@ -374,7 +381,8 @@ class DurableSession(Session):
             super()._wait(delivery)
             return
         queue = self._queue
-        if self._outbox is not None and not self.behind and (queue is None or queue.count < self._live_max()):
+        has_room = queue is None or (queue.count < self._live_max() and not queue.is_full(delivery.message))
+        if self._outbox is not None and not self.behind and has_room:
             super()._wait(delivery)
             return
         if not self.behind:
@@ -399,7 +407,8 @@ class DurableSession(Session):
             super()._send_new(outbox, delivery)
         if not self.behind and message.ticket != 0 and not delivery.subscription.group:
             self._recent.append(delivery)
-            if len(self._recent) >= self._recent_max:
+            self._recent_bytes += len(message.publish.data)
+            if len(self._recent) >= self._recent_max or self._recent_bytes > 2 * self._live_bytes_max():
                 self._prune()
         self.touch()
 
@@ -413,11 +422,18 @@ class DurableSession(Session):
         length = self.options.max_mqueue_len
         return length if 0 < length < _LIVE_QUEUE_MAX else _LIVE_QUEUE_MAX
 
+    def _live_bytes_max(self) -> i64:
+        size = self.options.max_mqueue_bytes
+        return size if size > 0 else _LIVE_BYTES_MAX
+
     def _prune(self) -> None:
         if len(self._recent) >= _RECENT_MAX:
             self._fall_behind()
             return
         self._advance()
+        if self._recent_bytes > self._live_bytes_max():
+            self._fall_behind()
+            return
         self._recent_max = min(2 * len(self._recent) + _RECENT, _RECENT_MAX)
 
     def _advance(self) -> None:
@@ -429,6 +445,9 @@ class DurableSession(Session):
         self.cursor_us = max(self.cursor_us, self.durability.head_us)
         if self._recent:
             self._recent = [delivery for delivery in self._recent if delivery.message.ticket > committed]
+            self._recent_bytes = 0
+            for delivery in self._recent:
+                self._recent_bytes += len(delivery.message.publish.data)
 
     def _fall_behind(self) -> None:
         """Let go what waits in memory and can be replayed, and all that comes."""
@@ -440,6 +459,7 @@ class DurableSession(Session):
             self.note_taken(delivery.message.id_high, delivery.message.id_low, delivery.qos)
             self._ignored = max(self._ignored, delivery.message.ticket)
         self._recent = []
+        self._recent_bytes = 0
         queue, self._queue = self._queue, None
         while queue is not None:
             waiting = queue.pop()
@@ -476,9 +496,11 @@ class DurableSession(Session):
             self._ignored = max(self._ignored, deliveries[0].message.ticket)
         self.catching = False
         self._caught = {}
+        self._caught_bytes = 0
 
     def _go_live(self) -> None:
         caught, self._caught = self._caught, {}
+        self._caught_bytes = 0
         self.behind = False
         self.catching = False
         self.taken = {}

@@ -1,11 +1,13 @@
 """The message queue of a session: what waits for the inflight window or for the client to come back.
 
-When it is full, a QoS 0 message goes first if the queue holds any (they are stored only if `mqueue_store_qos0`), and
-the oldest message otherwise. Order among what stays never changes. Where the operator gives topics priorities, there
-is one such queue for each priority, and the limit holds for each.
+When it is full, by the number of messages or by their bytes, a QoS 0 message goes first if the queue holds any (they
+are stored only if `mqueue_store_qos0`), and the oldest message otherwise. Order among what stays never changes. Where
+the operator gives topics priorities, there is one such queue for each priority; the limit of messages holds for each,
+the limit of bytes for all of them, and the lowest priority loses first.
 """
 
 from collections import deque
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -17,6 +19,9 @@ WAITING: i64 = 0  # in the queue
 PUBLISHED: i64 = 1  # PUBLISH sent, PUBACK or PUBREC awaited
 RELEASED: i64 = 2  # PUBREL sent, PUBCOMP awaited
 DROPPED: i64 = 3  # taken out of turn: the queue passes over it
+
+# What a waiting message costs beside its packet: delivery, message, PUBLISH, and their places in queues.
+DELIVERY_BYTES: Final = 512
 
 
 class Delivery:
@@ -41,11 +46,16 @@ class Delivery:
         self.record: str | None = None  # and how it was saved last
 
 
+def size_of(message: Message) -> i64:
+    """What the limit of bytes counts for a message that waits."""
+    return len(message.publish.data) + DELIVERY_BYTES
+
+
 def make_queue(options: SessionOptions) -> "MessageQueue":
     """The message queue that the operator wants."""
     if options.mqueue_priorities:
         return PriorityQueue(options)
-    return MessageQueue(options.max_mqueue_len, options.mqueue_store_qos0)
+    return MessageQueue(options.max_mqueue_len, options.mqueue_store_qos0, options.max_mqueue_bytes)
 
 
 class MessageQueue:
@@ -54,18 +64,28 @@ class MessageQueue:
     Args:
         len_max: How many wait at the most; 0 for no limit.
         store_qos0: Whether QoS 0 messages may wait.
+        bytes_max: How many bytes of them at the most, as `size_of` counts; 0 for no limit. One message may always wait.
+
+    Attributes:
+        count: How many wait.
+        size_bytes: What they count for `bytes_max`.
     """
 
-    def __init__(self, len_max: i64, store_qos0: bool) -> None:
+    def __init__(self, len_max: i64, store_qos0: bool, bytes_max: i64 = 0) -> None:
         self._len_max = len_max
+        self._bytes_max = bytes_max
         self._store_qos0 = store_qos0
         # Dropping from the middle only marks a delivery, so that both queues stay plain deques.
         self._waiting: deque[Delivery] = deque()
         self._qos0: deque[Delivery] = deque()
         self.count: i64 = 0
+        self.size_bytes: i64 = 0
 
     def push(self, delivery: Delivery) -> Delivery | None:
-        """Let a delivery wait; the one that had to be dropped for it (perhaps itself), or None."""
+        """Let a delivery wait; the first one that had to be dropped for it (perhaps itself), or None.
+
+        Then `shed` has to be called until it answers None: several small messages may have to go for a large one.
+        """
         if delivery.qos == 0 and not self._store_qos0:
             return delivery
         dropped: Delivery | None = None
@@ -77,7 +97,15 @@ class MessageQueue:
         if delivery.qos == 0:
             self._qos0.append(delivery)
         self.count += 1
-        return dropped
+        self.size_bytes += size_of(delivery.message)
+        return dropped if dropped is not None else self.shed()
+
+    def shed(self) -> Delivery | None:
+        """The next delivery that has to go because the bytes are too many, or None."""
+        if self._bytes_max == 0 or self.size_bytes <= self._bytes_max or self.count <= 1:
+            return None
+        dropped = self.pop_qos0()
+        return self.pop() if dropped is None else dropped
 
     def pop(self) -> Delivery | None:
         """The delivery that has waited longest, or None."""
@@ -86,6 +114,7 @@ class MessageQueue:
             if delivery.phase != DROPPED:
                 self._forget_qos0(delivery)
                 self.count -= 1
+                self.size_bytes -= size_of(delivery.message)
                 return delivery
         return None
 
@@ -96,6 +125,7 @@ class MessageQueue:
             if oldest.phase == WAITING:
                 oldest.phase = DROPPED
                 self.count -= 1
+                self.size_bytes -= size_of(oldest.message)
                 self._compact()
                 return oldest
         return None
@@ -104,9 +134,11 @@ class MessageQueue:
         """Whether a QoS 0 delivery waits."""
         return len(self._qos0) > 0
 
-    def is_full(self, topic: str) -> bool:
-        """Whether something must be dropped for a message of that topic to wait."""
-        return self._len_max != 0 and self.count >= self._len_max
+    def is_full(self, message: Message) -> bool:
+        """Whether something must be dropped for a message to wait."""
+        if self._len_max != 0 and self.count >= self._len_max:
+            return True
+        return self._bytes_max != 0 and self.count > 0 and self.size_bytes + size_of(message) > self._bytes_max
 
     def _victim(self, delivery: Delivery) -> Delivery:
         oldest = self.pop_qos0()
@@ -131,7 +163,7 @@ class PriorityQueue(MessageQueue):
     """A message queue for each priority; the highest that holds something is emptied first."""
 
     def __init__(self, options: SessionOptions) -> None:
-        super().__init__(options.max_mqueue_len, options.mqueue_store_qos0)
+        super().__init__(options.max_mqueue_len, options.mqueue_store_qos0, options.max_mqueue_bytes)
         self._options = options
         self._lanes: dict[int, MessageQueue] = {}
         self._order: list[int] = []  # priorities, highest first
@@ -139,18 +171,31 @@ class PriorityQueue(MessageQueue):
     def push(self, delivery: Delivery) -> Delivery | None:
         """Let a delivery wait in the queue of its topic's priority."""
         lane = self._lane(delivery.message.topic)
-        before = lane.count
+        before, bytes_before = lane.count, lane.size_bytes
         dropped = lane.push(delivery)
         self.count += lane.count - before
-        return dropped
+        self.size_bytes += lane.size_bytes - bytes_before
+        return dropped if dropped is not None else self.shed()
+
+    def shed(self) -> Delivery | None:
+        """The next delivery of the lowest priority that has to go because the bytes are too many, or None."""
+        if self._bytes_max == 0 or self.size_bytes <= self._bytes_max or self.count <= 1:
+            return None
+        for priority in reversed(self._order):
+            lane = self._lanes[priority]
+            dropped = lane.pop_qos0()
+            if dropped is None:
+                dropped = lane.pop()
+            if dropped is not None:
+                return self._gone(dropped)
+        return None
 
     def pop(self) -> Delivery | None:
         """The delivery of the highest priority that has waited longest, or None."""
         for priority in self._order:
             delivery = self._lanes[priority].pop()
             if delivery is not None:
-                self.count -= 1
-                return delivery
+                return self._gone(delivery)
         return None
 
     def pop_qos0(self) -> Delivery | None:
@@ -158,17 +203,23 @@ class PriorityQueue(MessageQueue):
         for priority in self._order:
             delivery = self._lanes[priority].pop_qos0()
             if delivery is not None:
-                self.count -= 1
-                return delivery
+                return self._gone(delivery)
         return None
 
     def holds_qos0(self) -> bool:
         """Whether a QoS 0 delivery waits in any of them."""
         return any(lane.holds_qos0() for lane in self._lanes.values())
 
-    def is_full(self, topic: str) -> bool:
-        """Whether the queue of that topic's priority is full."""
-        return self._lane(topic).is_full(topic)
+    def is_full(self, message: Message) -> bool:
+        """Whether the queue of the message's priority is full, or all of them together are."""
+        if self._lane(message.topic).is_full(message):
+            return True
+        return self._bytes_max != 0 and self.count > 0 and self.size_bytes + size_of(message) > self._bytes_max
+
+    def _gone(self, delivery: Delivery) -> Delivery:
+        self.count -= 1
+        self.size_bytes -= size_of(delivery.message)
+        return delivery
 
     def _lane(self, topic: str) -> MessageQueue:
         priority = self._options.mqueue_priorities.get(topic, self._options.mqueue_default_priority)

@@ -11,6 +11,7 @@ class SessionOptions:
         retry_interval_us: After how long an MQTT 3 client is sent an unacknowledged message again while it stays
             connected; 0 for never. MQTT 5 forbids it.
         max_mqueue_len: Messages that wait while the window is full or the client away; 0 for no limit.
+        max_mqueue_bytes: Bytes that these messages may have, with what each costs beside its packet; 0 for no limit.
         mqueue_store_qos0: Whether QoS 0 messages wait too.
         mqueue_priorities: Priorities (1 to 255) of topics, higher ones first; empty for one queue in order.
         mqueue_default_priority: The priority of every other topic.
@@ -34,10 +35,12 @@ class SessionOptions:
         upgrade_qos: bool = False,
         ignore_loop_deliver: bool = False,
         durable: bool = True,
+        max_mqueue_bytes: i64 = 8_388_608,
     ) -> None:
         self.max_inflight = max_inflight
         self.retry_interval_us = retry_interval_us
         self.max_mqueue_len = max_mqueue_len
+        self.max_mqueue_bytes = max_mqueue_bytes
         self.mqueue_store_qos0 = mqueue_store_qos0
         self.mqueue_priorities: dict[str, int] = {} if mqueue_priorities is None else mqueue_priorities
         self.mqueue_default_priority = mqueue_default_priority

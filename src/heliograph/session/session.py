@@ -42,6 +42,7 @@ class Session(Subscriber):
         self.expiry_interval_s: i64 = 0
         self.mountpoint = ""  # that its subscriptions were made with
         self.subscriptions: dict[str, Subscription] = {}  # by the filters as the client knows them
+        self.shared_count: i64 = 0  # of these, shared ones
         self.dropped_count: i64 = 0
         self._inflight: dict[int, Delivery] = {}
         self._queue: MessageQueue | None = None  # made when first needed: most sessions never queue
@@ -218,7 +219,7 @@ class Session(Subscriber):
         elif free and self._sent_count < self._window:
             takes = True
         else:
-            has_room = self._queue is None or not self._queue.is_full(message.topic)
+            has_room = self._queue is None or not self._queue.is_full(message)
             takes = has_room and (qos != 0 or self.options.mqueue_store_qos0)
         if takes:
             self._take(Delivery(message, qos, message.retain and subscription.retain_as_published, subscription))
@@ -354,6 +355,8 @@ class Session(Subscriber):
     def subscribe(self, name: str, subscription: Subscription) -> None:
         """Add a subscription under a filter, as the client knows it, that the session does not hold yet."""
         self.subscriptions[name] = subscription
+        if subscription.group:
+            self.shared_count += 1
         self.broker.subscribe(subscription)
 
     def resubscribe(self, name: str, subscription: Subscription) -> None:
@@ -431,6 +434,8 @@ class Session(Subscriber):
             "inflight_max": self._window,
             "mqueue_len": self.queued_count,
             "mqueue_max": self.options.max_mqueue_len,
+            "mqueue_bytes": 0 if self._queue is None else self._queue.size_bytes,
+            "mqueue_bytes_max": self.options.max_mqueue_bytes,
             "mqueue_dropped": self.dropped_count,
             "awaiting_rel_cnt": 0 if self._awaiting_rel is None else len(self._awaiting_rel),
         }
@@ -499,8 +504,9 @@ class Session(Subscriber):
             queue = make_queue(self.options)
             self._queue = queue
         dropped = queue.push(delivery)
-        if dropped is not None:
+        while dropped is not None:  # several small ones may have to go for a large one
             self._drop(dropped.message, "qos0_msg" if dropped is delivery and delivery.qos == 0 else "queue_full")
+            dropped = queue.shed()
 
     def _hides(self, topic: str, subscription: Subscription) -> bool:
         """Whether a mountpoint made a filter match that does not match what the client knows of the topic."""
@@ -513,6 +519,8 @@ class Session(Subscriber):
         return guard is None or not self.broker.hooks.client_authorize.callbacks or guard.may_receive(topic)
 
     def _withdraw(self, name: str, subscription: Subscription) -> None:
+        if subscription.group:
+            self.shared_count -= 1
         self.broker.unsubscribe(subscription)
         if name.startswith(EXCLUSIVE_PREFIX) and self.broker.exclusive.get(subscription.topic_filter) is self:
             del self.broker.exclusive[subscription.topic_filter]

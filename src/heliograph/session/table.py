@@ -7,6 +7,8 @@ from mypy_extensions import i64
 
 from heliograph.broker import hooks
 from heliograph.broker.pubsub import Broker
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.errors import ProtocolError
 from heliograph.session.durability import Durability
 from heliograph.session.durable import DurableSession
 from heliograph.session.options import SessionOptions
@@ -45,6 +47,7 @@ class SessionTable:
         self.asleep_count: i64 = 0  # of those on the disk only
         self._timers: list[tuple[int, int, int, str]] = []
         self._absence: int = 0
+        self.away_max: i64 = 0  # how many may be away before further ones are refused; 0 for any number
         self.durability: Durability | None = None  # who keeps those that do not end with their connection
 
     def __len__(self) -> int:
@@ -84,6 +87,9 @@ class SessionTable:
         Args:
             expiry_s: Its expiry interval; one above 0 is worth keeping.
             outbox: The connection's; what it is told from now on waits until the disk has the session.
+
+        Raises:
+            ProtocolError: It cannot be read now, or would be one too many.
         """
         session = self.find(clientid)  # [MQTT-3.1.3-2] 3.1.1 [MQTT-3.1.3-2]
         if session is not None and not clean_start:  # [MQTT-3.1.2-5] 3.1.1 [MQTT-3.1.2-4]
@@ -95,6 +101,10 @@ class SessionTable:
             self._save(session, outbox)
             self.broker.hooks.run(hooks.SESSION_RESUMED, (clientid,))
             return session, True  # [MQTT-3.2.2-3] 3.1.1 [MQTT-3.2.2-2]
+        if session is None and expiry_s > 0 and self.away_max != 0 and len(self._absences) >= self.away_max:
+            self.broker.counters.sessions_refused += 1
+            detail = f"{len(self._absences)} sessions have no connection (broker.max_disconnected_sessions)"
+            raise ProtocolError(detail, rc.QUOTA_EXCEEDED)
         durability = self.durability
         is_durable = durability is not None and expiry_s > 0 and options.durable
         if durability is not None and session is None and not is_durable:
