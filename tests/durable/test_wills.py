@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from heliograph.broker import hooks
 from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
 from support.durable import DurableKernel
 from support.kernel import Peer
 from support.packets import properties
@@ -203,3 +206,146 @@ def test_the_will_of_a_session_in_memory_is_not_saved(tmp_path: Path) -> None:
     come_with_will(kernel, expiry_s=0)
     kernel.run()
     assert kernel.disk.keys() <= {b"w"}
+
+
+def leave_many(kernel: DurableKernel, count: int, delay_s: int) -> None:
+    """Clients that vanish, each with a will; their sessions do not end."""
+    for number in range(count):
+        peer = kernel.peer(p.V5)
+        will = p.Will(f"w/{number}", b"%d" % number, 1, False, properties(will_delay_interval=delay_s))
+        peer.connect(f"c{number}", clean_start=False, session_expiry_interval=0xFFFFFFFF, will=will)
+        peer.drop()
+
+
+@pytest.mark.parametrize("count", [2, 20, 900])
+def test_all_wills_that_are_due_are_published_after_a_restart(tmp_path: Path, count: int) -> None:
+    kernel = DurableKernel(tmp_path)
+    watcher = kernel.connect("memory")
+    leave_many(kernel, count, 30)
+    assert wills_on_disk(kernel) == count
+    kernel = kernel.crash(10)
+    watcher = kernel.connect("memory")
+    watcher.subscribe("w/#", 0)
+    kernel.advance(19)
+    assert watcher.received() == []
+    kernel.advance(1)
+    kernel.advance(0.5)  # what one tick may not do, the next ones do
+    kernel.advance(0.5)
+    heard = [packet.payload for packet in watcher.received() if isinstance(packet, p.Publish)]
+    assert sorted(heard, key=int) == [b"%d" % number for number in range(count)]
+    assert wills_on_disk(kernel) == 0
+
+
+def test_wills_of_clients_that_were_connected_at_the_crash_are_all_published(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    for number in range(5):
+        peer = kernel.peer(p.V5)
+        will = p.Will(f"w/{number}", b"", 0, False, properties(will_delay_interval=1))
+        peer.connect(f"c{number}", clean_start=False, session_expiry_interval=0xFFFFFFFF, will=will)
+    kernel = kernel.crash()
+    watcher = kernel.connect("memory")
+    watcher.subscribe("w/#", 0)
+    kernel.advance(1)
+    assert sorted(watcher.heard()) == [f"PUBLISH w/{number} '' q0" for number in range(5)]
+
+
+def test_a_client_that_came_back_keeps_its_will_when_others_are_published(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    leave_many(kernel, 3, 30)
+    kernel = kernel.crash(1)
+    kernel.come("c1")
+    watcher = kernel.connect("memory")
+    watcher.subscribe("w/#", 0)
+    kernel.advance(60)
+    assert sorted(watcher.heard()) == ["PUBLISH w/0 '0' q0", "PUBLISH w/2 '2' q0"]
+
+
+def refuse_all(kernel: DurableKernel) -> None:
+    """The disk is full: whatever is waiting is refused."""
+    while kernel.sink.is_waiting:
+        kernel.commit(rc.QUOTA_EXCEEDED)
+    while kernel.state.waiting:
+        kernel.commit_state()
+
+
+def test_wills_that_a_full_disk_refuses_are_published_when_there_is_room(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    watched(kernel)
+    leave_many(kernel, 4, 1)
+    kernel.automatic = False
+    kernel.advance(1)
+    refuse_all(kernel)
+    assert (wills_on_disk(kernel), kernel.sessions.published_wills.statistics()["wills.refused"]) == (4, 4)
+    kernel.advance(1)
+    refuse_all(kernel)
+    assert kernel.sessions.published_wills.statistics()["wills.refused"] == 4
+    kernel.automatic = True
+    kernel.advance(60)
+    kernel.advance(1)
+    assert sorted(heard(kernel)) == ["0", "1", "2", "3"]
+    assert (wills_on_disk(kernel), kernel.sessions.published_wills.statistics()["wills.refused"]) == (0, 0)
+
+
+def test_while_the_disk_refuses_one_will_asks_now_and_then(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    watcher = kernel.connect("memory")
+    watcher.subscribe("w/#", 0)
+    leave_many(kernel, 4, 1)
+    kernel.automatic = False
+    kernel.advance(1)
+    refuse_all(kernel)
+    assert len(watcher.received()) == 4
+    for _ in range(60):
+        kernel.advance(1)
+        refuse_all(kernel)
+    assert len(watcher.received()) == 6  # after 1, 2, 4, 8, 16 and 30 seconds, less than once a will
+
+
+def test_wills_that_were_refused_are_published_after_a_restart(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    watched(kernel)
+    leave_many(kernel, 4, 0)
+    leave_many(kernel, 4, 1)
+    kernel.automatic = False
+    kernel.advance(1)
+    refuse_all(kernel)
+    kernel = kernel.crash()
+    kernel.advance(1)
+    assert sorted(heard(kernel)) == ["0", "0", "1", "1", "2", "2", "3", "3"]
+
+
+def test_a_refused_will_of_a_session_in_memory_is_kept_too(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    watched(kernel)
+    peer = come_with_will(kernel, expiry_s=0)
+    kernel.automatic = False
+    peer.drop()
+    refuse_all(kernel)
+    kernel.automatic = True
+    kernel.advance(1)
+    assert heard(kernel) == ["gone"]
+
+
+def test_a_saved_will_outlives_the_commit_of_the_retained_message_that_it_became(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path, stored=("other",))
+    peer = come_with_will(kernel, retain=True)
+    kernel.automatic = False
+    peer.drop()
+    while kernel.state.waiting:
+        kernel.commit_state()
+    assert wills_on_disk(kernel) == 1  # a power cut now leaves no retained message
+    kernel.commit()
+    kernel.commit_state()
+    assert wills_on_disk(kernel) == 0
+
+
+def test_a_saved_will_outlives_a_refused_retained_message(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path, stored=("other",))
+    peer = come_with_will(kernel, retain=True)
+    kernel.automatic = False
+    peer.drop()
+    refuse_all(kernel)
+    assert wills_on_disk(kernel) == 1
+    kernel.automatic = True
+    kernel.advance(1)
+    assert wills_on_disk(kernel) == 0

@@ -143,8 +143,8 @@ class DurableKernel(Kernel):
     def run(self) -> None:
         """Run turns until nothing waits, with commits at the end of each unless a test commits by itself."""
         super().run()
-        while getattr(self, "automatic", False) and (self._uncommitted() or self.state.waiting):
-            if self._uncommitted():
+        while getattr(self, "automatic", False) and (self.sink.is_waiting or self.state.waiting):
+            if self.sink.is_waiting:
                 self.commit()
             while self.state.waiting:
                 self.state.commit()
@@ -161,6 +161,7 @@ class DurableKernel(Kernel):
             self.database.write(batch)
         self.durable.on_messages_committed(sink.committed_ticket, code != 0)
         self.context.commits.done(sink.committed_ticket, code, not sink.full)
+        self.sessions.on_committed(sink.committed_ticket, code != 0)
         super().run()
 
     def commit_state(self) -> None:
@@ -182,9 +183,6 @@ class DurableKernel(Kernel):
         else:
             peer.connect(clientid, clean_start=clean_start)
         return peer
-
-    def _uncommitted(self) -> bool:
-        return bool(self.sink.messages)
 
 
 def after_a_lost_identifier(path: Path) -> DurableKernel:

@@ -12,6 +12,7 @@ from heliograph.broker.durable import DurableSink
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
+from heliograph.broker.retained import RetainedMatches, RetainedStore
 from heliograph.broker.router import Router
 from heliograph.broker.shared import SharedOptions
 from heliograph.channel.channel import Channel
@@ -47,6 +48,7 @@ class FakeSink(DurableSink):
         self.messages: list[tuple[int, Message]] = []  # ticket and message, in the order they came
         self.open_ticket = 1
         self.committed_ticket = 0
+        self.tied_ticket = 0  # of the newest message that another database took something of
 
     def wants(self, topic: str) -> bool:
         return any(topic_matches(topic, topic_filter) for topic_filter in self.topics)
@@ -56,8 +58,17 @@ class FakeSink(DurableSink):
         message.ticket = self.open_ticket
         return self.open_ticket
 
+    def tie(self) -> None:
+        """Another database took something of the message that is handled now."""
+        self.tied_ticket = self.open_ticket
+
     def settle(self) -> int:
-        return 0
+        return self.open_ticket if self.tied_ticket == self.open_ticket else 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something waits for a commit."""
+        return bool(self.messages) or self.tied_ticket > self.committed_ticket
 
     def is_full(self) -> bool:
         return self.full
@@ -65,6 +76,22 @@ class FakeSink(DurableSink):
     def cut(self) -> None:
         """Let what comes from now on belong to the next commit."""
         self.open_ticket += 1
+
+
+class KeptRetainer(RetainedStore):
+    """Has changes of a retainer wait for the disk, as those of one that keeps its messages there."""
+
+    def __init__(self, retainer: RetainedStore, sink: FakeSink) -> None:
+        super().__init__()
+        self._retainer = retainer
+        self._sink = sink
+
+    def retain(self, message: Message) -> bool:
+        self._sink.tie()
+        return self._retainer.retain(message)
+
+    def match(self, topic_filter: str) -> RetainedMatches:
+        return self._retainer.match(topic_filter)
 
 
 class FakeWire(Wire):
@@ -136,9 +163,9 @@ class Kernel:
         hooks = Hooks(lambda name, error: self.hook_failures.append((name, error)))
         self.broker = Broker(router, hooks, shared)
         self.broker.begin_turn(self.now_us)
-        self.retainer = MemoryRetainer(self.broker)
-        self.broker.retained = self.retainer
         self.sink = FakeSink(stored)
+        self.retainer = MemoryRetainer(self.broker)
+        self.broker.retained = KeptRetainer(self.retainer, self.sink) if stored else self.retainer
         if stored:
             self.broker.set_sink(self.sink)
         self.sessions = SessionTable(self.broker)
@@ -191,6 +218,7 @@ class Kernel:
         sink.committed_ticket += 1
         sink.open_ticket = max(sink.open_ticket, sink.committed_ticket + 1)
         self.context.commits.done(sink.committed_ticket, code, not sink.full)
+        self.sessions.on_committed(sink.committed_ticket, code != 0)
         self.run()
 
     def peer(

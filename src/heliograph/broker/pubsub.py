@@ -172,7 +172,7 @@ class Broker:
         """Publish a message of the broker's own (a will): hooks, retain, storage, subscribers.
 
         Returns:
-            The storage ticket, or `NOT_STORED`.
+            The ticket of the commit after which all of it is durable, or `NOT_STORED`.
 
         Raises:
             ProtocolError: Its topic is no valid topic name.
@@ -186,8 +186,10 @@ class Broker:
         if outcome.topic != route.topic:
             route = self.route(outcome.topic.encode("utf-8"))
         if not self.retain(outcome):
-            return NOT_STORED
+            return self.settle()
         ticket = self.store(route, outcome)
+        if outcome.retain and not route.durable:
+            ticket = self.settle()
         self.dispatch(route, outcome)
         return ticket
 

@@ -188,6 +188,7 @@ class Node:
         numbers.update({f"hooks.failed.{name}": self.broker.hooks.point(name).failures_count for name in hooks.NAMES})
         if self._context is not None:
             numbers.update(self._context.sessions.statistics())
+            numbers.update(self._context.sessions.published_wills.statistics())
             numbers.update(self._context.channels.statistics())
         if self._retained is not None:
             numbers.update(self._retained.statistics())
@@ -262,6 +263,7 @@ class Node:
         if error is not None:
             code = rc.QUOTA_EXCEEDED if isinstance(error, StorageFullError) else rc.UNSPECIFIED_ERROR
         context.commits.done(ticket, code, not databases.sink.is_full())
+        context.sessions.on_committed(ticket, error is not None)
 
     def _begin_turn(self) -> int:
         """Tell the broker the time on both clocks; between ticks the wall clock is taken to run like the other."""

@@ -5,7 +5,6 @@ more: a will that comes twice says what one says, a lost one says nothing.
 """
 
 import logging
-from collections import deque
 
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.message import make_message
@@ -27,7 +26,6 @@ class SavedWills:
         self._table = table
         self._broker = table.broker
         self._options = options
-        self._published: deque[tuple[int, bytes]] = deque()  # the ticket of its commit, and its key
 
     def save(self, clientid: str, will: Will) -> None:
         """Save a will as it is now; the batch of this turn takes it."""
@@ -36,22 +34,9 @@ class SavedWills:
         value = record.encode_will(will, due_us, "" if session is None else session.mountpoint)
         self._journal.batch.put(record.will_key(clientid, will.number), value)
 
-    def forget(self, clientid: str, will: Will, published: int) -> bool:
-        """A will was taken back, or published under this ticket; whether this turn's batch has changed for it."""
-        key = record.will_key(clientid, will.number)
-        if published:
-            self._published.append((published, key))
-            return False
-        self._journal.batch.delete(key)
-        return True
-
-    def on_committed(self, ticket: int) -> bool:
-        """Messages up to a ticket are stored; whether this turn's batch has changed for it."""
-        count = 0
-        while self._published and self._published[0][0] <= ticket:
-            self._journal.batch.delete(self._published.popleft()[1])
-            count += 1
-        return count > 0
+    def forget(self, clientid: str, will: Will) -> None:
+        """A will was taken back, or is published and stored; the batch of this turn takes it away."""
+        self._journal.batch.delete(record.will_key(clientid, will.number))
 
     def load(self) -> list[tuple[str, Will]]:
         """Every will that is saved, with its client. The connection of a client that had one ended when the broker did.
@@ -95,6 +80,3 @@ class SavedWills:
         # Never 0, which would say that the client is connected.
         will.due_us = max(1, int(broker.uptime_us) + due_us - int(broker.now_us))
         return will
-
-    def __repr__(self) -> str:
-        return f"SavedWills({len(self._published)} published and not forgotten)"

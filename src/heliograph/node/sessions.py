@@ -282,10 +282,10 @@ class DurableSessions(Durability):
         self._wills.save(clientid, will)
         return self._gather()
 
-    def forget_will(self, clientid: str, will: Will, published: int) -> None:
-        """A will was taken back, or published."""
-        if self._wills.forget(clientid, will, published if published > self.committed else 0):
-            self._gather()
+    def forget_will(self, clientid: str, will: Will) -> None:
+        """A will was taken back, or is published and stored."""
+        self._wills.forget(clientid, will)
+        self._gather()
 
     def take(self, session: Session, packet_id: int, message: int, id_high: int, id_low: int) -> int:
         """A QoS 2 message from the client was taken."""
@@ -375,8 +375,6 @@ class DurableSessions(Durability):
         if not is_refused:
             self.head_us = self._messages.newest_commit_us()
         self.answered(ticket, is_refused)
-        if self._wills.on_committed(ticket):
-            self._gather()
         self.release()
         self._replays.on_committed(self.head_us, ticket)
 

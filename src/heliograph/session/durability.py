@@ -119,12 +119,8 @@ class Durability:
         """Save a will under its number, and when it is due: the ticket of the commit."""
         raise NotImplementedError(type(self).__name__)
 
-    def forget_will(self, clientid: str, will: Will, published: i64) -> None:
-        """A will was taken back, or published.
-
-        Args:
-            published: The ticket of its own commit, which is to be done before; 0 for none.
-        """
+    def forget_will(self, clientid: str, will: Will) -> None:
+        """A will was taken back, or is published and stored."""
         raise NotImplementedError(type(self).__name__)
 
     def save(self, session: Session) -> i64:

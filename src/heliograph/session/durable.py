@@ -103,7 +103,7 @@ class DurableSession(Session):
         """Save the will; its CONNACK waits for that."""
         before, self.will = self.will, will
         if before is not None:
-            self.durability.forget_will(self.clientid, before, 0)
+            self.durability.forget_will(self.clientid, before)
         if will is not None:
             self.will_number = max(self.will_number + 1, self.broker.now_us)
             will.number = self.will_number

@@ -6,13 +6,14 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
-from heliograph.broker.pubsub import Broker
+from heliograph.broker.pubsub import NOT_STORED, Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.session.durability import Durability
 from heliograph.session.durable import DurableSession
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
+from heliograph.session.published_wills import PublishedWills
 from heliograph.session.session import Session
 from heliograph.session.will import Will
 
@@ -43,6 +44,7 @@ class SessionTable:
         self._absences: dict[str, int] = {}
         self._wills: dict[str, Will] = {}
         self._left_wills: list[tuple[str, Will]] = []  # of sessions that are over
+        self.published_wills = PublishedWills()
         self._ending: list[Session] = []  # ended, with more subscriptions than could be dropped at once
         self.asleep_count: i64 = 0  # of those on the disk only
         self._timers: list[tuple[int, int, int, str]] = []
@@ -170,7 +172,7 @@ class SessionTable:
         if will is not None and kept is not None:
             will.number = kept.number
         elif kept is not None:  # [MQTT-3.1.2-10]
-            self._forget(session.clientid, kept, 0)
+            self._forget(session.clientid, kept)
         if will is not None and (will.delay_s == 0 or expiry_s == 0):  # [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-8]
             self._publish(session.clientid, will)
             will = None
@@ -193,11 +195,18 @@ class SessionTable:
         """End the sessions and publish the wills that are due, so many at once; the rest waits for the next call."""
         if self._ending and self._ending[-1].drop_subscriptions(_SUBSCRIPTIONS_AT_ONCE):
             self._ending.pop()
-        while self._left_wills:
-            left = self._left_wills.pop()
-            self._publish(left[0], left[1])
         count: i64 = 0
         count_max: i64 = _ENDS_AT_ONCE if self.durability is None else _SAVED_ENDS_AT_ONCE
+        while self._left_wills and count < count_max:
+            count += 1
+            left = self._left_wills.pop()
+            self._publish(left[0], left[1])
+        while count < count_max:
+            again = self.published_wills.take_due(uptime_us)
+            if again is None:
+                break
+            count += 1
+            self._publish(again.clientid, again.will)
         while self._timers and self._timers[0][0] <= uptime_us and count < count_max:
             count += 1
             _, absence, kind, clientid = heapq.heappop(self._timers)
@@ -211,6 +220,11 @@ class SessionTable:
                 self._end_asleep(clientid)  # [MQTT-4.1.0-2]
             else:
                 self._end(session, hooks.SESSION_TERMINATED)  # [MQTT-4.1.0-2]
+
+    def on_committed(self, ticket: i64, is_refused: bool) -> None:
+        """Whatever was tied to a ticket is durable, or was refused; a will that was refused is published again."""
+        for stored in self.published_wills.answered(ticket, is_refused, self.broker.uptime_us):
+            self._forget(stored.clientid, stored.will)
 
     def most_dropped(self, count: int) -> dict[str, int]:
         """The clients that most messages were dropped for, with how many."""
@@ -231,7 +245,7 @@ class SessionTable:
             # A client that comes and goes would otherwise leave an entry for each of its absences.
             self._timers = [timer for timer in self._timers if self._absences.get(timer[3]) == timer[1]]
             heapq.heapify(self._timers)
-        heapq.heappush(self._timers, (due_us, self._absence, kind, clientid))
+        heapq.heappush(self._timers, (due_us, self._absences[clientid], kind, clientid))
 
     def _end(self, session: Session, reason: str) -> None:
         clientid = session.clientid
@@ -260,7 +274,7 @@ class SessionTable:
         if will.due_us <= self.broker.uptime_us:
             self._publish(clientid, will)
         else:
-            self._forget(clientid, will, 0)
+            self._forget(clientid, will)
 
     def _publish_will(self, clientid: str) -> None:
         will = self._wills.pop(clientid, None)  # [MQTT-3.1.2-10] 3.1.1 [MQTT-3.1.2-10]
@@ -269,14 +283,17 @@ class SessionTable:
             self._publish(clientid, will)
 
     def _publish(self, clientid: str, will: Will) -> None:
-        ticket: i64 = 0
+        ticket: i64 = NOT_STORED
         if will.guard is not None and not will.guard.may_publish_now(will.message.topic):
             self.broker.counters.messages_not_authorized += 1
         else:
             self.broker.counters.messages_publishes += 1
             ticket = self.broker.publish(will.message)
-        self._forget(clientid, will, ticket)
+        if ticket == NOT_STORED:
+            self._forget(clientid, will)
+        else:
+            self.published_wills.add(clientid, will, ticket)
 
-    def _forget(self, clientid: str, will: Will, published: i64) -> None:
+    def _forget(self, clientid: str, will: Will) -> None:
         if will.number != 0 and self.durability is not None:
-            self.durability.forget_will(clientid, will, published)
+            self.durability.forget_will(clientid, will)
