@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.storage.compaction import CompactionOptions, Compactor
 from heliograph.storage.engine import records
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.local import LocalBackend
@@ -65,6 +66,14 @@ class Stored:
         for commit in range(commits):
             numbers = range(commit * size, (commit + 1) * size)
             self.put(topic, [b'{"n": %d}' % number for number in numbers], clientid)
+
+    def merge_blocks(self) -> None:
+        """Merge what is small, as the broker does in the background."""
+        compactor = Compactor(
+            self._database, CompactionOptions(min_age_us=0, min_blocks=2, max_rows=20, max_shared_rows=20)
+        )
+        while compactor.step(time.time_ns() // 1000 + 1):
+            pass
 
     def add_generation(self) -> None:
         """Begin a generation."""

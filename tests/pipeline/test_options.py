@@ -1,10 +1,14 @@
 """The options of the data source and sink, as a user gives them."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from heliograph.pipeline.datasource.options import SinkOptions, SourceOptions, parse_endpoint
+from heliograph.pipeline.datasource.places import SESSION_ZONE
+from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
+from heliograph.pipeline.datasource.source import MessageReader, MessageStreamReader
 from heliograph.pipeline.errors import OptionError
 
 
@@ -32,7 +36,7 @@ def test_topics_are_a_list_of_filters(text: str, topics: tuple[str, ...]) -> Non
         ("earliest", "earliest"),
         ("1767225600000000", 1_767_225_600_000_000),
         ("2026-01-01T00:00:00Z", 1_767_225_600_000_000),
-        ("2026-01-01", 1_767_225_600_000_000),
+        ("0", 0),
         ("2026-01-01T01:00:00.000001+01:00", 1_767_225_600_000_001),
         ("1969-12-31T23:59:59.999999Z", 0),
     ],
@@ -57,14 +61,24 @@ def test_a_start_is_a_word_or_a_time(text: str, time: int | str) -> None:
         ({"partitionBytes": "64MB"}, "option partitionBytes is '64MB', but must be a whole number"),
         ({"topic": "a/#"}, "option topic is 'a/#', but must be left out, or did you mean topics?"),
         ({"failOnDataLost": "false"}, "did you mean failOnDataLoss?"),
-        ({"zone": "x"}, "option zone is 'x', but must be one of endpoint, token,"),
+        ({"quux": "x"}, "option quux is 'x', but must be left out; there are endpoint, token,"),
         ({"path": "a/b"}, "option path is 'a/b', but must be left out: topics are named by the option topics"),
         ({"start": '{"streams": {"messages/0/1/1": "5"}}'}, "but must be an offset as Spark shows it"),
         ({"schema": "xml"}, "option schema is 'xml', but must be raw, json, variant, avro:NAME"),
         ({"schema": "json"}, "option jsonSchema is None, but must be the fields of the payloads"),
         ({"schema": "avro:telemetry"}, "option schemas is None, but must be a file with a section schemas"),
         ({"schema": "avro:a", "schemas": '{"b": {}}'}, "option schemas is"),
-        ({"onDecodeError": "stop"}, "option onDecodeError is 'stop', but must be null or fail"),
+        ({"mode": "stop"}, "option mode is 'stop', but must be one of PERMISSIVE, DROPMALFORMED, FAILFAST"),
+        ({"onDecodeError": "fail"}, "must be mode here"),
+        ({"subscribe": "a"}, "option subscribe is 'a', but must be topics here"),
+        ({"startingOffsets": "earliest"}, "must be start here"),
+        ({"kafka.bootstrap.servers": "a:1"}, "must be endpoint here"),
+        ({"kafka.session.timeout.ms": "5"}, "must be left out, since this is no Kafka; there are endpoint"),
+        ({"timeZone": "Mars"}, "option timeZone is 'Mars', but must be a time zone such as"),
+        (
+            {"start": "2026-01-01"},
+            "must be a time with its zone, such as 2026-01-01Z, or come with the option timeZone",
+        ),
         (
             {"maxMessagesPerTrigger": "0"},
             "option maxMessagesPerTrigger is '0', but must be a whole number greater than",
@@ -77,6 +91,68 @@ def test_a_wrong_option_of_a_read_is_named(options: dict[str, str], told: str) -
     with pytest.raises(OptionError) as caught:
         SourceOptions.of(options)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "readings"),
+    [
+        (
+            "1767225600000",
+            "1970-01-21T10:53:45.600000Z in microseconds, 2026-01-01T00:00:00Z in milliseconds, "
+            "beyond the year 9999 in seconds",
+        ),
+        (
+            "1767225600",
+            "1970-01-01T00:29:27.225600Z in microseconds, 1970-01-21T10:53:45.600000Z in milliseconds, "
+            "2026-01-01T00:00:00Z in seconds",
+        ),
+        ("1767225600000000000", "2026-01-01T00:00:00Z in nanoseconds"),
+    ],
+)
+def test_a_number_that_fits_another_unit_is_refused_with_all_readings(number: str, readings: str) -> None:
+    for option in ("start", "end"):
+        with pytest.raises(OptionError) as caught:
+            SourceOptions.of({option: number})
+        assert readings in str(caught.value)
+
+
+def test_a_time_without_a_zone_is_of_the_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert SourceOptions.of({"start": "2026-01-01", "timeZone": "Europe/Berlin"}).start == 1_767_222_000_000_000
+    assert SourceOptions.of({"start": "2026-01-01", "timeZone": "-02:00"}).start == 1_767_232_800_000_000
+    monkeypatch.setenv(SESSION_ZONE, "Europe/Berlin")
+    assert SourceOptions.of({"start": "2026-01-01 01:00"}).start == 1_767_225_600_000_000
+
+
+def test_a_read_does_not_end_before_it_begins_nor_begin_before_anything_can_be() -> None:
+    with pytest.raises(
+        OptionError, match="start is '2026-01-02T00:00:00Z', but must be before end, which is 2026-01-01"
+    ):
+        SourceOptions.of({"start": "2026-01-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"})
+    ahead = (datetime.now(UTC) + timedelta(days=2)).isoformat()
+    with pytest.raises(OptionError, match=r"must be a time that has been: it is .* now"):
+        MessageReader(SourceOptions.of({"start": ahead}), MESSAGE_SCHEMA)
+    MessageStreamReader(SourceOptions.of({"start": ahead}), MESSAGE_SCHEMA)
+    with pytest.raises(OptionError, match="must be a time of the next year at most"):
+        MessageStreamReader(SourceOptions.of({"start": "2126-01-01T00:00:00Z"}), MESSAGE_SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"prot": "1883"}, "option prot is '1883', but must be left out, or did you mean port?"),
+        ({"kafka.bootstrap.servers": "a:9092"}, "must be host and port here"),
+        ({"topic": "a/b"}, "each row names its topic in the column topic"),
+        ({"path": "a/b"}, "each row names its topic in the column topic"),
+    ],
+)
+def test_an_unknown_option_of_a_write_is_refused(options: dict[str, str], told: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        SinkOptions.of(options)
+    assert told in str(caught.value)
+
+
+def test_what_spark_itself_hands_on_is_no_unknown_option() -> None:
+    assert SinkOptions.of({"checkpointlocation": "/tmp/c"}) == SinkOptions()
 
 
 def test_a_start_is_an_offset_as_spark_shows_it() -> None:

@@ -26,7 +26,6 @@ from support.sinks import Refused, batch_of, sink_of
 pytestmark = [
     pytest.mark.service,
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),  # pytest undoes Spark's filter
 ]
 
 _DEADLINE_S = 20.0

@@ -65,7 +65,6 @@ def test_a_batch_that_is_written_again_changes_nothing(spark: SparkSession, serv
     assert server.query("SELECT count(*), count(DISTINCT n) FROM plain") == [(4000, 1000)]
 
 
-@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")  # pytest undoes Spark's filter
 def test_a_batch_of_many_partitions_arrives(spark: SparkSession, server: Postgresql) -> None:
     server.query("CREATE TABLE partitions (n bigint)")
     sink = sink_of(server.section("table = partitions, batch_rows = 100"))

@@ -122,7 +122,6 @@ def _killing(rows: DataFrame, pid: int, marker: Path) -> DataFrame:
     return rows.mapInArrow(kill, "id long")
 
 
-@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")  # pytest undoes Spark's filter
 def test_a_server_that_is_killed_in_a_batch_has_all_rows_once(
     spark: SparkSession, target: Target, tmp_path: Path
 ) -> None:
@@ -192,7 +191,6 @@ def test_a_table_without_a_column_waits_until_it_is_there(
     assert sink.write(rows, batch_of(0, refused, query="column")).figures["rows"] == 3
 
 
-@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 def test_a_failover_of_sentinels_in_a_batch_brings_it_once(spark: SparkSession, tmp_path: Path) -> None:
     command = f'command = "INCRBY total ${{id}}", {_PATIENT}'
     with redis_sentinel(tmp_path) as servers:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,37 @@ def test_a_session_without_pushdown_reads_the_same(spark: SparkSession, stored: 
         assert _numbers(_read(spark, stored).where("topic = 'a/2'").collect()) == [1]
     finally:
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+
+
+def test_each_row_has_the_position_to_go_on_from(spark: SparkSession, stored: "Stored") -> None:
+    stored.put_commits("a/1", 3, 4)
+    stored.merge_blocks()
+    stored.put_commits("a/1", 1, 4)
+    rows = _read(spark, stored, columns="stream,position,payload").collect()
+    assert len({row["position"] for row in rows}) == 16
+    for index in (0, 5, 11, 12, 15):
+        start = json.dumps({"streams": {rows[index]["stream"]: rows[index]["position"]}})
+        assert [row["position"] for row in _read(spark, stored, start=start).collect()] == [
+            row["position"] for row in rows[index + 1 :]
+        ]
+
+
+def test_times_are_of_the_sessions_zone(spark: SparkSession, stored: "Stored") -> None:
+    from heliograph.pipeline.running.ranges import register_sources
+
+    stored.put("a/1", [b'{"n": 0}'])
+    begin = _read(spark, stored).first()
+    assert begin is not None
+    start = (begin["stored_at"] + timedelta(minutes=30)).isoformat()  # naive, of UTC
+    assert _read(spark, stored, end=start).count() == 1
+    spark.conf.set("spark.sql.session.timeZone", "+01:00")
+    register_sources(spark)
+    try:
+        assert _read(spark, stored, end=start).count() == 0
+        assert _read(spark, stored).where(F.col("stored_at") < F.lit(start).cast("timestamp")).count() == 0
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        register_sources(spark)
 
 
 def test_offsets_bound_a_table(spark: SparkSession, stored: "Stored", tmp_path: Path) -> None:
@@ -161,7 +193,12 @@ def test_json_payloads_become_typed_columns(spark: SparkSession, stored: "Stored
     ]
     assert [bytes(row["payload"]) for row in told.collect()][2] == b"\xff"
     with pytest.raises(PySparkException, match="cannot be decoded: field temp changed from number to string"):
-        _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", onDecodeError="fail").collect()
+        _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", mode="FAILFAST").collect()
+    kept = _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", mode="dropmalformed", columns="value")
+    assert kept.count() == 1
+    corrupt = _read(spark, stored, schema="json", jsonSchema="temp DOUBLE", columns="value,_corrupt_record,guid")
+    records = [row["_corrupt_record"] for row in corrupt.orderBy("guid").collect()]
+    assert records == [None, '{"temp": "warm"}', "\N{REPLACEMENT CHARACTER}"]
     with pytest.raises(PySparkException, match=r"option jsonSchema is 'value.temp date', but must be struct"):
         _read(spark, stored, schema="json", jsonSchema="temp DATE").collect()
 

@@ -50,7 +50,7 @@ def slices_of(blocks: Sequence[Sequence[StoredMessage]]) -> list[BlockSlice]:
     return found
 
 
-def as_row(message: StoredMessage, time: int) -> dict[str, object]:
+def as_row(message: StoredMessage, time: int, row: int = 0) -> dict[str, object]:
     return {
         "topic": message.topic,
         "payload": message.payload,
@@ -64,6 +64,7 @@ def as_row(message: StoredMessage, time: int) -> dict[str, object]:
         "stored_at": time,
         "shard": 3,
         "stream": "messages/3/1/7",
+        "position": f"{time}-0-{row}",
     }
 
 
@@ -92,9 +93,9 @@ def test_rows_are_those_of_the_blocks(
     collector = RowCollector(STREAM, filters, sorted(columns))
     found = rows_of(list(collector.batches(iter(slices_of(blocks)))))
     wanted = [
-        {name: value for name, value in as_row(message, TIME + number).items() if name in columns}
+        {name: value for name, value in as_row(message, TIME + number, row).items() if name in columns}
         for number, messages in enumerate(blocks)
-        for message in messages
+        for row, message in enumerate(messages)
         if filters is None or any(one.matches(message.topic) for one in filters)
     ]
     assert found == wanted

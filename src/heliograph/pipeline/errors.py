@@ -45,7 +45,7 @@ class DataLossError(PipelineError):
 
 
 class PayloadError(PipelineError):
-    """A payload cannot be decoded, and the option ``onDecodeError`` is ``fail``."""
+    """A payload cannot be decoded, and the option ``mode`` is ``FAILFAST``."""
 
     code: ClassVar[str] = "pipeline_payload"
 

@@ -50,13 +50,17 @@ PUBLIC_SCHEMA: Final = pa.schema(
         pa.field("stored_at", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("shard", pa.int32(), nullable=False),
         pa.field("stream", pa.string(), nullable=False),
+        pa.field("position", pa.string(), nullable=False),
     ]
 )
+
+# What files of messages have: shards are directories, and positions are of the database that the messages left.
+FILE_COLUMNS: Final = [name for name in PUBLIC_SCHEMA.names if name not in ("shard", "position")]
 
 # What is kept of a message that leaves the database for good: also what the public columns say only in part.
 OFFLOADED_SCHEMA: Final = pa.schema(
     [
-        *[field for field in PUBLIC_SCHEMA if field.name != "shard"],
+        *[PUBLIC_SCHEMA.field(name) for name in FILE_COLUMNS],
         pa.field("property_bytes", pa.binary(), nullable=False),
         pa.field("sequence", pa.int32(), nullable=False),
     ]
@@ -170,7 +174,7 @@ class RowCollector:
         self.schema = pa.schema([field for field in schema if field.name in names])
         self._segments: list[_Segment] = []
         self._skipped: tuple[int, int, bytes] | None = None
-        self._parts: list[tuple[int, int, int]] = []
+        self._parts: list[tuple[int, int, int, int]] = []
         self._rows = 0
         self._bytes = 0
 
@@ -209,7 +213,7 @@ class RowCollector:
         batch = pa.ipc.read_record_batch(message, _BLOCK_SCHEMAS[header.columns])
         segment.batches.append(batch if rows == header.rows else batch.slice(first, rows))
         segment.rows += rows
-        self._parts += _parts(key, value, first, rows) if header.has_parts else [(time, sequence, rows)]
+        self._parts += _parts(key, value, first, rows) if header.has_parts else [(time, sequence, first, rows)]
         self._rows += rows
         self._bytes += len(value)
 
@@ -271,16 +275,27 @@ class RowCollector:
         if name == "received_at":
             return self._varying(_ID_HIGH).view(PUBLIC_SCHEMA.field("received_at").type)
         if name == "stored_at":
-            times = b"".join([struct.pack("=q", time) * rows for time, _, rows in self._parts])
+            times = b"".join([struct.pack("=q", time) * rows for time, _, _, rows in self._parts])
             return pa.Array.from_buffers(PUBLIC_SCHEMA.field("stored_at").type, self._rows, [None, pa.py_buffer(times)])
         if name == "sequence":
-            sequences = b"".join([struct.pack("=i", sequence) * rows for _, sequence, rows in self._parts])
+            sequences = b"".join([struct.pack("=i", sequence) * rows for _, sequence, _, rows in self._parts])
             return pa.Array.from_buffers(pa.int32(), self._rows, [None, pa.py_buffer(sequences)])
         if name == "property_bytes":
             return self._column(PROPERTIES)
         if name == "shard":
             return pa.repeat(pa.scalar(self._stream.shard, pa.int32()), self._rows)
+        if name == "position":
+            return self._positions()
         return pa.repeat(str(self._stream), self._rows)
+
+    def _positions(self) -> pa.Array:
+        """The position of each row, as text: time and sequence of its block, and its row in it."""
+        blocks = _repeated([(f"{time}-{sequence}-", rows) for time, sequence, _, rows in self._parts], pa.string())
+        numbers = array("i")
+        for _, _, first, rows in self._parts:
+            numbers.extend(range(first, first + rows))
+        places = pa.Array.from_buffers(pa.int32(), self._rows, [None, pa.py_buffer(numbers)])
+        return pc.binary_join_element_wise(blocks, places.cast(pa.string()), "")
 
     def _varying(self, index: int) -> pa.Array:
         """One of the columns that every block has, joined once."""
@@ -304,14 +319,15 @@ class RowCollector:
         return _joined(arrays)
 
 
-def _parts(key: bytes, value: bytes, first: int, rows: int) -> list[tuple[int, int, int]]:
-    """Time and sequence of some rows of a merged block, each with how many rows have them."""
+def _parts(key: bytes, value: bytes, first: int, rows: int) -> list[tuple[int, int, int, int]]:
+    """Of some rows of a merged block, time, sequence and first row of each block that it was made of, and how many."""
     parts = []
     begin = 0
     for part in read_parts(key, value):
-        count = min(begin + part.rows, first + rows) - max(begin, first)
+        since = max(begin, first)
+        count = min(begin + part.rows, first + rows) - since
         if count > 0:
-            parts.append((part.time, part.sequence, count))
+            parts.append((part.time, part.sequence, since - begin, count))
         begin += part.rows
     return parts
 

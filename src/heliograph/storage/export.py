@@ -3,10 +3,10 @@
     TARGET/database=DATABASE/shard=SHARD/day=YYYY-MM-DD/generation-N.parquet   rows of one day (UTC, of `stored_at`)
     TARGET/database=DATABASE/_generation-N.json                                written last: what there is
 
-The columns are those of the reader (`arrow_rows.PUBLIC_SCHEMA`) but `shard`, which Hive's way of naming directories
-gives back to whoever reads the directory as one table. A generation whose `.json` is there was exported whole and is
-left out the next time; one that was cut off in the middle is written again. Streams come one after another, each in its
-order.
+The columns are `arrow_rows.FILE_COLUMNS`: those of the reader but `position`, and `shard`, which Hive's way of naming
+directories gives back to whoever reads the directory as one table. A generation whose `.json` is there was exported
+whole and is left out the next time; one that was cut off in the middle is written again. Streams come one after
+another, each in its order.
 """
 
 import json
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs, parquet
 
-from heliograph.storage.arrow_rows import PUBLIC_SCHEMA, RowCollector
+from heliograph.storage.arrow_rows import FILE_COLUMNS, RowCollector
 from heliograph.storage.catalog import Catalog, Generation
 from heliograph.storage.damage import SKIP, readable_slices
 from heliograph.storage.engine import Rdict
@@ -29,7 +29,6 @@ from heliograph.storage.salvage import Damage
 from heliograph.storage.topic_filter import TopicFilter
 from heliograph.storage.topic_structure import StreamMatch
 
-_COLUMNS: Final = [name for name in PUBLIC_SCHEMA.names if name != "shard"]
 _ROW_GROUP_ROWS: Final = 128 << 10
 _WAITING_BYTES_MAX: Final = 64 << 20
 _OPEN_FILES_MAX: Final = 32
@@ -148,7 +147,7 @@ def _rows(
         selection = select(catalog, stream, options.topics)
     if selection is None:
         return
-    rows = RowCollector(stream, None if selection.covered else options.topics, _COLUMNS)
+    rows = RowCollector(stream, None if selection.covered else options.topics, FILE_COLUMNS)
     if options.on_damage != SKIP:
         slices = block_slices(database, stream, selection, BEGINNING, END)
         yield from rows.batches(whole_slices(database, slices, stream, options.fetch))

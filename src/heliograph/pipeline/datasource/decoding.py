@@ -2,7 +2,7 @@
 
 `PayloadFormat` is what the options say, a plain value that travels to the workers; `PayloadDecoder` is what a worker
 makes of it. A payload that cannot be decoded is no reason to stop: its row has a null ``value``, the payload as it
-came, and the reason in ``decode_error``.
+came, and the reason in ``decode_error``; the option ``mode`` has Spark's words for what else may become of it.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,14 +39,18 @@ if TYPE_CHECKING:
 
 VALUE: Final = "value"
 DECODE_ERROR: Final = "decode_error"
+#: The column of Spark's own sources for what cannot be decoded: the payload as text, or null where it can.
+CORRUPT_RECORD: Final = "_corrupt_record"
 
 _RAW: Final = "raw"
 _JSON: Final = "json"
 _VARIANT: Final = "variant"
 _AVRO: Final = "avro"
 _PROTOBUF: Final = "protobuf"
-_NULL: Final = "null"
-_FAIL: Final = "fail"
+_PERMISSIVE: Final = "PERMISSIVE"
+_DROP: Final = "DROPMALFORMED"
+_FAIL: Final = "FAILFAST"
+_MODES: Final = (_PERMISSIVE, _DROP, _FAIL)
 
 _VALID: Final = "raw, json, variant, avro:NAME, protobuf:NAME or protobuf:NAME:MESSAGE"
 _SCALARS: Final = (
@@ -75,7 +79,8 @@ class PayloadFormat:
         message_type: The message of a Protobuf schema; None for the only one.
         json_fields: ``jsonSchema``: the fields of JSON objects, in Spark's DDL.
         schema: What makes the named schema, of ``schemas``.
-        is_strict: ``onDecodeError=fail``: whether a payload that cannot be decoded fails the read.
+        mode: ``mode``: what becomes of a payload that cannot be decoded: ``PERMISSIVE`` (null), ``DROPMALFORMED`` or
+            ``FAILFAST``.
     """
 
     kind: str = _RAW
@@ -83,7 +88,7 @@ class PayloadFormat:
     message_type: str | None = None
     json_fields: str | None = None
     schema: "SchemaSettings | None" = None
-    is_strict: bool = False
+    mode: str = _PERMISSIVE
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "PayloadFormat":
@@ -94,18 +99,17 @@ class PayloadFormat:
         """
         text = options.get("schema", _RAW)
         kind, _, rest = text.partition(":")
-        on_error = options.get("onDecodeError", _NULL)
-        if on_error not in (_NULL, _FAIL):
-            raise OptionError("onDecodeError", on_error, f"{_NULL} or {_FAIL}")
-        is_strict = on_error == _FAIL
+        mode = options.get("mode", _PERMISSIVE).upper()
+        if mode not in _MODES:
+            raise OptionError("mode", options["mode"], f"one of {', '.join(_MODES)}")
         if kind in (_RAW, _JSON, _VARIANT) and not rest and not text.endswith(":"):
             json_fields = _json_fields(options.get("jsonSchema")) if kind == _JSON else None
-            return PayloadFormat(kind, json_fields=json_fields, is_strict=is_strict)
+            return PayloadFormat(kind, json_fields=json_fields, mode=mode)
         name, _, message_type = rest.partition(":")
         if kind not in (_AVRO, _PROTOBUF) or not name or (message_type and kind == _AVRO):
             raise OptionError("schema", text, _VALID)
         schema = _schema_named(options, text, kind, name)
-        found = PayloadFormat(kind, name, message_type or None, schema=schema, is_strict=is_strict)
+        found = PayloadFormat(kind, name, message_type or None, schema=schema, mode=mode)
         found.columns_ddl()
         return found
 
@@ -113,6 +117,11 @@ class PayloadFormat:
     def is_decoded(self) -> bool:
         """Whether rows have the columns of decoded payloads."""
         return self.kind != _RAW
+
+    @property
+    def columns_on_demand(self) -> tuple[str, ...]:
+        """Columns of text that a read has only if it names them."""
+        return (CORRUPT_RECORD,) if self.is_decoded else ()
 
     def columns_ddl(self) -> dict[str, str]:
         """The columns that come to those of stored messages, with their types in Spark's DDL.
@@ -128,7 +137,7 @@ class PayloadFormat:
         Raises:
             OptionError: It cannot have that.
         """
-        if column == DECODE_ERROR:
+        if column in (DECODE_ERROR, CORRUPT_RECORD):
             _check_is(column, kind, StringType())
         elif self.kind == _VARIANT:
             _check_is(column, kind, VariantType())
@@ -190,6 +199,7 @@ class PayloadFormat:
 
 
 RAW: Final = PayloadFormat()
+_DECODED: Final = (VALUE, DECODE_ERROR, CORRUPT_RECORD)
 
 
 class PayloadDecoder:
@@ -202,17 +212,19 @@ class PayloadDecoder:
 
     def __init__(self, payload_format: PayloadFormat, schema: StructType) -> None:
         names = schema.fieldNames()
-        self.is_needed = payload_format.is_decoded and (VALUE in names or DECODE_ERROR in names)
+        drops = payload_format.mode == _DROP
+        self.is_needed = payload_format.is_decoded and (drops or any(name in names for name in _DECODED))
         #: The columns of stored messages that are needed.
-        self.reads = [name for name in names if name not in (VALUE, DECODE_ERROR)]
-        self._is_strict = payload_format.is_strict
+        self.reads = [name for name in names if name not in _DECODED]
+        self._mode = payload_format.mode
+        self._wants_corrupt = CORRUPT_RECORD in names
         if self.is_needed:
             if "payload" not in self.reads:
                 self.reads.append("payload")
             self._decode = payload_format.decoder(schema[VALUE].dataType if VALUE in names else None)
 
     def decoded(self, batch: pa.RecordBatch, stream: str) -> pa.RecordBatch:
-        """The batch with the columns ``value`` and ``decode_error``.
+        """The batch with the columns ``value``, ``decode_error`` and, where it is wanted, ``_corrupt_record``.
 
         Raises:
             PayloadError: A payload cannot be decoded, and that is to fail the read.
@@ -220,15 +232,28 @@ class PayloadDecoder:
         if not self.is_needed:
             return batch
         values, errors = self._decode(batch.column("payload"))
-        if self._is_strict and errors.null_count < len(errors):
+        is_bad = errors.null_count < len(errors)
+        if is_bad and self._mode == _FAIL:
             row = pc.index(errors.is_valid(), True).as_py()
             payload = batch.column("payload")[row].as_py()
             raise PayloadError(
                 f"a payload of the stream {stream} cannot be decoded: {errors[row].as_py()}. It begins "
-                f"{payload[:64]!r}. With the option onDecodeError=null such rows say why in the column decode_error"
+                f"{payload[:64]!r}. With mode=PERMISSIVE such rows say why in the column decode_error, with "
+                "mode=DROPMALFORMED they are left out"
             )
-        names = [*batch.schema.names, VALUE, DECODE_ERROR]
-        return pa.RecordBatch.from_arrays([*batch.columns, values, errors], names=names)
+        columns = dict(zip([*batch.schema.names, VALUE, DECODE_ERROR], [*batch.columns, values, errors], strict=True))
+        if self._wants_corrupt:
+            columns[CORRUPT_RECORD] = _corrupt_records(batch.column("payload"), errors)
+        decoded = pa.RecordBatch.from_pydict(columns)
+        return decoded.filter(errors.is_null()) if is_bad and self._mode == _DROP else decoded
+
+
+def _corrupt_records(payloads: pa.Array, errors: pa.Array) -> pa.Array:
+    """The payloads that have an error, as text; what is no UTF-8 in them is replaced."""
+    if errors.null_count == len(errors):
+        return pa.nulls(len(errors), pa.string())
+    pairs = zip(payloads.to_pylist(), errors.is_valid().to_pylist(), strict=True)
+    return pa.array([payload.decode(errors="replace") if bad else None for payload, bad in pairs], pa.string())
 
 
 def _check_is(column: str, kind: DataType, expected: DataType) -> None:

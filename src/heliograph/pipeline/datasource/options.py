@@ -7,8 +7,6 @@ a plain value from then on: it is pickled to the workers with the reader or writ
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +19,11 @@ from heliograph.pipeline.datasource.client import (
     StorageClient,
 )
 from heliograph.pipeline.datasource.decoding import RAW, PayloadFormat
-from heliograph.pipeline.datasource.offsets import Offset, parse_offset
+from heliograph.pipeline.datasource.option_names import check_sink_names, check_source_names
+from heliograph.pipeline.datasource.places import EARLIEST as EARLIEST
+from heliograph.pipeline.datasource.places import LATEST as LATEST
+from heliograph.pipeline.datasource.places import Place, check_span, parse_place, parse_zone
 from heliograph.pipeline.errors import OptionError
-
-EARLIEST: Final = "earliest"
-LATEST: Final = "latest"
 
 #: Rows of one partition of a read. About a second's work for one core with a JSON field to extract.
 DEFAULT_PARTITION_MESSAGES: Final = 262_144
@@ -34,17 +32,7 @@ DEFAULT_PARTITION_MESSAGES: Final = 262_144
 #: small part of it, so it bounds only how uneven the work of the cores may become.
 DEFAULT_PARTITION_BYTES: Final = 64 << 20
 
-_TIME_VALID: Final = (
-    "earliest, latest, a time such as 2026-01-31T00:00:00Z, microseconds since the epoch, or an offset as JSON"
-)
 _SCHEMES: Final = ("grpc+tls", "grpc+tcp")
-
-#: All options of a read. Another name would be passed over, and what is read would not be what was meant.
-_SOURCE_OPTIONS: Final = (
-    *("endpoint", "token", "tokenFile", "tlsCa", "tlsCert", "tlsKey", "database", "topics", "start", "end", "columns"),
-    *("maxMessagesPerTrigger", "maxBytesPerTrigger", "partitionMessages", "partitionBytes", "failOnDataLoss"),
-    *("onDamage", "schema", "jsonSchema", "schemas", "onDecodeError"),
-)
 
 
 @dataclass(frozen=True)
@@ -66,7 +54,7 @@ class SourceOptions:
         trigger_bytes_max: ``maxBytesPerTrigger``: bytes of one micro-batch at most.
         partition_messages: ``partitionMessages``: rows of one partition, about.
         partition_bytes: ``partitionBytes``: bytes of one partition, about.
-        payload_format: ``schema`` and ``jsonSchema``, ``schemas``, ``onDecodeError``: what payloads are decoded to.
+        payload_format: ``schema`` and ``jsonSchema``, ``schemas``, ``mode``: what payloads are decoded to.
         on_damage: ``onDamage``: ``fail`` the read, or ``skip`` what is damaged on disk.
         fail_on_data_loss: ``failOnDataLoss``: whether a stream fails when retention removed what it has not read yet.
     """
@@ -78,8 +66,8 @@ class SourceOptions:
     tls_key: str | None = None
     database: str = DEFAULT_DATABASE
     topics: tuple[str, ...] = ("#",)
-    start: int | str | Offset = EARLIEST
-    end: int | str | Offset = LATEST
+    start: Place = EARLIEST
+    end: Place = LATEST
     columns: tuple[str, ...] | None = None
     trigger_messages_max: int | None = None
     trigger_bytes_max: int | None = None
@@ -96,13 +84,17 @@ class SourceOptions:
         Raises:
             OptionError: One is not known, or has a value that is not valid.
         """
-        _check_names(options)
+        check_source_names(options)
         on_damage = options.get("onDamage", FAIL)
         if on_damage not in (FAIL, SKIP):
             raise OptionError("onDamage", on_damage, f"{FAIL} or {SKIP}")
         fail_on_data_loss = options.get("failOnDataLoss", "true").lower()
         if fail_on_data_loss not in ("true", "false"):
             raise OptionError("failOnDataLoss", fail_on_data_loss, "true or false")
+        zone = parse_zone(options.get("timeZone"))
+        start = parse_place("start", options.get("start", EARLIEST), zone)
+        end = parse_place("end", options.get("end", LATEST), zone)
+        check_span(start, end)
         return SourceOptions(
             endpoints=_endpoints(options),
             token=_token(options),
@@ -111,8 +103,8 @@ class SourceOptions:
             tls_key=options.get("tlsKey"),
             database=options.get("database", DEFAULT_DATABASE),
             topics=_list("topics", options.get("topics", "#")),
-            start=_place("start", options.get("start", EARLIEST)),
-            end=_place("end", options.get("end", LATEST)),
+            start=start,
+            end=end,
             columns=_list("columns", options["columns"]) if "columns" in options else None,
             trigger_messages_max=_count("maxMessagesPerTrigger", options),
             trigger_bytes_max=_count("maxBytesPerTrigger", options),
@@ -177,8 +169,9 @@ class SinkOptions:
         """Take the options of a write apart.
 
         Raises:
-            OptionError: One has a value that is not valid.
+            OptionError: One is not known, or has a value that is not valid.
         """
+        check_sink_names(options)
         qos = options.get("qos", "1")
         if qos not in ("0", "1", "2"):
             raise OptionError("qos", qos, "0, 1 or 2")
@@ -202,17 +195,6 @@ class SinkOptions:
 
     def __repr__(self) -> str:
         return f"SinkOptions({self.host}:{self.port}, clientid={self.clientid!r}, qos={self.qos})"
-
-
-def _check_names(options: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in _SOURCE_OPTIONS}
-    for name, value in options.items():
-        if name.lower() == "path":
-            raise OptionError(name, value, "left out: topics are named by the option topics")
-        if name.lower() not in known:
-            near = [known[name] for name in get_close_matches(name.lower(), known, n=1)]
-            told = f"left out, or did you mean {near[0]}?" if near else f"one of {', '.join(_SOURCE_OPTIONS)}"
-            raise OptionError(name, value, told)
 
 
 def parse_endpoint(option: str, text: str, example: str = DEFAULT_ENDPOINT) -> tuple[str, int]:
@@ -269,24 +251,6 @@ def _list(option: str, text: str) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) and name for name in names):
         raise OptionError(option, text, valid)
     return tuple(names)
-
-
-def _place(option: str, text: str) -> int | str | Offset:
-    return parse_offset(option, text) if text.lstrip().startswith("{") else _time(option, text)
-
-
-def _time(option: str, text: str) -> int | str:
-    if text in (EARLIEST, LATEST):
-        return text
-    if text.isascii() and text.isdigit():
-        return int(text)
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise OptionError(option, text, _TIME_VALID) from None
-    since_epoch = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime.fromtimestamp(0, UTC)
-    microseconds = (since_epoch.days * 86_400 + since_epoch.seconds) * 1_000_000 + since_epoch.microseconds
-    return max(0, microseconds)
 
 
 def _count(option: str, options: Mapping[str, str]) -> int | None:

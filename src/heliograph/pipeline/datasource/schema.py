@@ -38,6 +38,7 @@ MESSAGE_SCHEMA: Final = StructType(
         StructField("stored_at", TimestampType()),
         StructField("shard", IntegerType()),
         StructField("stream", StringType()),
+        StructField("position", StringType()),
     ]
 )
 
@@ -52,8 +53,10 @@ def columns_ddl(names: Sequence[str] | None, payload_format: PayloadFormat) -> s
     """
     types = {field.name: field.dataType.simpleString() for field in MESSAGE_SCHEMA.fields}
     types |= payload_format.columns_ddl()
-    _check_names(names or (), types)
-    return ", ".join(f"{name} {types[name]}" for name in names or types)
+    # As in Spark's own sources, it is there only where it is named.
+    named = types | dict.fromkeys(payload_format.columns_on_demand, "string")
+    _check_names(names or (), named)
+    return ", ".join(f"{name} {named[name]}" for name in names or types)
 
 
 def check_schema(schema: StructType, payload_format: PayloadFormat = RAW) -> None:
@@ -62,7 +65,7 @@ def check_schema(schema: StructType, payload_format: PayloadFormat = RAW) -> Non
     Raises:
         OptionError: A column does not exist or has another type.
     """
-    decoded = payload_format.columns_ddl()
+    decoded = [*payload_format.columns_ddl(), *payload_format.columns_on_demand]
     _check_names(schema.fieldNames(), [*MESSAGE_SCHEMA.fieldNames(), *decoded])
     for field in schema.fields:
         if field.name in decoded:

@@ -35,8 +35,10 @@ from heliograph.pipeline.datasource.offsets import Offset as Offset
 from heliograph.pipeline.datasource.offsets import make_offset, more_lost
 from heliograph.pipeline.datasource.options import EARLIEST, LATEST, SinkOptions, SourceOptions
 from heliograph.pipeline.datasource.partitions import MessagePartition, PartitionSize, plan_partitions
+from heliograph.pipeline.datasource.places import Place, check_not_ahead
 from heliograph.pipeline.datasource.pushdown import narrow
 from heliograph.pipeline.datasource.schema import arrow_schema, check_schema, columns_ddl, conform
+from heliograph.pipeline.datasource.worker_python import use_own_python
 from heliograph.pipeline.datasource.writer import MqttBatchWriter, MqttStreamWriter
 from heliograph.pipeline.errors import DataLossError, OptionError, PipelineError
 
@@ -53,7 +55,8 @@ class HeliographDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """The name of the format. Spark asks the driver for it when the source is registered."""
+        use_own_python()
         return FORMAT
 
     @property
@@ -153,6 +156,7 @@ class MessageReader(_RangeReader, DataSourceReader):
             raise OptionError("start", LATEST, "earliest or a time: a batch read of what comes later is empty")
         if options.end == EARLIEST:
             raise OptionError("end", EARLIEST, "latest or a time")
+        check_not_ahead(options.start, is_stream=False)
         self._selection: Selection | None = options.selection(_time_of(options.start), _time_of(options.end, ""))
 
     @property
@@ -199,6 +203,7 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
         self._start = _time_of(options.start)
         if options.end != LATEST:
             raise OptionError("end", options.end, "left out: a stream has no end (read it as a batch for that)")
+        check_not_ahead(options.start, is_stream=True)
         self._connections: Endpoints | None = None
         self._end: int | None = None
         self._planned: tuple[Offset, ReadPlan] | None = None
@@ -302,7 +307,7 @@ class _RefusedStreamReader(DataSourceStreamReader):
         raise self._error
 
 
-def _time_of(place: int | str | Offset, field: str = "start") -> int | None:
+def _time_of(place: Place, field: str = "start") -> int | None:
     """The time in a place, if it has one."""
     if isinstance(place, dict):
         time: int | None = place.get(field)
@@ -310,7 +315,7 @@ def _time_of(place: int | str | Offset, field: str = "start") -> int | None:
     return place if isinstance(place, int) else None
 
 
-def _positions_of(place: int | str | Offset) -> dict[str, str]:
+def _positions_of(place: Place) -> dict[str, str]:
     """The positions in a place; none if it is no offset."""
     return dict(place["streams"]) if isinstance(place, dict) else {}
 

@@ -21,7 +21,7 @@ _SOURCE_OPTIONS: Final = {
     "start": "start",
     "schema": "schema",
     "json_schema": "jsonSchema",
-    "on_decode_error": "onDecodeError",
+    "mode": "mode",
     "max_messages_per_trigger": "maxMessagesPerTrigger",
     "max_bytes_per_trigger": "maxBytesPerTrigger",
     "token_file": "tokenFile",
@@ -45,7 +45,8 @@ def read_source(name: str, section: Section) -> Source:
     if "schema" in options:
         options.setdefault("schemas", section.node.position.source)
     try:
-        SourceOptions.of({name: value for name, value in options.items() if name != "tokenFile"})
+        # The driver that reads it says which time zone its session has.
+        SourceOptions.of({"timeZone": "UTC"} | {name: text for name, text in options.items() if name != "tokenFile"})
     except OptionError as error:
         raise section.mistake(f"{section.path}: {error}") from error
     watermark = read_watermark(section.section("watermark"))

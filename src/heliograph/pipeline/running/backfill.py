@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.pipeline.datasource.offsets import Offset, offset_time
-from heliograph.pipeline.datasource.options import EARLIEST, SourceOptions
+from heliograph.pipeline.datasource.options import EARLIEST
+from heliograph.pipeline.datasource.places import parse_place, parse_zone
 from heliograph.pipeline.errors import BackfillError, CheckpointInUseError, OptionError
 from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock
@@ -50,8 +51,8 @@ def plan_backfill(
         BackfillError: It would bring messages twice, or cannot be run over a part of the past.
         OptionError: A time is none.
     """
-    begin = _time("--from", since)
-    end = _time("--to", until) if until is not None else None
+    begin = _time("--from", since, settings)
+    end = _time("--to", until, settings) if until is not None else None
     rules = [name for name in names if _is_stateless(pipeline, name)]
     if not rules:
         raise BackfillError(
@@ -153,11 +154,8 @@ def _border_of(started: str) -> tuple[int, Offset | None]:
     return newest_time + 1 if newest_time else 0, offset
 
 
-def _time(option: str, text: str) -> int:
-    try:
-        time = SourceOptions.of({"start": text}).start
-    except OptionError:
-        time = ""
+def _time(option: str, text: str, settings: RunSettings) -> int:
+    time = parse_place(option, text, parse_zone(settings.source.get("timeZone", "UTC")))
     if time == EARLIEST and option == "--from":
         return 0
     if not isinstance(time, int):

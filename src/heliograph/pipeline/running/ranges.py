@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from heliograph.pipeline.datasource.offsets import make_offset, parse_offset, position_order
 from heliograph.pipeline.datasource.options import EARLIEST, SourceOptions
+from heliograph.pipeline.datasource.places import SESSION_ZONE
 from heliograph.pipeline.datasource.source import HeliographDataSource, MessageStreamReader, Offset
 
 RANGE: Final = "heliograph_range"
@@ -133,11 +134,17 @@ SET_BY_STREAMS: Final = {
 }
 
 
+#: The setting of Spark's time zone, which the source's options have as well.
+ZONE_SETTING: Final = "spark.sql.session.timeZone"
+
+
 def register_sources(session: SparkSession) -> None:
     """Make ``heliograph`` and the formats of this module known to a session."""
     environment = session.sparkContext.environment
     for name, value in SET_BY_STREAMS.items():
         environment.setdefault(name, value)
+    # Spark tells a source nothing of its session; what is in the environment now goes with the source.
+    environment[SESSION_ZONE] = session.conf.get(ZONE_SETTING)
     for source in (HeliographDataSource, RangeDataSource, UntilDataSource):
         session.dataSource.register(source)
 

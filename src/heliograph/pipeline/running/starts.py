@@ -64,8 +64,9 @@ def end_of_stored(pipeline: Pipeline, view: str, source: Mapping[str, str]) -> O
 
 
 def _start_of(pipeline: Pipeline, view: str, source: Mapping[str, str]) -> str:
-    text = source_options(pipeline, view, source).get("start", EARLIEST)
-    start = SourceOptions.of({"start": text}).start
+    options = source_options(pipeline, view, source)
+    text = options.get("start", EARLIEST)
+    start = SourceOptions.of({"start": text, "timeZone": options.get("timeZone", "UTC")}).start
     if start == LATEST:
         return json.dumps(end_of_stored(pipeline, view, source))
     return str(start) if isinstance(start, int) else text

@@ -9,7 +9,6 @@ import re
 import shutil
 import sys
 import tempfile
-import warnings
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -96,8 +95,6 @@ def start_session(
         SparkStartError: The Java process ended before it was ready.
         OptionError: The master is none that Spark knows.
     """
-    # PySpark says, at a time of its own choosing, that it does not support all of pandas 3; nothing here uses pandas.
-    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
     settings = _settings(master, app_name, conf or {})
     # Spark starts its Python workers by these names; without them it would take whatever `python3` is on the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
