@@ -10,7 +10,7 @@ ALL = """
 sys_topics { sys_msg_interval = disabled, sys_heartbeat_interval = disabled }
 event_message {
   client_connected = true, client_disconnected = true, session_subscribed = true, session_unsubscribed = true
-  message_delivered = true, message_acked = true, message_dropped = true
+  message_delivered = true, message_acked = true, message_dropped = true, delivery_dropped = true
 }
 """
 
@@ -189,3 +189,16 @@ def test_stop_takes_every_callback_out() -> None:
     node.services.stop()
     for point in ("message.delivered", "client.connected", "client.disconnected", "client.connect", "session.created"):
         assert node.broker.hooks.point(point).callbacks == []
+
+
+def test_a_delivery_that_is_dropped_names_its_receiver_and_why() -> None:
+    node = Node(ALL)
+    watcher = watching(node)
+    peer = node.connect("slow", username="sue", maximum_packet_size=64)
+    peer.subscribe("t")
+    node.connect("s").publish("t", b"x" * 100)
+    node.run()
+    told = [fields for name, fields in events(watcher) if name == "delivery_dropped"]
+    assert [(fields["clientid"], fields["from_clientid"], fields["reason"], fields["topic"]) for fields in told] == [
+        ("slow", "s", "too_large", "t")
+    ]

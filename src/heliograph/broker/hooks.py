@@ -5,7 +5,9 @@ A callback gets the arguments of its hook point and the accumulator, and answers
     OK                 go on              STOP               end the chain
     (OK, value)        go on with value   (STOP, value)      end the chain with value
 
-A callback that raises is counted, reported to `on_failure`, and skipped: the message's way does not end on it.
+A callback that raises is counted, reported to `on_failure`, and skipped. What that means for the chain is declared for
+each hook point (`ON_FAILURE`): most fail open, so that a message's way does not end on a fault; those that let clients
+in or say what they may do fail closed, since the callback that failed might have refused.
 
 Callbacks run in the event loop, in the middle of a packet or of a turn, and must neither block nor wait. Before the
 accumulator they get (ClientInfo is `broker.client`'s, Connect and the others are `mqtt.packets`'):
@@ -55,6 +57,12 @@ from heliograph.broker.message import Message
 
 OK: Final = "ok"
 STOP: Final = "stop"
+FAILED: Final = "failed"  # a chain's verdict where it fails closed and a callback raised; no callback answers it
+
+# What a callback that raises means for its chain.
+OPEN: Final = "open"  # it goes on as if the callback were not there
+CLOSED: Final = "closed"  # it has failed, whatever the others say
+CLOSED_UNLESS_DECIDED: Final = "closed unless decided"  # it has failed, unless a later callback ends it
 
 CLIENT_CONNECT: Final = "client.connect"
 CLIENT_AUTHENTICATE: Final = "client.authenticate"
@@ -114,6 +122,13 @@ NAMES: Final = (
     ALARM_DEACTIVATED,
 )
 
+# The others fail open.
+ON_FAILURE: Final = {
+    CLIENT_CONNECT: CLOSED,
+    CLIENT_AUTHENTICATE: CLOSED_UNLESS_DECIDED,  # another authenticator may know the client
+    CLIENT_AUTHORIZE: CLOSED,
+}
+
 Callback = Callable[..., object]
 Shape = Callable[[Message], Message | None]
 
@@ -141,6 +156,7 @@ class HookPoint:
 
     def __init__(self, name: str, on_failure: Callable[[str, Exception], object] | None) -> None:
         self.name = name
+        self.on_failure = ON_FAILURE.get(name, OPEN)
         self.callbacks: list[Callback] = []
         self.failures_count = 0
         self._priorities: list[int] = []
@@ -197,7 +213,13 @@ class HookPoint:
         return any(wants is None or wants(topic) for wants in self._wants)
 
     def run(self, args: tuple[object, ...], accumulator: object = None) -> tuple[str, object]:
-        """Run the chain: `(OK, accumulator)` when it came to its end, `(STOP, accumulator)` when one stopped it."""
+        """Run the chain.
+
+        Returns:
+            `(OK, accumulator)` when it came to its end, `(STOP, accumulator)` when one stopped it, and
+            `(FAILED, accumulator)` when one raised at a hook point that fails closed.
+        """
+        has_failed = False
         for callback in list(self.callbacks):
             try:
                 verdict = callback(*args, accumulator)
@@ -205,10 +227,11 @@ class HookPoint:
                     verdict, accumulator = verdict
             except Exception as error:  # noqa: BLE001 - the chain is the boundary to code of others
                 self.report(error)
+                has_failed = self.on_failure != OPEN
                 continue
             if verdict == STOP:
-                return STOP, accumulator
-        return OK, accumulator
+                return (FAILED if has_failed and self.on_failure == CLOSED else STOP), accumulator
+        return (FAILED if has_failed else OK), accumulator
 
     def shaped(self, message: Message) -> Message | None:
         """What the callbacks that change messages make of one, and None where one drops it; nobody is told of it."""

@@ -14,6 +14,7 @@ from heliograph.broker.shared import SharedGroups, SharedOptions
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
+from heliograph.mqtt.topic import SYS_PREFIX
 
 NOT_STORED: Final = 0
 
@@ -50,6 +51,7 @@ class Broker:
         self.retained: RetainedStore | None = None
         # Whether retained messages are held back whose publishers lost the right to publish them.
         self.checks_retained_source = True
+        self.protects_sys = False  # whether only the broker itself publishes below `$SYS/`
         self.exclusive: dict[str, Subscriber] = {}  # exclusive filters, and who holds them
         self.now_us: i64 = 0  # the time of this turn on the wall clock, in microseconds since the epoch; never falls
         self.uptime_us: i64 = 0  # the time of this turn on a clock that nobody sets; what times out runs on it
@@ -113,6 +115,13 @@ class Broker:
         route = self.router.route(name)
         self.work += self.router.visited - visited
         return route
+
+    def refuses(self, message: Message, topic: str) -> bool:
+        """Whether a message may not go to a topic because that is the broker's own: a client has caused it.
+
+        What a rule makes counts as the broker's: it publishes below `$SYS/` only where its topic says so.
+        """
+        return self.protects_sys and topic.startswith(SYS_PREFIX) and message.clientid != "" and not message.made_by
 
     def store(self, route: Route, message: Message) -> i64:
         """Hand a message to storage: the ticket of its commit, or `NOT_STORED` if its topic is not stored."""
@@ -178,6 +187,9 @@ class Broker:
             ProtocolError: Its topic is no valid topic name.
         """
         route = self.route(message.topic.encode("utf-8"))
+        if route.is_sys and self.refuses(message, route.topic):
+            self.counters.messages_not_authorized += 1
+            return NOT_STORED
         outcome: Message | Refusal = message
         if route.hooked:
             outcome = self.hooked(message)
@@ -185,6 +197,9 @@ class Broker:
             return NOT_STORED
         if outcome.topic != route.topic:
             route = self.route(outcome.topic.encode("utf-8"))
+            if route.is_sys and self.refuses(outcome, route.topic):
+                self.counters.messages_not_authorized += 1
+                return NOT_STORED
         if not self.retain(outcome):
             return self.settle()
         ticket = self.store(route, outcome)

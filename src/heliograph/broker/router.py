@@ -16,7 +16,7 @@ from heliograph.broker.hooks import HookPoint
 from heliograph.broker.subscription import PARKED, UNLISTED, FilterEntry, Subscription
 from heliograph.broker.trie import TopicTrie, filter_matches
 from heliograph.mqtt.errors import MalformedPacketError, TopicNameError
-from heliograph.mqtt.topic import topic_name_fault
+from heliograph.mqtt.topic import SYS_PREFIX, topic_name_fault
 
 # A route costs twice its topic's length, and the cache counts routes: longer topics are resolved at each publish.
 _CACHED_NAME_BYTES_MAX: Final = 1024
@@ -39,6 +39,7 @@ class Route:
         self.durable = durable
         self.hooked = hooked
         self.epoch = epoch  # the router's epoch that it holds for; -1 if it is withdrawn or was never cached
+        self.is_sys = topic.startswith(SYS_PREFIX)
 
 
 class Router:

@@ -100,10 +100,8 @@ class Authorizer(Guard):
             return True
         if action == PUBLISH:
             topic = without_delay(topic)  # `$delayed/0/secret` is a way to `secret`
-        failures_count = point.failures_count
-        _, verdict = point.run((client, action, topic), ALLOW)
-        # A callback that failed decided nothing; what it would have denied must not pass for that.
-        allowed = verdict == ALLOW and point.failures_count == failures_count
+        verdict, decision = point.run((client, action, topic), ALLOW)
+        allowed = decision == ALLOW and verdict != hooks.FAILED
         arguments = (client, action, topic, ALLOW if allowed else DENY)
         self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHZ_COMPLETE, arguments)
         return allowed

@@ -29,7 +29,9 @@ class Handshake:
 
     def begin(self, connect: p.Connect, enable_authn: bool, deny_anonymous: bool) -> "AuthStep | Deferred":
         """The answer to CONNECT, which is not kept: it may hold a password."""
-        _, code = self._broker.hooks.run(hooks.CLIENT_CONNECT, (self._client, connect), rc.SUCCESS)
+        verdict, code = self._broker.hooks.run(hooks.CLIENT_CONNECT, (self._client, connect), rc.SUCCESS)
+        if verdict == hooks.FAILED:  # the one that failed might have refused it
+            code = rc.SERVER_UNAVAILABLE
         if isinstance(code, int) and code != rc.SUCCESS:
             self._is_banned = True
             return AuthStep(code)
@@ -87,8 +89,7 @@ class Handshake:
         # Nobody refuses a client without a method; a method must be somebody's.
         self._is_anonymous = self.method is None and not point.callbacks
         begins_with = rc.SUCCESS if self.method is None else rc.BAD_AUTHENTICATION_METHOD  # [MQTT-4.12.0-1]
-        failures_count = point.failures_count
         verdict, outcome = point.run((self._client, self._attempt), begins_with)
-        if point.failures_count != failures_count and verdict != hooks.STOP:
-            return AuthStep(rc.SERVER_UNAVAILABLE)  # the one that failed might have refused it
+        if verdict == hooks.FAILED:
+            return AuthStep(rc.SERVER_UNAVAILABLE)
         return as_step(outcome)

@@ -108,6 +108,9 @@ class Publishing:
             route = broker.route(publish.topic)
             if self._levels_max > 0:
                 self._check_levels(route)
+            if route.is_sys and broker.protects_sys:
+                self._deny(publish, route)
+                return
             self._route = route
         if broker.hooks.client_authorize.callbacks and not self._may_publish(route):
             self._deny(publish, route)
@@ -126,6 +129,9 @@ class Publishing:
             message = hooked
             if message.topic != route.topic:
                 route = broker.route(message.topic.encode("utf-8"))
+                if route.is_sys and broker.refuses(message, route.topic):
+                    self._deny(publish, route)
+                    return
         if message.retain and not broker.retain(message):
             if publish.qos != 0:
                 self._answer(publish, broker.settle(), rc.SUCCESS)

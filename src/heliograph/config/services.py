@@ -67,6 +67,9 @@ class SysTopics:
         Unless(Duration(1.0), "disabled"), 30.0, "How often uptime and date are published."
     )
     sys_event_messages: SysEventMessages = section(SysEventMessages, "Which events of clients are published.")
+    allow_publish: bool = setting(
+        Boolean(), False, "Whether clients may publish below `$SYS/`, where they can pass for the broker."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class EventMessage:
     message_delivered: bool = setting(Boolean(), False, "Whether `$events/message_delivered` is published.")
     message_acked: bool = setting(Boolean(), False, "Whether `$events/message_acked` is published.")
     message_dropped: bool = setting(Boolean(), False, "Whether `$events/message_dropped` is published.")
+    delivery_dropped: bool = setting(Boolean(), False, "Whether `$events/delivery_dropped` is published.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,10 @@ def decode_packet(data: bytes, start: i64, body: i64, stop: i64, version: i64) -
     flags: i64 = first & 15
     if kind == p.PUBLISH:
         return decode_publish(data, start, body, stop, version)
-    if flags != (2 if kind in (p.PUBREL, p.SUBSCRIBE, p.UNSUBSCRIBE) else 0):
+    if (
+        flags != (2 if kind in (p.PUBREL, p.SUBSCRIBE, p.UNSUBSCRIBE) else 0)
+        and not (flags == 10 and version == p.V3_1 and kind in (p.PUBREL, p.SUBSCRIBE, p.UNSUBSCRIBE))  # sent again
+    ):
         # [MQTT-2.1.3-1] [MQTT-3.6.1-1] [MQTT-3.8.1-1] [MQTT-3.10.1-1] [MQTT-3.14.1-1] [MQTT-3.15.1-1]
         # 3.1.1 [MQTT-2.2.2-1] 3.1.1 [MQTT-2.2.2-2] 3.1.1 [MQTT-3.6.1-1] 3.1.1 [MQTT-3.8.1-1] 3.1.1 [MQTT-3.10.1-1]
         # 3.1.1 [MQTT-3.14.1-1]

@@ -11,6 +11,7 @@ QUEUE_PREFIX: Final = "$queue/"  # EMQX's short form: one group for everybody
 QUEUE_GROUP: Final = "$queue"
 EXCLUSIVE_PREFIX: Final = "$exclusive/"
 DELAYED_PREFIX: Final = "$delayed/"
+SYS_PREFIX: Final = "$SYS/"  # what the broker says about itself
 _SHOWN_LENGTH_MAX: Final = 200
 _PREFIXES: Final = (SHARE_PREFIX, QUEUE_PREFIX, EXCLUSIVE_PREFIX)
 

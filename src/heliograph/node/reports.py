@@ -7,10 +7,12 @@ import logging
 import time
 from typing import Final
 
+from heliograph.broker import hooks
+
 _log = logging.getLogger(__name__)
 
 _PROTOCOL_ERRORS_PER_S: Final = 20
-_HOOK_FAILURES_PER_S: Final = 2  # each comes with its traceback
+_CAUSES_MAX: Final = 100  # of failed callbacks that are told apart; each comes with its traceback
 
 
 class _Budget:
@@ -48,15 +50,29 @@ class ProtocolErrorLog:
 
 
 class HookFailureLog:
-    """Logs which callbacks failed, and how."""
+    """Logs which callbacks failed, and how: each cause once, since a broken callback fails with every message.
+
+    `hooks.failed.NAME` in the statistics counts them all.
+    """
 
     def __init__(self) -> None:
-        self._budget = _Budget(_HOOK_FAILURES_PER_S)
+        self._causes: set[tuple[str, str, str, int]] = set()
 
     def __call__(self, name: str, error: Exception) -> None:
         """A callback of that hook point raised."""
-        may_write, left_out = self._budget.take()
-        if left_out:
-            _log.error("%d more callbacks failed and were skipped", left_out)
-        if may_write:
-            _log.error("a callback of hook point %s failed and was skipped", name, exc_info=error)
+        place = error.__traceback__
+        while place is not None and place.tb_next is not None:
+            place = place.tb_next
+        file, line = ("", 0) if place is None else (place.tb_frame.f_code.co_filename, place.tb_lineno)
+        cause = (name, type(error).__name__, file, line)
+        if cause in self._causes or len(self._causes) >= _CAUSES_MAX:
+            return
+        self._causes.add(cause)
+        outcome = "was skipped" if hooks.ON_FAILURE.get(name, hooks.OPEN) == hooks.OPEN else "lets nobody pass"
+        _log.error(
+            "a callback of hook point %s failed and %s; further failures of this kind only count in hooks.failed.%s",
+            name,
+            outcome,
+            name,
+            exc_info=error,
+        )

@@ -109,6 +109,7 @@ class Services:
     ) -> None:
         broker = context.broker
         levels = levels_max(config)
+        broker.protects_sys = not config.sys_topics.allow_publish
         self._hooks = broker.hooks
         self._hooked: list[_Hook] = []
         self._config = config
@@ -255,6 +256,7 @@ class Services:
             (wanted.message_delivered, _Hook(hooks.MESSAGE_DELIVERED, events.on_message_delivered, EVENTS)),
             (wanted.message_acked, _Hook(hooks.MESSAGE_ACKED, events.on_message_acked, EVENTS)),
             (wanted.message_dropped, _Hook(hooks.MESSAGE_DROPPED, events.on_message_dropped, EVENTS)),
+            (wanted.delivery_dropped, _Hook(hooks.DELIVERY_DROPPED, events.on_delivery_dropped, EVENTS)),
         ]
         found = [hook for is_wanted, hook in optional if is_wanted]
         if any(hook.point not in (hooks.CLIENT_CONNECTED, hooks.CLIENT_DISCONNECTED) for hook in found):

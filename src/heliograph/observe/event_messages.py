@@ -77,6 +77,10 @@ class EventMessages:
             fields["reason"] = reason
             self._put("message_dropped", fields)
 
+    def on_delivery_dropped(self, clientid: str, message: MessageView, reason: str, _accumulator: object) -> None:
+        """Publish `$events/delivery_dropped`."""
+        self._receipt("delivery_dropped", clientid, message, reason)
+
     def _subscription(self, event: str, clientid: str, topic_filter: str, qos: int | None) -> None:
         if self._outgoing.wants(PREFIX + event):
             client = self._find_client(clientid)
@@ -87,12 +91,14 @@ class EventMessages:
                 fields["qos"] = qos
             self._put(event, fields)
 
-    def _receipt(self, event: str, clientid: str, message: MessageView) -> None:
+    def _receipt(self, event: str, clientid: str, message: MessageView, reason: str | None = None) -> None:
         if message.clientid != SYSTEM_CLIENTID and self._outgoing.wants(PREFIX + event):
             fields = self._message_fields(message)
             fields.update(self._receiver_fields(clientid))
             fields["from_clientid"] = message.clientid
             fields["from_username"] = message.username
+            if reason is not None:
+                fields["reason"] = reason
             self._put(event, fields)
 
     def _receiver_fields(self, clientid: str) -> dict[str, object]:

@@ -16,7 +16,7 @@ from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
-from heliograph.mqtt.topic import DELAYED_PREFIX, topic_name_fault
+from heliograph.mqtt.topic import DELAYED_PREFIX, topic_name_fault, without_delay
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.policies.readdressing import readdressed
 
@@ -28,6 +28,11 @@ _WORK_PER_TURN: Final = 8192
 _MESSAGES_PER_TURN: Final = 128
 # What a held message costs beside its packet.
 _MESSAGE_BYTES: Final = 1024
+
+
+_FULL: Final = Refusal("delayed_full", rc.QUOTA_EXCEEDED, False)
+_NOT_AUTHORIZED: Final = Refusal("not_authorized", rc.NOT_AUTHORIZED, False)
+_INVALID: Final = Refusal("delayed_topic_invalid", rc.TOPIC_NAME_INVALID, False)
 
 
 class DelayedError(ValueError):
@@ -83,7 +88,7 @@ class Delayed:
         return topic.startswith(DELAYED_PREFIX)
 
     def on_message_publish(self, message: Message) -> object:
-        """Callback of `message.publish`: hold a message that is for later; what cannot be held is dropped."""
+        """Callback of `message.publish`: hold a message that is for later; what cannot be held is refused."""
         if not message.topic.startswith(DELAYED_PREFIX):
             return OK
         return STOP, self.take(message)
@@ -94,13 +99,16 @@ class Delayed:
         if fault:
             self._dropped_full += 1
             self._log.warn("%s: more are refused", fault)
-            return Refusal("delayed_full", rc.QUOTA_EXCEEDED, False)
+            return _FULL
         try:
             delay_us, topic = self._parse(message.topic)
         except DelayedError as error:
             self._dropped_invalid += 1
             self._log.warn("message of client %.200r to %.200r is dropped: %s", message.clientid, message.topic, error)
-            return None
+            return _INVALID
+        if self._broker.refuses(message, without_delay(topic)):
+            self._broker.counters.messages_not_authorized += 1
+            return _NOT_AUTHORIZED
         self._arrivals += 1
         held = (self._broker.uptime_us + delay_us, self._arrivals, readdressed(message, topic))
         heapq.heappush(self._waiting, held)

@@ -15,6 +15,7 @@ from heliograph.broker.message import Message
 from heliograph.broker.own_messages import OwnMessages
 from heliograph.broker.pubsub import Broker
 from heliograph.config.rules import PipelineAction, RuleConfig, RuleEngineConfig
+from heliograph.mqtt.topic import SYS_PREFIX
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rules.engine.actions import PIPELINE_PREFIX, action_fault
 from heliograph.rules.engine.columns import LiveColumns
@@ -36,7 +37,6 @@ _log = logging.getLogger(__name__)
 
 RULES_PRIORITY: Final = 60  # at every hook point; behind whatever changes or stops a message
 RULES_LISTED_MAX: Final = 1000
-_SYS_PREFIX: Final = "$SYS/"
 _EVALUATION_WORK: Final = 48  # of a rule, in deliveries
 _ROWS_PRINTED_PER_S: Final = 100
 _LINES_PER_MINUTE: Final = 100  # about what went wrong, of all rules together
@@ -198,7 +198,7 @@ class RuleEngine:
 
     def wants(self, topic: str) -> bool:
         """Whether a rule is for messages of that topic."""
-        if self._settings.ignore_sys_message and topic.startswith(_SYS_PREFIX):
+        if self._settings.ignore_sys_message and topic.startswith(SYS_PREFIX):
             return False
         return bool(self._index.find(topic))
 

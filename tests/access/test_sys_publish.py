@@ -1,0 +1,91 @@
+"""Who may publish below `$SYS/`."""
+
+import pytest
+
+from heliograph.mqtt import packets as p
+from support.kernel import Peer
+from support.packets import properties
+from support.services import Node
+
+QUIET = """
+sys_topics {
+  sys_msg_interval = disabled, sys_heartbeat_interval = disabled
+  sys_event_messages { client_connected = false, client_disconnected = false }
+}
+"""
+ALARM = "$SYS/brokers/heliograph/alarms/activate"
+
+
+def republish(name: str, topic: str) -> str:
+    sql = f'SELECT payload.to AS to FROM "{name}" '
+    args = f'{{ topic = "{topic}", payload = "said" }}'
+    return f'{name} {{ sql = """{sql}""", actions = [{{ function = republish, args {args} }}] }}\n'
+
+
+def watching(node: Node) -> Peer:
+    peer = node.connect("watcher")
+    peer.subscribe("$SYS/#")
+    return peer
+
+
+@pytest.mark.parametrize(("version", "answered"), [(p.V5, "PUBACK #5 0x87"), (p.V3_1_1, "PUBACK #5")])
+@pytest.mark.parametrize("topic", [ALARM, "$SYS/", f"$delayed/0/{ALARM}", f"$delayed/0/$delayed/0/{ALARM}"])
+def test_clients_publish_nothing_below_sys(version: int, answered: str, topic: str) -> None:
+    node = Node(QUIET)
+    watcher = watching(node)
+    peer = node.peer(version)
+    peer.connect("forger")
+    peer.skip()
+    peer.publish(topic, b"forged", 1, 5, retain=True)
+    peer.publish(topic, b"forged", 0)
+    assert peer.heard() == [answered]
+    node.advance(2)
+    assert watcher.heard() == []
+    assert node.statistics()["packets.publish.auth_error"] == 2
+    assert node.statistics()["retained.count"] == 0
+
+
+def test_nor_does_a_will() -> None:
+    node = Node(QUIET)
+    watcher = watching(node)
+    node.connect("forger", will=p.Will(ALARM, b"forged", 1, True, properties())).drop()
+    node.advance(1)
+    assert watcher.heard() == []
+    assert node.statistics()["retained.count"] == 0
+
+
+def test_nor_what_a_client_makes_rewriting_do() -> None:
+    rules = 'rewrite = [{ action = publish, source_topic = "up/#", re = "^up/(.+)$", dest_topic = "$SYS/$1" }]'
+    node = Node(QUIET + rules)
+    watcher = watching(node)
+    peer = node.connect("forger")
+    peer.publish("up/brokers/x", b"forged", 1, 5)
+    assert peer.heard() == ["PUBACK #5 0x87"]
+    assert watcher.heard() == []
+
+
+def test_nor_a_rule_whose_topic_comes_from_a_message() -> None:
+    rule = "rule_engine.rules {" + republish("blind", "${to}") + republish("meant", "$SYS/rules/${to}") + "}"
+    node = Node(QUIET + rule)
+    watcher = watching(node)
+    peer = node.connect("c")
+    for topic in (ALARM, f"$delayed/0/{ALARM}"):
+        peer.publish("blind", b'{"to": "%s"}' % topic.encode())
+    peer.publish("meant", b'{"to": "t"}')
+    node.advance(1)
+    assert watcher.heard() == ["PUBLISH $SYS/rules/t 'said' q0"]
+    assert node.statistics()["rules.blind.actions.failed"] == 2
+
+
+def test_what_the_broker_says_itself_goes_on() -> None:
+    node = Node()
+    watcher = watching(node)
+    node.advance(1)
+    assert any("/uptime" in line for line in watcher.heard())
+
+
+def test_an_operator_may_allow_it() -> None:
+    node = Node(QUIET + "sys_topics.allow_publish = true")
+    watcher = watching(node)
+    node.connect("c").publish(ALARM, b"x")
+    assert watcher.heard() == [f"PUBLISH {ALARM} 'x' q0"]
