@@ -12,7 +12,7 @@ TEST_LIMIT ?= 40m
 COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer bench,src/heliograph/$(room)/*.py)) \
 	src/heliograph/transport/frames.py
 
-.PHONY: help setup demo test lint conformance bench fuzz crash kills sim attack clean format
+.PHONY: help setup demo test lint wheel conformance bench fuzz crash kills sim attack clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ lint: setup ## ruff, mypy --strict, import layers
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy src tests benchmarks scripts examples/weather
 	@$(BIN)/lint-imports
+
+wheel: setup ## build wheel and sdist, install them elsewhere, publish through a broker there
+	@$(BIN)/python scripts/check_wheel.py
 
 conformance: setup ## normative statements of MQTT that stand at no line of code or in no test
 	@$(BIN)/python scripts/conformance.py
@@ -86,7 +89,7 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 $(VENV)/compiled: $(VENV)/installed setup.py $(COMPILED_SOURCES)
 	@echo "compiling the protocol rooms (where a C compiler and Python's headers are found)"
 	@find src -name '*.so' -delete
-	@$(BIN)/python setup.py --quiet build_ext --inplace >$(VENV)/compile.log 2>&1 \
-		|| { find src -name '*.so' -delete; echo "compiling failed (see $(VENV)/compile.log); the broker runs uncompiled, several times slower"; }
+	@$(BIN)/python setup.py --quiet build_ext --inplace >$(VENV)/compile.log 2>&1 || { cat $(VENV)/compile.log; exit 1; }
+	@grep 'installing it uncompiled' $(VENV)/compile.log || true
 	@$(BIN)/heliograph --version
 	@touch $@

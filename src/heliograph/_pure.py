@@ -1,4 +1,4 @@
-"""Running from the sources although compiled modules lie beside them (`HELIOGRAPH_PURE=1`)."""
+"""Compiled modules or sources: which of them run, and how to have the sources run (`HELIOGRAPH_PURE=1`)."""
 
 import sys
 from collections.abc import Sequence
@@ -24,3 +24,10 @@ class _SourceFinder(MetaPathFinder):
 def prefer_sources() -> None:
     """Make imports of `heliograph` modules ignore compiled extensions."""
     sys.meta_path.insert(0, _SourceFinder())
+
+
+def is_compiled() -> bool:
+    """Whether the protocol rooms run compiled."""
+    from heliograph.mqtt import decode
+
+    return not str(decode.__file__).endswith(".py")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import heliograph
+from heliograph import __version__
 from heliograph.cli.data_dir import run_in_data_dir
 from heliograph.cli.main import main
 
@@ -25,11 +26,11 @@ def version_of(environment: dict[str, str]) -> str:
 
 def test_the_version_says_whether_the_protocol_rooms_are_compiled() -> None:
     is_built = (ROOMS / f"decode{sysconfig.get_config_var('EXT_SUFFIX')}").exists()
-    assert version_of({}) == f"heliograph 0.1.0 ({'compiled' if is_built else 'pure Python'})\n"
+    assert version_of({}) == f"heliograph {__version__} ({'compiled' if is_built else 'pure Python'})\n"
 
 
 def test_compiled_rooms_are_left_aside_when_asked() -> None:
-    assert version_of({"HELIOGRAPH_PURE": "1"}) == "heliograph 0.1.0 (pure Python)\n"
+    assert version_of({"HELIOGRAPH_PURE": "1"}) == f"heliograph {__version__} (pure Python)\n"
 
 
 def test_an_unknown_command_is_answered_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:

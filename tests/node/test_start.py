@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from heliograph import __version__
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet
@@ -55,7 +56,8 @@ def connected(port: int, clientid: str, version: int = p.V5, *, clean_start: boo
 def test_the_ready_line_names_every_listener_and_sigterm_ends_with_zero(tmp_path: Path) -> None:
     with NodeProcess(tmp_path) as node:
         assert node.ready_line == (
-            f"heliograph 0.1.0 is ready: mqtt tcp://127.0.0.1:{node.port}, flight grpc://127.0.0.1:{node.flight_port}"
+            f"heliograph {__version__} is ready: mqtt tcp://127.0.0.1:{node.port}, "
+            f"flight grpc://127.0.0.1:{node.flight_port}"
         )
         assert node.stop() == 0
     assert "Traceback" not in node.log.read_text()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from heliograph import __version__
+from heliograph._pure import is_compiled
 from heliograph.cli.output import is_output_closed
 
 # Each module has `add_parser(subparsers)` and `run(args) -> exit code`.
@@ -58,10 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def version_line() -> str:
     """The version, and whether the protocol rooms run compiled."""
-    from heliograph.mqtt import decode
-
-    compiled = not str(decode.__file__).endswith(".py")
-    return f"heliograph {__version__} ({'compiled' if compiled else 'pure Python'})"
+    return f"heliograph {__version__} ({'compiled' if is_compiled() else 'pure Python'})"
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ def _session() -> "Iterator[SparkSession]":
         from heliograph.pipeline.errors import PipelineError
         from heliograph.pipeline.spark.session import spark_session
     except ImportError as error:
-        raise UsageError(f"--engine spark needs the extra 'pipeline' of heliograph ({error})") from None
+        raise UsageError(f"--engine spark needs Spark: pip install 'heliograph[pipeline]' ({error})") from None
     with tempfile.TemporaryDirectory(prefix="heliograph-rule-") as directory:
         try:
             with spark_session("local[1]", "heliograph rule test", log_file=Path(directory) / "spark.log") as spark:

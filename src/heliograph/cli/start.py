@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvloop
 
+from heliograph._pure import is_compiled
 from heliograph.access.bootstrap import BootstrapFileError
 from heliograph.config import Config, ConfigError, load_config
 from heliograph.node import Node, NodeError
@@ -24,6 +25,8 @@ from heliograph.rules.schemas.configured import schema_faults
 from heliograph.rules.schemas.settings import SchemaSourceError
 from heliograph.storage.errors import StorageError
 from heliograph.transport.errors import ListenerError
+
+_log = logging.getLogger(__name__)
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -53,6 +56,11 @@ def run(args: argparse.Namespace) -> int:
         return 1
     logging.getLogger().setLevel(config.log.level.upper())
     _allow_open_files()
+    if not is_compiled() and os.environ.get("HELIOGRAPH_PURE") != "1":
+        _log.warning(
+            "the protocol rooms run uncompiled, several times slower: install a C compiler and Python's headers, then "
+            "install heliograph anew from its sources (HELIOGRAPH_PURE=1 says that it is wanted so)"
+        )
     try:
         return uvloop.run(_serve(config))
     except (

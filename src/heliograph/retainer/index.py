@@ -13,7 +13,7 @@ and whoever asks compares them.
 """
 
 from array import array
-from typing import Final
+from typing import Final, TypeAlias
 
 from pyroaring import BitMap
 
@@ -26,7 +26,7 @@ _DEEP: Final = LEVELS_INDEXED + 1
 _LEVEL_KEYS: Final = tuple(bytes([level]) for level in range(LEVELS_INDEXED))
 
 # The slots of the topics with one word at one level.
-_Slots = int | bytes | BitMap
+_Slots: TypeAlias = int | bytes | BitMap
 
 
 class TopicIndex:

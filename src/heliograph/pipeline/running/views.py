@@ -181,7 +181,7 @@ def _delta(table: StaticTable) -> Any:
     try:
         from deltalake import DeltaTable
     except ImportError as error:
-        raise SinkError("Delta tables need the extra `sinks`: pip install 'heliograph[sinks]'") from error
+        raise SinkError("Delta tables need the extra `sinks`: pip install 'heliograph[pipeline,sinks]'") from error
     try:
         return DeltaTable(table.path, storage_options=dict(table.options) or None).to_pyarrow_table()
     except Exception as error:  # the library raises its own kinds, of many sorts

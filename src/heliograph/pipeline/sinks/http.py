@@ -145,7 +145,7 @@ class HttpSink:
         try:
             import httpx
         except ImportError as error:
-            raise SinkError("the sink http needs httpx: pip install 'heliograph[sinks]'") from error
+            raise SinkError("the sink http needs httpx: pip install 'heliograph[pipeline,sinks]'") from error
         auth = None
         if self.username is not None:
             auth = httpx.BasicAuth(self.username, self.password.reveal() if self.password is not None else "")

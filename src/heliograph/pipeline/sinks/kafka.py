@@ -341,7 +341,7 @@ class _Delivery:
         try:
             from confluent_kafka import KafkaException, Producer
         except ImportError as error:
-            raise SinkError("Kafka needs confluent-kafka: pip install 'heliograph[sinks]'") from error
+            raise SinkError("Kafka needs confluent-kafka: pip install 'heliograph[pipeline,sinks]'") from error
         try:
             return Producer({**settings, "error_cb": self._on_error}, logger=_SILENT)
         except KafkaException as error:

@@ -11,7 +11,7 @@ from heliograph.pipeline.sinks.interface import OutputMode
 from heliograph.pipeline.sinks.places import is_uri
 
 #: How people get the libraries of the sinks.
-INSTALL: Final = "pip install 'heliograph[sinks]'"
+INSTALL: Final = "pip install 'heliograph[pipeline,sinks]'"
 
 
 def check_result_keys(section: Section, mode: OutputMode) -> tuple[str, ...]:

@@ -119,7 +119,7 @@ class MysqlSink:
         try:
             import pymysql
         except ImportError as error:
-            raise SinkError("MariaDB and MySQL need pymysql: pip install 'heliograph[sinks]'") from error
+            raise SinkError("MariaDB and MySQL need pymysql: pip install 'heliograph[pipeline,sinks]'") from error
         settings = self.settings
         with translated(self.target):
             connection = pymysql.connect(

@@ -116,7 +116,7 @@ class PostgresqlSink:
         try:
             import psycopg
         except ImportError as error:
-            raise SinkError("PostgreSQL needs psycopg: pip install 'heliograph[sinks]'") from error
+            raise SinkError("PostgreSQL needs psycopg: pip install 'heliograph[pipeline,sinks]'") from error
         settings, tls = self.settings, self.settings.tls
         milliseconds = max(1, round(settings.timeout_s * 1000))
         with translated(self.target):

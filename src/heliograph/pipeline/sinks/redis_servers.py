@@ -160,7 +160,7 @@ class RedisServers:
         try:
             import redis
         except ImportError as error:
-            raise SinkError("Redis needs the package redis: pip install 'heliograph[sinks]'") from error
+            raise SinkError("Redis needs the package redis: pip install 'heliograph[pipeline,sinks]'") from error
         client = self._client(address, username, password, database)
         try:
             try:
