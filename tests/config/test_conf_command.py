@@ -73,3 +73,31 @@ def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: 
     for action in ("show", "check"):
         assert main(["conf", action, str(tmp_path / "no.conf")]) == 1
         assert capsys.readouterr().err == f"heliograph: [config_syntax] {tmp_path}/no.conf: there is no such file\n"
+
+
+def test_check_finds_what_would_stop_a_start(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    (tmp_path / "p.hocon").write_text('rules.r { sql = "SELECT * FROM \\"#\\"", sink { type = consol } }')
+    path = tmp_path / "node.conf"
+    path.write_text(
+        f"""
+node.data_dir = "{tmp_path}/taken/data"
+listeners.ssl.default {{ bind = "127.0.0.1:8883", ssl_options.certfile = "{tmp_path}/none.pem" }}
+durable_storage.flight {{ tls {{ enable = true, certfile = "{tmp_path}/none.pem" }} }}
+rule_engine.rules.r {{ sql = "SELECT uper(topic) AS t FROM \\"#\\"" }}
+mqtt.max_inflight = many
+pipeline {{ enable = true, file = "{tmp_path}/p.hocon" }}
+"""
+    )
+    assert main(["conf", "check", str(path)]) == 1
+    told = capsys.readouterr().err
+    for wanted in (
+        f"{path}:2: node.data_dir: '{tmp_path}/taken/data' cannot be used: {tmp_path}/taken is no directory",
+        f'{path}:3: listeners.ssl.default.ssl_options: listeners.ssl.default.ssl_options.certfile = "{tmp_path}/none',
+        f"{path}:4: durable_storage.flight: ",
+        f"{path}:5: rule_engine.rules.r.sql: it calls uper, but there is no such function; did you mean upper?",
+        f"{path}:6: mqtt.max_inflight: ",
+        f"{path}:7: pipeline.file: {tmp_path}/p.hocon:1: rules.r.sink.type is 'consol', but must be one of",
+    ):
+        assert wanted in told, told
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["node.conf", "p.hocon", "taken"]

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from heliograph.cli.main import main
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.files.rulefile import load_pipeline
+from heliograph.pipeline.running.identity import claim_output
 from heliograph.pipeline.running.preview import preview_queries
 from heliograph.pipeline.running.validation import check_pipeline
 from support.pipeline_run import Run
@@ -50,6 +52,31 @@ def test_a_pipeline_is_checked_without_a_broker(spark: SparkSession, tmp_path: P
     file.write_text(_FILE.replace("mode = complete", "mode = append"))
     with pytest.raises(RuleFileError, match=r"p.hocon:7: total: .*append"):
         check_pipeline(spark, load_pipeline(file), nobody)
+
+
+def test_validation_imports_what_sinks_need(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "p.hocon"
+    file.write_text(_FILE.replace("type = parquet", "type = delta").replace("sum(n)", "sum(gust)"))
+    monkeypatch.setitem(sys.modules, "deltalake", None)  # as where it is not installed
+    with pytest.raises(RuleFileError) as caught:
+        check_pipeline(spark, load_pipeline(file), {"endpoint": "127.0.0.1:9"})
+    lacking, column = caught.value.mistakes
+    assert "obs: the sink delta needs the package deltalake: pip install 'heliograph[pipeline,sinks]'" in lacking
+    assert "total: [UNRESOLVED_COLUMN" in column
+
+
+def test_a_checkpoint_belongs_to_one_output_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, checkpoint, output = tmp_path / "p.hocon", tmp_path / "checkpoint", tmp_path / "output"
+    file.write_text(_FILE)
+    claim_output(checkpoint, output)
+    claim_output(checkpoint, tmp_path / "other" / ".." / "output")
+    for action in (["once"], ["backfill", "--from", "earliest"]):
+        command = ["pipeline", *action, str(file), "--checkpoint", str(checkpoint), "--output", str(tmp_path / "other")]
+        assert main(command) == 2
+        told = capsys.readouterr().err
+        assert f"option --output is '{tmp_path / 'other'}', but must be {output}, to which the checkpoint" in told
 
 
 def test_a_plan_shows_what_comes_of_the_last_messages_and_writes_nothing(

@@ -176,3 +176,38 @@ def test_two_queries_cannot_write_one_table(tmp_path: Path) -> None:
 def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(RuleFileError, match="nothere is neither a pipeline file nor a directory of pipeline files"):
         load_pipeline(tmp_path / "nothere")
+
+
+def test_every_mistake_of_a_file_is_told_at_once(tmp_path: Path) -> None:
+    told = _mistake(
+        tmp_path,
+        """
+rules {
+  typo { sql = "SELECT payload.t AS t FROM \\"a/#\\"", colums { t = double }, sink { type = consol } }
+  calls { sql = "SELECT avarage(payload.t) AS t, nothing_like_it(1) AS n FROM \\"a/#\\"", sink { type = console } }
+  broken { sql = "SELEC 1", source = nowhere, sink { type = parquet } }
+}
+sources.there { topics = "a/#", start = 1767225600000 }
+stream_sql {
+  of_broken { sql = "SELECT * FROM broken JOIN there", mode = apend, sink { type = console } }
+  fine { sql = "SELECT * FROM broken", sink { type = console } }
+}
+sinks.unused { type = kafka, topic = t }
+late { path = dead_letters }
+""",
+    ).splitlines()
+    wanted = [
+        "p.hocon:7: sources.there: option start is '1767225600000', but must be microseconds",
+        "p.hocon:3: rules.typo.colums is not known: did you mean columns?",
+        "p.hocon:3: rules.typo.sink.type is 'consol', but must be one of",
+        "p.hocon:4: rules.calls.sql: it calls avarage, but there is no such function; it calls nothing_like_it",
+        "p.hocon:5: rules.broken.source is 'nowhere', but the sources are: there",
+        "p.hocon:5: rules.broken.sql: ",
+        "p.hocon:5: rules.broken.sink has no path",
+        "p.hocon:9: stream_sql.of_broken.mode is 'apend'",
+        "p.hocon:12: sinks.unused has no servers",
+        "p.hocon:13: dead_letters.path and late.path are both",
+    ]
+    for start in wanted:
+        assert any(line.startswith(start) for line in told), (start, told)
+    assert not [line for line in told if line.startswith("p.hocon:10")]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.batch import Answer, Case, content_of_case, contents_of_case, run_batch, texts_of_case
+from heliograph.cli.start_faults import start_faults
 from heliograph.config import ConfigError, known_overrides, load_config
 from heliograph.hocon import (
     HoconError,
@@ -59,7 +60,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     check = actions.add_parser(
         "check",
         help="check that a node can start with the file",
-        description="Check the file and the HELIOGRAPH_ variables as `heliograph start` does, and name every mistake.",
+        description="Check the file and the HELIOGRAPH_ variables as `heliograph start` does, and the certificates, "
+        "the data directory and the pipeline file that they name; tell every mistake.",
     )
     check.add_argument("file", metavar="FILE", type=Path)
 
@@ -73,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "show" and args.batch:
             return run_batch(_answer, refusal={"line": None, "file": None})
         if args.action == "check":
-            checks = (schema_faults, client_attribute_faults, guard_faults, rule_faults)
+            checks = (schema_faults, client_attribute_faults, guard_faults, rule_faults, start_faults)
             load_config(args.file, os.environ, checks=checks)
             print(f"{args.file}: no mistakes")
         else:

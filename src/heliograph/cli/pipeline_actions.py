@@ -25,9 +25,11 @@ from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.running.backfill import BACKFILLS, REPLAYS, plan_backfill
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock, running_driver
 from heliograph.pipeline.running.driver import STATUS_FILE, PipelineDriver
+from heliograph.pipeline.running.identity import claim_output
 from heliograph.pipeline.running.preview import Preview, preview_queries
 from heliograph.pipeline.running.progress import QueryFigures, summary_table
 from heliograph.pipeline.running.queries import RunSettings, Span
+from heliograph.pipeline.running.ranges import ZONE_SETTING
 from heliograph.pipeline.running.validation import check_pipeline
 from heliograph.pipeline.running.watch import FileWatch
 from heliograph.pipeline.side_outputs.letters import count_letters, replay_letters, show_letters
@@ -61,12 +63,14 @@ def _run(args: argparse.Namespace) -> int:
     watch = None if args.no_reload else FileWatch(args.file)
     pipeline = load_pipeline(args.file)
     with checkpoint_lock(settings.checkpoint) as lock:
+        claim_output(settings.checkpoint, settings.output)
         return _drive(args, pipeline, settings, lock, watch=watch)
 
 
 def _once(args: argparse.Namespace) -> int:
     pipeline, settings = load_pipeline(args.file), _settings(args, None)
     with checkpoint_lock(settings.checkpoint) as lock:
+        claim_output(settings.checkpoint, settings.output)
         return _drive(args, pipeline, settings, lock)
 
 
@@ -77,6 +81,7 @@ def _backfill(args: argparse.Namespace) -> int:
     # A backfill has checkpoints of its own, so the pipeline may run beside it; two backfills may not.
     own = replace(settings, checkpoint=settings.checkpoint / BACKFILLS)
     with checkpoint_lock(own.checkpoint) as lock:
+        claim_output(settings.checkpoint, settings.output)
         spans = plan_backfill(pipeline, names, settings, args.since, args.until)
         for name, span in spans.items():
             _log.info("%s: from %s until %s", name, span.start, _time(span.until))
@@ -138,8 +143,10 @@ def _dlq_replay(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(args.file)
     settings = _settings(args, None)
     # Two replays at once would bring the same letters twice.
-    with checkpoint_lock(settings.checkpoint / REPLAYS) as lock, _session(args, [lock]) as session:
-        replayed = replay_letters(session, pipeline, _names(pipeline, args.rule)[0], settings)
+    with checkpoint_lock(settings.checkpoint / REPLAYS) as lock:
+        claim_output(settings.checkpoint, settings.output)
+        with _session(args, [lock]) as session:
+            replayed = replay_letters(session, pipeline, _names(pipeline, args.rule)[0], settings)
     if args.json:
         print(json.dumps(replayed.to_json()))
     else:
@@ -198,7 +205,7 @@ def _session(args: argparse.Namespace, pass_fds: Sequence[int] = ()) -> Iterator
 
 
 def _source(args: argparse.Namespace) -> dict[str, str]:
-    source = {"endpoint": args.endpoint, "start": args.start}
+    source = {"endpoint": args.endpoint, "start": args.start, "timeZone": dict(args.conf).get(ZONE_SETTING, "UTC")}
     if args.max_messages_per_trigger is not None:
         source["maxMessagesPerTrigger"] = str(args.max_messages_per_trigger)
     if args.tls_ca is not None:

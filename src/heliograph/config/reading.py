@@ -38,7 +38,7 @@ class Reader:
         self.problems: list[Problem] = []
         self.ignored: list[str] = []
         self._variables = variables
-        self._checks = (contradictions, *checks)
+        self._checks = tuple(checks)
         self._bases: dict[type[Any], Any] = {}  # what a group that is left out, or a part of it, has instead
 
     def read(self, node: Node) -> Config:
@@ -46,9 +46,11 @@ class Reader:
         config = self._section(Config, node, ())
         assert isinstance(config, Config)
         config = self._with_overlays(config, node)
-        for check in self._checks:
-            if not self.problems:  # of what was refused, the default stands here, and that contradicts nobody
-                for path, fault in check(config):
+        # Of what was refused, the default stands here, and that contradicts nobody.
+        refused = {problem.path.partition(".")[0] for problem in self.problems}
+        for check in self._checks if refused else (contradictions, *self._checks):
+            for path, fault in check(config):
+                if path[0] not in refused:
                     self._refuse(_nearest(node, path), path, fault)
         return config
 

@@ -27,9 +27,17 @@ class OptionError(PipelineError):
 
 
 class RuleFileError(PipelineError):
-    """A rule file of the pipeline says something that cannot be run."""
+    """A rule file of the pipeline says something that cannot be run.
+
+    Args:
+        mistakes: What, each with its place.
+    """
 
     code: ClassVar[str] = "pipeline_rule_file"
+
+    def __init__(self, *mistakes: str) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = mistakes
 
 
 class ReaderUnavailableError(PipelineError):

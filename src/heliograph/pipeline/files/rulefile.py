@@ -1,11 +1,12 @@
 """Reads the files of a pipeline: HOCON in, the values of `heliograph.pipeline.files.definition` out.
 
-Every mistake is told with its file and line. The rules themselves are parsed here once, so that a mistake in the SQL of
-any of them stops the driver before anything runs. What is wrong with Spark SQL, Spark tells later
+All mistakes are told at once, each with its file and line. The rules themselves are parsed here once, so that a mistake
+in the SQL of any of them stops the driver before anything runs. What is wrong with Spark SQL, Spark tells later
 (`heliograph.pipeline.running.validation`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -18,7 +19,6 @@ from heliograph.pipeline.files.definition import (
     Pipeline,
     RuleJob,
     Source,
-    StaticTable,
     StreamSqlJob,
     Watermark,
 )
@@ -27,6 +27,7 @@ from heliograph.pipeline.files.viewfile import names_in, read_deduplication, rea
 from heliograph.pipeline.side_outputs.retention import Retention
 from heliograph.pipeline.sinks import OutputMode, Sink, read_sink
 from heliograph.rules import CompiledRule, RuleSyntaxError
+from heliograph.rules.calls import call_faults
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark import plan_rule
 
@@ -52,7 +53,7 @@ def load_pipeline(path: Path) -> Pipeline:
     """Read one file, or all pipeline files (``*.hocon``, ``*.conf``) of a directory, as one pipeline.
 
     Raises:
-        RuleFileError: There is no such file, or something in one is not valid.
+        RuleFileError: There is no such file, or something in one is not valid; with all that is wrong.
     """
     return _Reader(path).read()
 
@@ -79,35 +80,56 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._files = tuple(pipeline_files(path))
-        self._documents = [_document(file) for file in self._files]
+        self._mistakes: list[RuleFileError] = []
+        read = [self._attempt(partial(_document, file, self._mistakes), None) for file in self._files]
+        self._documents = [document for document in read if document is not None]
         self._names: dict[str, str] = {}
         self._sinks = dict(self._sections("sinks"))
         self._sinks_used: set[str] = set()
 
     def read(self) -> Pipeline:
-        schemas = tuple(
-            schema
-            for document in self._documents
-            if _SCHEMA_ROOTS & document.fields.keys()
-            for schema in _schemas(document)
-        )
+        with_schemas = [document for document in self._documents if _SCHEMA_ROOTS & document.fields.keys()]
+        none: tuple[SchemaSettings, ...] = ()
+        read = [self._attempt(partial(_schemas, document), none) for document in with_schemas]
+        schemas = tuple(schema for some in read for schema in some)
         sources = self._all("sources", read_source)
         tables = self._all("tables", read_table)
-        rules = self._all("rules", lambda name, section: self._rule(name, section, sources))
-        views = {name: view.watermark for views in (rules, sources) for name, view in views.items()}
-        jobs = self._all("stream_sql", lambda name, section: self._stream_sql(name, section, views, tables))
+        rules = self._all("rules", self._rule)
+        # Also of those with a mistake of their own, which has been noted.
+        views = {**dict.fromkeys(self._named("rules", "sources")), **_watermarks(rules), **_watermarks(sources)}
+        names = self._named("tables")
+        jobs = self._all("stream_sql", lambda name, section: self._stream_sql(name, section, views, names))
         for name, section in self._sinks.items():
             if name not in self._sinks_used:
-                read_sink(section, OutputMode.APPEND, "columns", "required")
+                self._attempt(partial(read_sink, section, OutputMode.APPEND, "columns", "required"), None)
+        settings, late_settings = self._attempt(self._side_tables, (DeadLetterSettings(), LateRowSettings()))
+        pipeline = Pipeline(rules, jobs, sources, tables, schemas, settings, late_settings, self._files)
+        if not self._mistakes:
+            self._attempt(lambda: _check_whole(pipeline, self._path), None)
+        if self._mistakes:
+            raise RuleFileError(*dict.fromkeys(told for mistake in self._mistakes for told in mistake.mistakes))
+        return pipeline
+
+    def _attempt(self, read: Callable[[], _T], otherwise: _T) -> _T:
+        """What a part of the files says; a mistake in it is noted, and the rest is read."""
+        try:
+            return read()
+        except RuleFileError as mistake:
+            self._mistakes.append(mistake)
+            return otherwise
+
+    def _side_tables(self) -> tuple[DeadLetterSettings, LateRowSettings]:
         letters, late = self._last("dead_letters"), self._last("late")
         settings = DeadLetterSettings() if letters is None else _dead_letters(letters)
         late_settings = LateRowSettings() if late is None else _late(late)
         if settings.path == late_settings.path:
             told = f"dead_letters.path and late.path are both {settings.path!r}: each needs a table of its own"
             raise (late or letters or self._documents[0]).mistake(told)
-        pipeline = Pipeline(rules, jobs, sources, tables, schemas, settings, late_settings, self._files)
-        _check_whole(pipeline, self._path)
-        return pipeline
+        return settings, late_settings
+
+    def _named(self, *keys: str) -> list[str]:
+        """The names of all sections of some kinds, whatever is in them."""
+        return [name for key in keys for name, _ in self._sections(key)]
 
     def _last(self, key: str) -> Section | None:
         found = [section for document in self._documents if (section := document.section(key)) is not None]
@@ -115,31 +137,35 @@ class _Reader:
 
     def _sections(self, key: str) -> Iterator[tuple[str, Section]]:
         for document in self._documents:
-            yield from document.sections(key)
+            none: list[tuple[str, Section]] = []
+            yield from self._attempt(partial(document.sections, key), none)
 
-    def _all(self, key: str, read: Callable[[str, Section], _T]) -> dict[str, _T]:
+    def _all(self, key: str, read: Callable[[str, Section], _T | None]) -> dict[str, _T]:
         found: dict[str, _T] = {}
         for name, section in self._sections(key):
-            # Views, tables and queries share their names: a query's SQL tells them apart by nothing else.
-            if name.casefold() in self._names:
-                other = self._names[name.casefold()]
-                raise section.mistake(f"the name {name} is given twice: {other} and {key}.{name} need their own")
-            self._names[name.casefold()] = f"{key}.{name}"
-            found[name] = read(name, section)
+            self._attempt(partial(self._take_name, key, name, section), None)
+            value = self._attempt(partial(read, name, section), None)
+            if value is not None:
+                found[name] = value
         return found
 
-    def _rule(self, name: str, section: Section, sources: Mapping[str, Source]) -> RuleJob:
+    def _take_name(self, key: str, name: str, section: Section) -> None:
+        section.check_name(name)
+        # Views, tables and queries share their names: a query's SQL tells them apart by nothing else.
+        if name.casefold() in self._names:
+            other = self._names[name.casefold()]
+            raise section.mistake(f"the name {name} is given twice: {other} and {key}.{name} need their own")
+        self._names[name.casefold()] = f"{key}.{name}"
+
+    def _rule(self, name: str, section: Section) -> RuleJob | None:
         section.check_keys("sql", "columns", "sink", "required", "source", "watermark", "deduplicate", "version")
+        source = self._attempt(partial(self._source_of, section), None)
+        sink_section = self._attempt(partial(self._sink_section, section), None)
+        if self._attempt(partial(_check_sql, section), None) is None:
+            if sink_section is not None:
+                self._attempt(partial(self._sink, section, sink_section, OutputMode.APPEND, None), None)
+            return None
         sql = section.text("sql")
-        try:
-            CompiledRule(sql)
-        except RuleSyntaxError as error:
-            raise section.mistake(f"{section.path}.sql: {error}", section.fields["sql"]) from error
-        source = section.optional_text("source")
-        if source is not None and source not in sources:
-            told = f"{section.path}.source is {source!r}, but the sources are: {', '.join(sources) or 'none'}"
-            raise section.mistake(told, section.fields["source"])
-        sink_section = self._sink_section(section)
         columns = {**section.texts("columns"), **(sink_section.texts("columns") if sink_section is not None else {})}
         try:
             outputs = [output for output, _ in plan_rule(sql, columns).outputs]
@@ -149,7 +175,8 @@ class _Reader:
         if watermark is not None and watermark.column not in outputs:
             told = f"{section.path}.watermark.column is {watermark.column!r}, but the columns are {', '.join(outputs)}"
             raise section.mistake(told, section.fields["watermark"])
-        sink, required = self._sink(section, sink_section, OutputMode.APPEND, outputs)
+        nothing: tuple[Sink | None, tuple[str, ...]] = (None, ())
+        sink, required = self._attempt(partial(self._sink, section, sink_section, OutputMode.APPEND, outputs), nothing)
         return RuleJob(
             name=name,
             sql=sql,
@@ -163,8 +190,15 @@ class _Reader:
             version=section.number("version", 1, _VERSIONS),
         )
 
+    def _source_of(self, section: Section) -> str | None:
+        source, sources = section.optional_text("source"), self._named("sources")
+        if source is not None and source not in sources:
+            told = f"{section.path}.source is {source!r}, but the sources are: {', '.join(sources) or 'none'}"
+            raise section.mistake(told, section.fields["source"])
+        return source
+
     def _stream_sql(
-        self, name: str, section: Section, views: Mapping[str, Watermark | None], tables: Mapping[str, StaticTable]
+        self, name: str, section: Section, views: Mapping[str, Watermark | None], tables: Sequence[str]
     ) -> StreamSqlJob:
         section.check_keys("from", "sql", "mode", "watermark", "sink", "required", "version")
         mode_text = section.text("mode", OutputMode.APPEND.value)
@@ -220,9 +254,25 @@ class _Reader:
         return read_sink(sink, mode, "columns", "required"), required
 
 
-def _document(file: Path) -> Section:
+def _check_sql(section: Section) -> bool:
+    """True if there is a rule that can be run; calls of functions that there are not fail for every message."""
+    sql = section.text("sql")
     try:
-        document = Section(parse_file(file), Section.TOP)
+        faults = list(call_faults(CompiledRule(sql).tree))
+    except RuleSyntaxError as error:
+        raise section.mistake(f"{section.path}.sql: {error}", section.fields["sql"]) from error
+    if faults:
+        raise section.mistake(f"{section.path}.sql: {'; '.join(faults)}", section.fields["sql"])
+    return True
+
+
+def _watermarks(views: Mapping[str, RuleJob] | Mapping[str, Source]) -> dict[str, Watermark | None]:
+    return {name: view.watermark for name, view in views.items()}
+
+
+def _document(file: Path, noted: list[RuleFileError]) -> Section:
+    try:
+        document = Section(parse_file(file), Section.TOP, noted)
     except HoconError as error:
         raise RuleFileError(str(error)) from error
     document.check_keys(*_ROOTS)

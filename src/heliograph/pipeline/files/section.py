@@ -19,6 +19,8 @@ class Section:
     Args:
         node: The value.
         path: What people call it, such as `rules.weather.sink`.
+        noted: Where unknown keys are noted, here and in the sections below, so that reading goes on to what else is
+            wrong; None refuses the first.
 
     Raises:
         RuleFileError: It is no object.
@@ -27,9 +29,10 @@ class Section:
     #: What the object at the top of a file is called.
     TOP: Final = "the file"
 
-    def __init__(self, node: Node, path: str) -> None:
+    def __init__(self, node: Node, path: str, noted: list[RuleFileError] | None = None) -> None:
         self.node = node
         self.path = path
+        self._noted = noted
         if not isinstance(node.value, dict):
             raise self.mistake(f"{path} is {node.kind}, but must be an object")
         self.fields: Mapping[str, Node] = node.value
@@ -39,27 +42,31 @@ class Section:
         return RuleFileError(f"{(node or self.node).position}: {text}")
 
     def check_keys(self, *valid: str) -> None:
-        """Refuse keys that are not among the valid ones."""
+        """Refuse keys that are not among the valid ones, or note them."""
         for key, node in self.fields.items():
             if key not in valid:
                 near = difflib.get_close_matches(key, valid, 1)
                 hint = f"did you mean {near[0]}?" if near else f"valid are {', '.join(valid)}"
-                raise self.mistake(f"{self._name(key)} is not known: {hint}", node)
+                mistake = self.mistake(f"{self._name(key)} is not known: {hint}", node)
+                if self._noted is None:
+                    raise mistake
+                self._noted.append(mistake)
 
     def sections(self, key: str) -> list[tuple[str, "Section"]]:
         """The objects in the object under a key, by name; none where the key is not there."""
         if key not in self.fields:
             return []
         named = Section(self.fields[key], self._name(key))
-        sections = [(name, Section(node, f"{key}.{name}")) for name, node in named.fields.items()]
-        for name, section in sections:
-            if not _NAME.fullmatch(name):
-                raise section.mistake(f"{name!r} is not a name: names have letters, digits and _, first a letter")
-        return sections
+        return [(name, Section(node, f"{key}.{name}", self._noted)) for name, node in named.fields.items()]
+
+    def check_name(self, name: str) -> None:
+        """Refuse a name that cannot become a directory and a view in SQL."""
+        if not _NAME.fullmatch(name):
+            raise self.mistake(f"{name!r} is not a name: names have letters, digits and _, first a letter")
 
     def section(self, key: str) -> "Section | None":
         """The object under a key, if it is there."""
-        return Section(self.fields[key], self._name(key)) if key in self.fields else None
+        return Section(self.fields[key], self._name(key), self._noted) if key in self.fields else None
 
     def text(self, key: str, default: str | None = None) -> str:
         """The string under a key, which must have text."""

@@ -1,7 +1,8 @@
 """What a query's checkpoint remembers of the query: who it is, where it began, and what its state was made for.
 
-The file ``heliograph.json`` lies in the checkpoint of each query, so it is gone when the checkpoint is. A changed
-definition may go on with a checkpoint when Spark's offsets and state mean to it what they meant before;
+The file ``heliograph.json`` lies in the checkpoint of each query, so it is gone when the checkpoint is. The checkpoint
+of the whole pipeline remembers its output directory likewise, in ``output.json``. A changed definition may go on with a
+checkpoint when Spark's offsets and state mean to it what they meant before;
 `unsound_change` says whether they do.
 """
 
@@ -15,11 +16,13 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
+from heliograph.pipeline.errors import OptionError
 from heliograph.pipeline.files.definition import Job, Pipeline, RuleJob
 from heliograph.pipeline.running.views import ViewBuilder
 from heliograph.pipeline.side_outputs.lineage import is_stateful
 
 _FILE: Final = "heliograph.json"
+_OUTPUT_FILE: Final = "output.json"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,30 @@ def write_durably(file: Path, content: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def claim_output(checkpoint: Path, output: Path) -> None:
+    """Have the checkpoint of a pipeline remember its output directory, and refuse another one.
+
+    What is done already would be missing in another directory, and the bookkeeping of tables and dead letters too.
+
+    Raises:
+        OptionError: The checkpoint belongs to another output directory.
+    """
+    file = checkpoint / _OUTPUT_FILE
+    wanted = str(output.resolve())
+    try:
+        belongs_to = json.loads(file.read_bytes())["output"]
+    except FileNotFoundError:
+        write_durably(file, json.dumps({"output": wanted}).encode())
+        return
+    if belongs_to != wanted:
+        raise OptionError(
+            "--output",
+            wanted,
+            f"{belongs_to}, to which the checkpoint {checkpoint} belongs: what it has done already is there. Give "
+            f"that, or another --checkpoint; if the directory was moved, write its new place into {file}",
+        )
 
 
 def definition_of(pipeline: Pipeline, name: str, builder: ViewBuilder, rows: DataFrame) -> dict[str, Any]:

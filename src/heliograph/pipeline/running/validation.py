@@ -13,6 +13,7 @@ from heliograph.pipeline.running.views import Messages, ViewBuilder, complete_ro
 from heliograph.pipeline.side_outputs.leftovers import REFUSED_METRICS
 from heliograph.pipeline.side_outputs.lineage import analyzed
 from heliograph.pipeline.sinks import ChecksRows
+from heliograph.pipeline.sinks.libraries import library_fault
 
 
 def check_pipeline(session: SparkSession, pipeline: Pipeline, source: Mapping[str, str]) -> list[str]:
@@ -23,14 +24,17 @@ def check_pipeline(session: SparkSession, pipeline: Pipeline, source: Mapping[st
     """
     mistakes = []
     for name in pipeline.query_names:
+        fault = library_fault(pipeline.sink(name), session)
+        if fault is not None:
+            mistakes.append(f"{pipeline.job(name).origin}: {name}: {fault}")
         try:
             _check(session, pipeline, name, source)
         except RuleFileError as error:
-            mistakes.append(str(error))
+            mistakes += error.mistakes
         except (AnalysisException, ParseException, PySparkException, ValueError) as error:
             mistakes.append(f"{pipeline.job(name).origin}: {name}: {sentence_of(error)}")
     if mistakes:
-        raise RuleFileError("\n".join(mistakes))
+        raise RuleFileError(*mistakes)
     return pipeline.query_names
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.files.definition import Pipeline, RuleJob, Source, StaticTable, View, Watermark
+from heliograph.pipeline.sinks.libraries import INSTALL
 from heliograph.pipeline.sinks.template import quoted
 from heliograph.rules import CompiledRule
 from heliograph.rules.spark import apply_rule, plan_rule
@@ -181,7 +182,7 @@ def _delta(table: StaticTable) -> Any:
     try:
         from deltalake import DeltaTable
     except ImportError as error:
-        raise SinkError("Delta tables need the extra `sinks`: pip install 'heliograph[pipeline,sinks]'") from error
+        raise SinkError(f"Delta tables need the package deltalake: {INSTALL}") from error
     try:
         return DeltaTable(table.path, storage_options=dict(table.options) or None).to_pyarrow_table()
     except Exception as error:  # the library raises its own kinds, of many sorts

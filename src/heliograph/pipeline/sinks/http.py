@@ -24,6 +24,7 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.libraries import INSTALL
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, Attempts, RetryPolicy, TransientError
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.template import bytes_column, placeholders, row_as_json, template_column
@@ -145,7 +146,7 @@ class HttpSink:
         try:
             import httpx
         except ImportError as error:
-            raise SinkError("the sink http needs httpx: pip install 'heliograph[pipeline,sinks]'") from error
+            raise SinkError(f"the sink http needs httpx: {INSTALL}") from error
         auth = None
         if self.username is not None:
             auth = httpx.BasicAuth(self.username, self.password.reveal() if self.password is not None else "")

@@ -20,6 +20,7 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.libraries import INSTALL
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.template import bytes_column, row_as_json, template_column
@@ -341,7 +342,7 @@ class _Delivery:
         try:
             from confluent_kafka import KafkaException, Producer
         except ImportError as error:
-            raise SinkError("Kafka needs confluent-kafka: pip install 'heliograph[pipeline,sinks]'") from error
+            raise SinkError(f"Kafka needs confluent-kafka: {INSTALL}") from error
         try:
             return Producer({**settings, "error_cb": self._on_error}, logger=_SILENT)
         except KafkaException as error:

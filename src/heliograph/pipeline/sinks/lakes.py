@@ -1,6 +1,5 @@
 """What the sinks of table formats (Delta Lake, Iceberg) have in common: keys of their sections, and their errors."""
 
-from typing import Final
 from urllib.parse import urlsplit
 
 from heliograph.config.units import parse_duration
@@ -11,7 +10,6 @@ from heliograph.pipeline.sinks.interface import OutputMode
 from heliograph.pipeline.sinks.places import is_uri
 
 #: How people get the libraries of the sinks.
-INSTALL: Final = "pip install 'heliograph[pipeline,sinks]'"
 
 
 def check_result_keys(section: Section, mode: OutputMode) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.libraries import INSTALL
 from heliograph.pipeline.sinks.mysql_errors import translated
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_rows_of, read_sql_settings
@@ -119,7 +120,7 @@ class MysqlSink:
         try:
             import pymysql
         except ImportError as error:
-            raise SinkError("MariaDB and MySQL need pymysql: pip install 'heliograph[pipeline,sinks]'") from error
+            raise SinkError(f"MariaDB and MySQL need pymysql: {INSTALL}") from error
         settings = self.settings
         with translated(self.target):
             connection = pymysql.connect(

@@ -18,6 +18,7 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.libraries import INSTALL
 from heliograph.pipeline.sinks.postgresql_errors import translated
 from heliograph.pipeline.sinks.sql_batches import python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_rows_of, read_sql_settings
@@ -116,7 +117,7 @@ class PostgresqlSink:
         try:
             import psycopg
         except ImportError as error:
-            raise SinkError("PostgreSQL needs psycopg: pip install 'heliograph[pipeline,sinks]'") from error
+            raise SinkError(f"PostgreSQL needs psycopg: {INSTALL}") from error
         settings, tls = self.settings, self.settings.tls
         milliseconds = max(1, round(settings.timeout_s * 1000))
         with translated(self.target):

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 from heliograph.pipeline.datasource.options import parse_endpoint
 from heliograph.pipeline.errors import OptionError, SinkError
 from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.sinks.libraries import INSTALL
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.sql_settings import read_server
@@ -160,7 +161,7 @@ class RedisServers:
         try:
             import redis
         except ImportError as error:
-            raise SinkError("Redis needs the package redis: pip install 'heliograph[pipeline,sinks]'") from error
+            raise SinkError(f"Redis needs the package redis: {INSTALL}") from error
         client = self._client(address, username, password, database)
         try:
             try:

@@ -6,6 +6,7 @@ from typing import Final
 
 from heliograph.config import Config
 from heliograph.config.rules import RuleConfig
+from heliograph.rules.calls import call_faults
 from heliograph.rules.engine.actions import action_fault
 from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule
@@ -29,11 +30,12 @@ def rule_faults(config: Config) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _faults_of_text(rule: RuleConfig) -> Iterator[str]:
     try:
-        topics = CompiledRule(rule.sql).topics
+        compiled = CompiledRule(rule.sql)
     except RuleSyntaxError as error:
         yield f"[{error.code}] {error}"
         return
-    for topic in topics:
+    yield from call_faults(compiled.tree)
+    for topic in compiled.topics:
         if topic.startswith(PREFIX) and not any(event.matches(topic) for event in EVENTS):
             alike = get_close_matches(topic, _EVENT_TOPICS, 1)
             hint = f"did you mean {alike[0]}?" if alike else f"there are {', '.join(_EVENT_TOPICS)}"

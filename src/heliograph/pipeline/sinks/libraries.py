@@ -1,0 +1,50 @@
+"""The Python packages that sinks need beside Spark's, and how they are installed."""
+
+from importlib import import_module
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from heliograph.pipeline.sinks.interface import Sink
+
+#: What to say to a person who lacks one.
+INSTALL: Final = "pip install 'heliograph[pipeline,sinks]'"
+
+#: Of the module of a sink: the package, and what is imported of it.
+_LIBRARIES: Final = {
+    "delta": ("deltalake", "deltalake"),
+    "iceberg": ("pyiceberg", "pyiceberg.catalog"),
+    "http": ("httpx", "httpx"),
+    "kafka": ("confluent-kafka", "confluent_kafka"),
+    "mqtt": ("paho-mqtt", "paho.mqtt.client"),
+    "mysql": ("pymysql", "pymysql"),
+    "postgresql": ("psycopg", "psycopg"),
+    "redis": ("redis", "redis"),
+}
+
+
+def library_fault(sink: Sink, session: SparkSession | None = None) -> str | None:
+    """Why a sink cannot be used with what is installed; None if it can.
+
+    Args:
+        sink: The sink.
+        session: The Spark session, which may know Kafka by itself; without one, a Kafka sink is not looked at.
+    """
+    kind = type(sink).__module__.rpartition(".")[2]
+    if kind not in _LIBRARIES or (kind == "kafka" and _is_of_spark(sink, session)):
+        return None
+    package, module = _LIBRARIES[kind]
+    try:
+        import_module(module)
+    except ImportError as error:
+        return f"the sink {kind} needs the package {package}: {INSTALL} ({error})"
+    return None
+
+
+def _is_of_spark(sink: Sink, session: SparkSession | None) -> bool:
+    from heliograph.pipeline.sinks.kafka import LIBRDKAFKA, SPARK, KafkaSink, spark_knows_kafka
+
+    assert isinstance(sink, KafkaSink)
+    if sink.client == LIBRDKAFKA:
+        return False
+    return sink.client == SPARK or session is None or spark_knows_kafka(session)
