@@ -153,9 +153,8 @@ class SharedGroup(Subscriber):
         self._is_sticky: bool = strategy == STICKY
         self._choice: i64 = _CHOICES[initial if strategy == STICKY else strategy]
         self._groups = groups
-        self._publishers: PublisherTable | None = None
-        if self._is_sticky or self._choice in (_NEXT_OF_PUBLISHER, _BY_CLIENTID):
-            self._publishers = PublisherTable(groups)
+        self._goes_by_publisher: bool = self._is_sticky or self._choice in (_NEXT_OF_PUBLISHER, _BY_CLIENTID)
+        self._publishers: PublisherTable | None = None  # made with the first message
         self._last_slot: i64 = -1  # where the member stands that took the last message
         self.is_kept = False  # stored messages come to its members another way
         self._offering: i64 = 0  # offers under way: the members are being walked through
@@ -183,6 +182,9 @@ class SharedGroup(Subscriber):
     def hand_out(self, message: Message, leaving: Subscriber | None) -> bool:
         """Hand a message to one member that is not `leaving`; whether one took it."""
         publishers = self._publishers
+        if publishers is None and self._goes_by_publisher:
+            publishers = PublisherTable(self._groups)
+            self._publishers = publishers
         turn = publishers.turn(message.clientid) if publishers is not None else None
         members = self.members
         slot = self._choose(message, turn, len(members))

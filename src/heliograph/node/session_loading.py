@@ -69,9 +69,9 @@ class SessionLoader:
             awaiting = session.durable_awaiting_rel()
             awaiting.has_orphans = orphan is not None
             for key, value in taken:
-                _, id_high, id_low = record.decode_taken(value)
+                record.decode_taken(value)  # a record that is none is told now
                 packet_id = int.from_bytes(record.owner(key)[1], "big")
-                awaiting.restore(packet_id, self._broker.uptime_us, id_high, id_low)
+                awaiting.restore(packet_id, self._broker.uptime_us)
         self._subscribe(session, subscriptions)
         self._table.restore(session, max(0, self._broker.now_us - saved.left_us))
         if saved.left_us == self.began_us:

@@ -295,6 +295,15 @@ class DurableSessions(Durability):
             batch.put(record.taken_up_to_key(session.clientid), record.encode_pair(id_high, id_low))
         return self._gather()
 
+    def taken_id(self, session: Session, packet_id: int) -> tuple[int, int] | None:
+        """The id of the message that was taken under a packet identifier, if it is kept."""
+        try:
+            value = self._journal.get(record.taken_key(session.clientid, packet_id))
+        except StorageError as error:
+            detail = "whether it repeats a message that was taken before cannot be read now"
+            raise ProtocolError(detail, refusal_code(error)) from error
+        return None if value is None else record.decode_taken(value)[1:]
+
     def claim_orphan(self, session: Session, repetition: Repetition) -> tuple[int, int] | None:
         """The id of the message that a PUBLISH repeats, if a crash stored it without its packet identifier."""
         try:

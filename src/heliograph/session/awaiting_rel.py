@@ -1,10 +1,20 @@
 """The QoS 2 messages of a client that were taken and not yet released by its PUBREL."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from heliograph.broker.message import Message
 from heliograph.broker.repetition import Repetition
 from heliograph.session.options import SessionOptions
+
+# Each identifier has one number, so that it costs less than 100 bytes: from above the storage ticket, the time in units
+# of 16 ms (a clock that starts anew after half a year, which only keeps the identifier longer), and whether an earlier
+# process took it. Those that come together share it.
+_UNIT_LOG2: Final = 14
+_TIME_MASK: Final = 0x3FFF_FFFF
+_TICKET_AT: Final = 31
+_RESTORED: Final = 1
 
 
 class AwaitingRel:
@@ -12,7 +22,8 @@ class AwaitingRel:
 
     def __init__(self, options: SessionOptions) -> None:
         self.options = options
-        self._taken: dict[int, tuple[int, int]] = {}
+        self._taken: dict[int, object] = {}
+        self._last: object = 0  # the number of the last one
 
     def __len__(self) -> int:
         return len(self._taken)
@@ -20,7 +31,7 @@ class AwaitingRel:
     def ticket(self, packet_id: int) -> int:
         """The storage ticket of the message under that identifier, or -1 if there is none [MQTT-4.3.3-10]."""
         taken = self._taken.get(packet_id)
-        return -1 if taken is None else taken[1]
+        return taken >> _TICKET_AT if isinstance(taken, int) else -1
 
     def has_room(self, uptime_us: i64) -> bool:
         """Whether one more may be taken; the oldest is given up if it has waited for too long."""
@@ -28,7 +39,10 @@ class AwaitingRel:
         if options.max_awaiting_rel == 0 or len(self._taken) < options.max_awaiting_rel:
             return True
         oldest = next(iter(self._taken))
-        if self._taken[oldest][0] + options.await_rel_timeout_us > uptime_us:
+        taken = self._taken[oldest]
+        taken_at: int = (taken >> 1) & _TIME_MASK if isinstance(taken, int) else 0
+        waited_us: i64 = (((uptime_us >> _UNIT_LOG2) - i64(taken_at)) & _TIME_MASK) << _UNIT_LOG2
+        if waited_us < options.await_rel_timeout_us:
             return False
         self.release(oldest)
         return True
@@ -47,8 +61,25 @@ class AwaitingRel:
 
     def add(self, packet_id: int, ticket: int, uptime_us: int, id_low: int = 0) -> None:
         """Remember a message, stored under `ticket`, until its PUBREL; `id_low` is of its id."""
-        self._taken[packet_id] = (uptime_us, ticket)
+        self._put(packet_id, _packed(uptime_us, ticket))
+
+    def _restore(self, packet_id: int, uptime_us: int) -> None:
+        """Remember a message that an earlier process took."""
+        self._put(packet_id, _packed(uptime_us, 0) | _RESTORED)
+
+    def _is_restored(self, packet_id: int) -> bool:
+        taken = self._taken.get(packet_id)
+        return isinstance(taken, int) and taken & _RESTORED != 0
+
+    def _put(self, packet_id: int, taken: int) -> None:
+        if taken != self._last:
+            self._last = taken
+        self._taken[packet_id] = self._last
 
     def release(self, packet_id: int) -> bool:
         """PUBREL came, or the message was refused; whether the identifier was known."""
         return self._taken.pop(packet_id, None) is not None
+
+
+def _packed(uptime_us: int, ticket: int) -> int:
+    return (ticket << _TICKET_AT) | (((uptime_us >> _UNIT_LOG2) & _TIME_MASK) << 1)

@@ -143,6 +143,14 @@ class Durability:
         """
         raise NotImplementedError(type(self).__name__)
 
+    def taken_id(self, session: Session, packet_id: int) -> tuple[int, int] | None:
+        """The id of the message that was taken under a packet identifier, if it is kept.
+
+        Raises:
+            ProtocolError: That cannot be seen now.
+        """
+        raise NotImplementedError(type(self).__name__)
+
     def claim_orphan(self, session: Session, repetition: Repetition) -> tuple[int, int] | None:
         """The id of the message that a PUBLISH repeats, if a crash stored it without its identifier; each counts once.
 

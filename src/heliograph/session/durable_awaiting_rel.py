@@ -21,7 +21,6 @@ class DurableAwaitingRel(AwaitingRel):
         self._session = session
         self._durability = durability
         self.has_orphans = False
-        self._ids: dict[int, tuple[int, int]] = {}  # of the messages of an earlier process
 
     def add(self, packet_id: int, ticket: int, uptime_us: int, id_low: int = 0) -> None:
         """Remember a message; what its client is sent from now on waits until that is saved."""
@@ -29,16 +28,14 @@ class DurableAwaitingRel(AwaitingRel):
         now_us = self._session.broker.now_us
         self._hold(self._durability.take(self._session, packet_id, ticket, now_us, id_low))
 
-    def restore(self, packet_id: int, uptime_us: int, id_high: int, id_low: int) -> None:
-        """An identifier was read from the disk, with the id of its message."""
-        self._taken[packet_id] = (uptime_us, 0)
-        self._ids[packet_id] = (id_high, id_low)
+    def restore(self, packet_id: int, uptime_us: int) -> None:
+        """An identifier was read from the disk, where the id of its message stays."""
+        self._restore(packet_id, uptime_us)
 
     def release(self, packet_id: int) -> bool:
         """PUBREL came, or the message was refused; whether the identifier was known."""
         known = super().release(packet_id)
         if known:
-            self._ids.pop(packet_id, None)
             self._hold(self._durability.release_taken(self._session, packet_id))
         return known
 
@@ -49,16 +46,16 @@ class DurableAwaitingRel(AwaitingRel):
 
     def may_repeat(self, packet_id: int) -> bool:
         """Whether a PUBLISH under that identifier may repeat what an earlier process stored."""
-        return packet_id in self._ids or (self.has_orphans and packet_id not in self._taken)
+        return self._is_restored(packet_id) or (self.has_orphans and packet_id not in self._taken)
 
     def recall(self, packet_id: int, repetition: Repetition) -> bool:
         """Whether an earlier process stored what a PUBLISH repeats; its identifier is then known, if it was lost."""
-        if packet_id in self._ids:
+        if self._is_restored(packet_id):
             return True
         orphan = self._durability.claim_orphan(self._session, repetition)
         if orphan is None:
             return False
-        self.restore(packet_id, self._session.broker.uptime_us, orphan[0], orphan[1])
+        self.restore(packet_id, self._session.broker.uptime_us)
         self._hold(self._durability.take(self._session, packet_id, 0, orphan[0], orphan[1]))
         return True
 
@@ -67,7 +64,10 @@ class DurableAwaitingRel(AwaitingRel):
 
         Its commit among the retained messages ran beside that of its identifier, and a crash may have left only this.
         """
-        id_high, id_low = self._ids[packet_id]
+        taken = self._durability.taken_id(self._session, packet_id)
+        if taken is None:
+            return None
+        id_high, id_low = taken
         message = repetition.stored_as(id_high, id_low)
         if message is None or not message.retain or not self._is_stored(message.topic):
             return None

@@ -101,6 +101,23 @@ class _Held:
 class Borrower:
     """Lives from a client's coming, or its SUBSCRIBE, to its leaving or its UNSUBSCRIBE; owned by the member."""
 
+    __slots__ = (
+        "_find_us",
+        "_ping_us",
+        "_ready",
+        "_resend_us",
+        "_sequence",
+        "_shares",
+        "_timeout_us",
+        "_timers",
+        "_unsubscribed_us",
+        "events",
+        "group",
+        "id",
+        "letters",
+        "status",
+    )
+
     def __init__(self, group: GroupName, id_: BorrowerId, timers: Timers, now_us: int) -> None:
         self.group = group
         self.id = id_

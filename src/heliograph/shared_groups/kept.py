@@ -1,6 +1,5 @@
 """One durable group on this node: its members, and the readers of its streams."""
 
-from collections import deque
 from typing import Final, Protocol
 
 from heliograph.broker.subscription import Subscription
@@ -76,6 +75,19 @@ class KeptGroup:
         refused_count: Messages that no member's client was allowed to have.
     """
 
+    __slots__ = (
+        "_node",
+        "_strays",
+        "clients",
+        "is_declared",
+        "made_us",
+        "members",
+        "name",
+        "readers",
+        "refused_count",
+        "subscriptions",
+    )
+
     def __init__(self, name: GroupName, node: Node, is_declared: bool, made_us: int) -> None:
         self.name = name
         self.is_declared = is_declared
@@ -86,7 +98,7 @@ class KeptGroup:
         self.readers: dict[StreamId, StreamReader] = {}
         self.refused_count = 0
         self._node = node
-        self._strays: deque[Entry] = deque()  # messages that wait for a member that may have them
+        self._strays: list[Entry] = []  # messages that wait for a member that may have them
 
     @property
     def is_empty(self) -> bool:
@@ -159,7 +171,7 @@ class KeptGroup:
     def offer_strays(self) -> None:
         """Somebody has room: try again what nobody had."""
         for _ in range(len(self._strays)):
-            entry = self._strays.popleft()
+            entry = self._strays.pop(0)
             owner = entry.share.owner
             if not entry.share.is_closed and isinstance(owner, Member):
                 self.pass_on(owner, entry)

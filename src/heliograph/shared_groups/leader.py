@@ -80,6 +80,27 @@ class Leader:
         settles_us: Until then nothing is granted: borrowers of the leader before it may still hold shares.
     """
 
+    __slots__ = (
+        "_answers",
+        "_assignments",
+        "_beginning",
+        "_borrowers",
+        "_changed",
+        "_counts",
+        "_number",
+        "_progress",
+        "_saving",
+        "_settles_us",
+        "_streams",
+        "_timers",
+        "_token",
+        "_unbalanced",
+        "_unsaved",
+        "group",
+        "letters",
+        "name",
+    )
+
     def __init__(
         self,
         group: GroupName,

@@ -8,7 +8,6 @@ What counts as done, and so goes to nobody else:
 - QoS 2 to a session in memory: when that progress is saved; only then is it sent.
 """
 
-from collections import deque
 from typing import Final, Protocol
 
 from heliograph.broker.subscription import Subscription
@@ -93,6 +92,30 @@ class Surroundings(Protocol):
 class Member:
     """One subscription of a client that is connected, until all is settled with the leader; owned by its group."""
 
+    __slots__ = (
+        "_around",
+        "_claimed_count",
+        "_claims",
+        "_closing",
+        "_dirty",
+        "_is_durable",
+        "_noted",
+        "_reported",
+        "_saving",
+        "_sendable",
+        "_shares",
+        "_took_us",
+        "_turn",
+        "borrower",
+        "group",
+        "is_due",
+        "is_leaving",
+        "is_ready",
+        "is_wanted",
+        "session",
+        "subscription",
+    )
+
     def __init__(
         self, group: GroupName, session: Session, subscription: Subscription, borrower: Borrower, around: Surroundings
     ) -> None:
@@ -107,14 +130,14 @@ class Member:
         self._around = around
         self._is_durable = isinstance(session, DurableSession) and around.notes is not None
         self._shares: dict[Share, OpenShare] = {}
-        self._turn: deque[OpenShare] = deque()  # shares with messages that wait
+        self._turn: list[OpenShare] = []  # shares with messages that wait
         self._dirty: dict[OpenShare, None] = {}  # their progress is to be reported
         self._closing: dict[OpenShare, None] = {}  # to be finished when they are clear
-        self._saving: deque[tuple[int, Entry]] = deque()  # at QoS 2, by the ticket of their session's commit
+        self._saving: list[tuple[int, Entry]] = []  # at QoS 2, by the ticket of their session's commit
         self._noted: list[Entry] = []  # saved with a session, and not reported yet
         self._claims: list[Entry] = []  # at QoS 2 for a session in memory, not reported yet
-        self._reported: deque[tuple[int, list[Entry], list[Entry]]] = deque()
-        self._sendable: deque[Entry] = deque()  # claims that are saved
+        self._reported: list[tuple[int, list[Entry], list[Entry]]] = []
+        self._sendable: list[Entry] = []  # claims that are saved
         self._claimed_count = 0  # claims that are not sent yet
         self._took_us = around.now_us()
 
@@ -126,7 +149,7 @@ class Member:
         session = self.session
         while count < limit and session.has_room():
             if self._sendable:
-                self._send_claimed(self._sendable.popleft())
+                self._send_claimed(self._sendable.pop(0))
             else:
                 entry = self._next()
                 if entry is None:
@@ -145,7 +168,7 @@ class Member:
     def waits(self) -> bool:
         """Whether messages wait that its client could be sent."""
         while self._turn and self._turn[0].is_closed:
-            self._turn.popleft()
+            self._turn.pop(0)
         return bool(self._turn or self._sendable) and not self.is_leaving
 
     def feed(self, share: OpenShare) -> None:
@@ -183,7 +206,7 @@ class Member:
             Whether it is to hear of more.
         """
         while self._saving and self._saving[0][0] <= ticket:
-            entry = self._saving.popleft()[1]
+            entry = self._saving.pop(0)[1]
             owner = entry.share.owner
             if isinstance(owner, Member) and owner.borrower.status != ENDED:
                 owner.on_noted(entry)
@@ -332,7 +355,7 @@ class Member:
     def _on_progress_saved(self, sequence: int) -> None:
         notes = self._around.notes
         while self._reported and self._reported[0][0] <= sequence:
-            _, noted, claims = self._reported.popleft()
+            _, noted, claims = self._reported.pop(0)
             for entry in noted:
                 if notes is not None:
                     notes.note(record.borrowed_key(entry.holder, entry.message), None)
@@ -361,11 +384,11 @@ class Member:
             share = self._turn[0]
             entry = None if share.is_closed or self._claimed_count >= _CLAIMS_MAX else share.take()
             if entry is not None:
-                self._turn.rotate(-1)
+                self._turn.append(self._turn.pop(0))
                 return entry
             if self._claimed_count >= _CLAIMS_MAX:
                 return None
-            self._turn.popleft().is_queued = False
+            self._turn.pop(0).is_queued = False
             if not share.is_closed:
                 self._around.open_share(self, share)  # there is room for more
         return None
