@@ -1,10 +1,15 @@
 """A damaged database of state: the broker starts and serves everything that does not need it."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import aiomqtt
 import pytest
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
+from heliograph.cli.main import main
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -30,3 +35,71 @@ async def test_the_broker_serves_what_needs_no_damaged_database(tmp_path: Path, 
             await client.publish("t/1", b"served", qos=1)
             assert (await anext(aiter(client.messages))).payload == b"served"
         assert "storage_damaged" in node.log.read_text()
+
+
+def kept_client(node: NodeProcess) -> aiomqtt.Client:
+    """A client whose session is kept."""
+    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    properties.SessionExpiryInterval = 3600
+    v5 = aiomqtt.ProtocolVersion.V5
+    return aiomqtt.Client(
+        "127.0.0.1", node.port, identifier="keeper", protocol=v5, clean_start=False, properties=properties
+    )
+
+
+async def publish(node: NodeProcess, text: bytes, *, retain: bool = False) -> None:
+    """Publish a message to `t/1` that is stored."""
+    async with aiomqtt.Client("127.0.0.1", node.port, protocol=aiomqtt.ProtocolVersion.V5) as client:
+        await client.publish("t/1", text, qos=1, retain=retain)
+
+
+def without_current(path: Path) -> None:
+    (path / "CURRENT").unlink()
+
+
+@pytest.mark.parametrize("loss", [without_current, shutil.rmtree], ids=["CURRENT", "directory"])
+@pytest.mark.parametrize("place", ["storage/messages", "state/sessions", "keyed/retained"])
+async def test_a_database_that_lost_files_is_refused_at_every_start_until_it_is_mended(
+    tmp_path: Path, place: str, loss: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "data" / place
+    with NodeProcess(tmp_path, SETTINGS) as node:
+        async with kept_client(node) as keeper:
+            await keeper.subscribe("t/#", qos=1)
+        await publish(node, b"kept", retain=True)
+        assert node.stop() == 0
+    loss(path)
+    left = sorted(path.glob("*.sst"))
+    for _ in range(2):
+        with NodeProcess(tmp_path, SETTINGS) as node:
+            said = node.log.read_text()
+            assert "storage_damaged]" in said
+            assert "heliograph storage check --repair" in said
+            node.log.write_text("")
+            await publish(node, b"other")
+            assert node.stop() == 0
+        assert sorted(path.glob("*.sst")) == left
+    assert main(["storage", "check", "--repair", path.name, "--data-dir", str(tmp_path / "data")]) == 0
+    with NodeProcess(tmp_path, SETTINGS) as node:
+        assert "storage_damaged" not in node.log.read_text()
+        async with kept_client(node) as keeper:
+            if loss is without_current:
+                assert (await anext(aiter(keeper.messages))).payload == b"kept"
+            await keeper.publish("t/1", b"new", qos=1)
+
+
+async def test_a_site_id_that_is_garbage_is_told_at_every_start(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, SETTINGS) as node:
+        assert node.stop() == 0
+    file = tmp_path / "data" / "storage" / "site_id"
+    site_id = file.read_text()
+    file.write_text("garbage")
+    for _ in range(2):
+        with NodeProcess(tmp_path, SETTINGS) as node:
+            async with aiomqtt.Client("127.0.0.1", node.port) as client:
+                await client.subscribe("$SYS/brokers/+/alarms/#")
+                assert "the file holds 'garbage'" in node.log.read_text()
+            assert node.stop() == 0
+        assert file.read_text() == "garbage"
+    assert main(["storage", "check", "--repair", "--data-dir", str(tmp_path / "data")]) == 0
+    assert file.read_text() == site_id

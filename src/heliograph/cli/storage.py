@@ -210,11 +210,19 @@ def _check_state(args: argparse.Namespace, data_dir: Path) -> int:
         for problem in report.problems:
             print(problem)
         print(f"{report.database}: {_count(report.records)} records read, {_verdict(report.is_damaged)}")
-    if report.kept is not None and not args.json:
-        print(f"mended: {_count(report.records)} records; what was there before is kept in {report.kept}")
-    elif args.repair and not args.json:
-        print("there was nothing to mend")
-    return 1 if report.is_damaged and report.kept is None else 0
+    is_mended = report.kept is not None or report.begins_anew
+    if args.repair and not args.json:
+        print(_outcome(f"{_count(report.records)} records", report.kept, begins_anew=report.begins_anew))
+    return 1 if report.is_damaged and not is_mended else 0
+
+
+def _outcome(amount: str, kept: Path | None, *, begins_anew: bool) -> str:
+    """What a repair did."""
+    if begins_anew:
+        return "nothing could be brought back: the next start makes an empty database"
+    if kept is None:
+        return "there was nothing to mend"
+    return f"mended: {amount}; what was there before is kept in {kept}"
 
 
 def _verdict(is_damaged: bool) -> str:
@@ -238,10 +246,7 @@ def _repair(args: argparse.Namespace, data_dir: Path) -> int:
         _print_json(report.to_json())
         return 0
     _print_check(report.found)
-    if report.kept is None:
-        print("there was nothing to mend")
-    else:
-        print(f"mended: {_count(report.messages)} messages; what was there before is kept in {report.kept}")
+    print(_outcome(f"{_count(report.messages)} messages", report.kept, begins_anew=report.begins_anew))
     return 0
 
 

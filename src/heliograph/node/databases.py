@@ -16,7 +16,7 @@ from heliograph.node.retained import is_on_disc
 from heliograph.node.sink import CopyingSink, StorageSink
 from heliograph.observe.alarms import Alarms
 from heliograph.storage.compaction import Compactor
-from heliograph.storage.errors import StorageError
+from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.local import LocalBackend
 from heliograph.storage.local_database import LocalDatabase
@@ -28,6 +28,7 @@ _log = logging.getLogger(__name__)
 
 MESSAGES: Final = "messages"
 _ALARM: Final = "storage_refuses_messages"
+_SITE_ALARM: Final = "storage_site_id"
 _OFFLOAD_ALARM: Final = "storage_cannot_offload"
 
 OnCommitted = Callable[[int, StorageError | None], None]
@@ -146,6 +147,7 @@ class Databases:
         storage = config.durable_storage
         self._on_stored = on_stored
         self.messages = self._open(backend, MESSAGES, storage.messages, self._stored)
+        self._site_fault = self._check_site()
         self.join = CommitJoin(self.messages.group, on_done)
         self._others = []
         copies = []
@@ -168,6 +170,9 @@ class Databases:
 
     def report_to(self, alarms: Alarms) -> None:
         """Raise an alarm for each database while it refuses messages."""
+        fault = self._site_fault
+        if fault is not None:
+            alarms.activate(_SITE_ALARM, str(fault), {"code": fault.code, "path": str(fault.path or "")})
         for one in self._all():
             one.report_to(alarms)
 
@@ -202,6 +207,23 @@ class Databases:
     ) -> StoredMessages:
         database = backend.database(name, database_options(settings))
         return StoredMessages(name, database, settings, on_committed)
+
+    def _check_site(self) -> StorageError | None:
+        """Why it is not known who this node is."""
+        messages = self.messages.database
+        fault: StorageError | None = None
+        try:
+            site_id = self._backend.site_id
+            if messages.is_open and (noted := messages.contents()[1].site) != site_id:
+                problem = f"site_id says that this node is {site_id}, and the database that it is {noted}"
+                fault = StorageDamagedError(problem, database=MESSAGES, path=messages.path)
+        except StorageDamagedError as error:
+            fault = error
+        except StorageError:  # the disk refuses something, which whoever needs the id tells
+            return None
+        if fault is not None:
+            _log.error("the id of this node is in doubt [%s]: %s", fault.code, fault)
+        return fault
 
     def _stored(self, ticket: int, error: StorageError | None) -> None:
         self._on_stored(ticket, error)

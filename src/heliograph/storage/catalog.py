@@ -102,6 +102,8 @@ class Catalog:
                     self._read_generation(key, value)
                     found.add(keys.shard_and_generation(key))
                 first, behind = keys.dropped_generation(shard, 0), keys.dropped_generation(shard, _NUMBER_MAX)
+                if not any(at == shard for at, _ in self._generations):
+                    raise ValueError(f"shard {shard} has no generation")
                 for key, value in records(database, first, behind):
                     dropped[keys.shard_and_generation(key)] = DroppedGeneration(value)
             self._dropped = dropped
@@ -192,7 +194,9 @@ class Catalog:
 
     def _read_meta(self, database: Rdict) -> None:
         value = database.get(keys.META)
-        meta = {} if value is None else json.loads(value)
+        if value is None:
+            raise StorageDamagedError("the record that says what it is, is missing", database=self.name, path=self.path)
+        meta = json.loads(value)
         if meta.get("format") != keys.FORMAT:
             raise UnknownLayoutError(
                 f"its key format is {meta.get('format')!r}, and this version knows {keys.FORMAT}",

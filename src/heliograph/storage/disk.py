@@ -4,14 +4,18 @@ A database is given a `Disk` by whoever makes it, so that the same code runs on 
 """
 
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from heliograph.storage.engine import Rdict, open_primary
-from heliograph.storage.wal import LogFiles
+from heliograph.storage.directory_swap import sync_directory
+from heliograph.storage.engine import Rdict, is_absent, open_primary
+from heliograph.storage.errors import GONE, StorageDamagedError
+from heliograph.storage.register import Register
+from heliograph.storage.wal import LogFiles, SyncRequest
 
 
 class Aside(Protocol):
@@ -28,13 +32,37 @@ class Disk:
     """The disk of this machine. What a simulation has instead overrides every method."""
 
     def open(self, path: Path, compression: str) -> Rdict:
-        """Open a RocksDB for writing, creating it and the directories above it if they do not exist.
+        """Open a RocksDB for writing, creating it and the directories above it if there never was one.
 
         Raises:
+            StorageDamagedError: There was one, and nothing is left of it.
             Exception: RocksDB's own or the system's; see `engine.translated`.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if is_absent(path):
+            if self.is_known(path):
+                raise StorageDamagedError(GONE, database=path.name, path=path)
+            _create(path, compression)
         return open_primary(path, compression)
+
+    def is_known(self, path: Path) -> bool:
+        """Whether a database was made there before, so that there must be something."""
+        return Register.of(path).has(path)
+
+    def note(self, path: Path, content: SyncRequest) -> None:
+        """A database was made there, or came from an earlier version: it is not made again.
+
+        Args:
+            path: Its directory.
+            content: What must be on the disk before.
+        """
+        with suppress(OSError):  # it can be used all the same, and the next opening tries again
+            if path.is_dir():
+                content.run()
+                Register.of(path).add(path)
+
+    def first_generation(self, path: Path) -> int:
+        """The number of the first generation of a database that is being made."""
+        return Register.of(path).first_generation(path)
 
     def log_files(self, path: Path) -> LogFiles:
         """The log of a RocksDB that has just been opened.
@@ -60,3 +88,13 @@ class Disk:
 
 
 THIS_DISK: Final = Disk()
+
+
+def _create(path: Path, compression: str) -> None:
+    """Make an empty database beside its place and move it there, so that a crash leaves either none or a whole one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.new")
+    shutil.rmtree(draft, ignore_errors=True)
+    open_primary(draft, compression).close()
+    draft.rename(path)
+    sync_directory(path.parent)

@@ -4,6 +4,8 @@ The only module that imports rocksdict. Two facts about it shape the callers: it
 reports every failure as a bare `Exception` whose text is RocksDB's.
 """
 
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,11 +53,15 @@ _SST_BLOCK_BYTES: Final = 32 << 10
 _SST_FILE_BYTES: Final = 64 << 20
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
 _READ_ONLY: Final = ("Read-only file system", "Permission denied", "Operation not permitted")
+_MANIFEST: Final = re.compile(r"MANIFEST-[0-9]+")
+_CHECKS_MAX: Final = 3
 _BUSY: Final = "Write stall"
 
 
 def open_primary(path: Path, compression: str) -> Rdict:
-    """Open a database for writing, creating it if it does not exist.
+    """Open a database for writing; one is created in an absent or empty directory only.
+
+    RocksDB itself would begin an empty database wherever it finds no `CURRENT`, and delete the files of the one before.
 
     Args:
         path: Its directory, whose parent exists.
@@ -65,7 +71,10 @@ def open_primary(path: Path, compression: str) -> Rdict:
         Exception: RocksDB's own; see `translated`.
     """
     options = _options()
-    options.create_if_missing(True)
+    is_new = is_absent(path)
+    options.create_if_missing(is_new)
+    if not is_new:
+        _check_files(path)
     options.set_write_buffer_size(_MEMTABLE_BYTES)
     options.set_max_write_buffer_number(_MEMTABLES_MAX)
     options.set_target_file_size_base(_SST_FILE_BYTES)
@@ -93,9 +102,60 @@ def open_secondary(path: Path, secondary_path: Path) -> Rdict:
     Raises:
         Exception: RocksDB's own; see `translated`.
     """
+    _check_files(path)
     options = _options()
     options.set_max_open_files(-1)  # files that the writer deletes stay readable while they are open
-    return Rdict(str(path), options, access_type=AccessType.secondary(str(secondary_path)))
+    database = Rdict(str(path), options, access_type=AccessType.secondary(str(secondary_path)))
+    try:
+        _check_tables(database, path)
+    except Exception:
+        database.close()
+        raise
+    return database
+
+
+def is_absent(path: Path) -> bool:
+    """Whether there is no database, nor anything left of one: no directory, or an empty one."""
+    try:
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except FileNotFoundError:
+        return True
+
+
+def _check_files(path: Path) -> None:
+    """Refuse a directory in which RocksDB would not find what it begins with; nothing in it is touched.
+
+    Raises:
+        Exception: As RocksDB says that something is damaged; see `translated`.
+    """
+    try:
+        named = (path / "CURRENT").read_text("ascii", "replace").strip()
+    except FileNotFoundError:
+        raise Exception("Corruption: the file CURRENT, which names its list of tables, is missing") from None
+    if not _MANIFEST.fullmatch(named):
+        raise Exception(f"Corruption: the file CURRENT holds {named[:40]!r}, which names no list of tables")
+    if not (path / named).is_file():
+        raise Exception(f"Corruption: its list of tables, the file {named}, is missing")
+
+
+def _check_tables(database: Rdict, path: Path) -> None:
+    """Refuse a secondary that shows an earlier state, or nothing, because a table is missing.
+
+    RocksDB does not say so. But where it shows every table that there is, none is missing; otherwise opening for
+    reading only tells.
+    """
+    shown = {Path(table["name"]).name for table in database.live_files()}
+    if shown and shown >= {entry.name for entry in path.glob("*.sst")}:
+        return
+    for attempt in range(_CHECKS_MAX):
+        try:
+            Rdict(str(path), _options(), access_type=AccessType.read_only()).close()
+            return
+        except Exception:
+            # The broker may have removed a table since the list of tables was read, but not time and again.
+            if attempt == _CHECKS_MAX - 1:
+                raise
 
 
 def mend_files(path: Path) -> None:

@@ -1,10 +1,13 @@
 """What can go wrong in storage, as errors that name the database and the place on disk; nothing here touches a disk."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from heliograph.storage.interface import StreamIterator
+
+
+GONE: Final = "it was made before, and its directory is gone or empty now"
 
 
 class StorageError(Exception):
@@ -64,7 +67,10 @@ class StorageDamagedError(StorageError):
     """What is on disk is not what was written."""
 
     code = "storage_damaged"
-    advice = "Restore that database from a copy, or move it aside to begin an empty one."
+    advice = (
+        "Nothing of it was changed. Stop the node and mend it with `heliograph storage check --repair DATABASE`, which "
+        "keeps everything that can be read, or restore it from a copy."
+    )
 
 
 class StorageClosedError(StorageError):

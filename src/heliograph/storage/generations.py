@@ -24,8 +24,8 @@ _DROPPED_REMEMBERED_MAX: Final = 256
 _STREAMS_REMEMBERED_MAX: Final = 256  # of a dropped generation, in all shards: they are looked at in one loop turn
 
 
-def create(rocks: Rdict, name: str, site_id: str, options: DatabaseOptions) -> None:
-    """Write the first records of a database: what it is, and generation 1 of every shard.
+def create(rocks: Rdict, name: str, site_id: str, options: DatabaseOptions, generation: int = 1) -> None:
+    """Write the first records of a database: what it is, and the first generation of every shard.
 
     Raises:
         Exception: RocksDB's own.
@@ -33,7 +33,7 @@ def create(rocks: Rdict, name: str, site_id: str, options: DatabaseOptions) -> N
     batch, now = new_batch(), time.time_ns() // 1000
     batch.put(keys.META, meta_record(name, options.n_shards, site_id))
     for shard in range(options.n_shards):
-        batch.put(keys.generation(shard, 1), generation_record(now, None, options.layout.wildcard_thresholds))
+        batch.put(keys.generation(shard, generation), generation_record(now, None, options.layout.wildcard_thresholds))
     rocks.write(batch)
 
 

@@ -340,6 +340,7 @@ class KeyedTable(KeptInStore):
         """Read what a newly opened RocksDB says of itself, or say it."""
         meta_key, layout_key = records_of.layout_keys()
         if rocks.get(meta_key) is None:
+            self._store.check_is_new(rocks)
             batch = new_batch()
             for key, value in records_of.layout_record(self.name, self._options.wildcard_thresholds, self.next_time()):
                 batch.put(key, value)

@@ -97,6 +97,16 @@ def stream_of(key: bytes) -> int:
     return int.from_bytes(key[len(_MESSAGE) : _TOPIC_AT], "big")
 
 
+def is_message(key: bytes) -> bool:
+    """Whether a key is that of a message."""
+    return key.startswith(_MESSAGE)
+
+
+def messages_behind(stream: int) -> tuple[bytes, bytes]:
+    """Between which keys the messages of later streams lie."""
+    return end_of(stream), b"K\x07"
+
+
 def end_of(stream: int) -> bytes:
     """The key above all of a stream."""
     return _MESSAGE + (stream + 1).to_bytes(4, "big")

@@ -13,6 +13,7 @@ from heliograph.storage.engine import translated
 from heliograph.storage.errors import UnknownDatabaseError
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.local_database import LocalDatabase
+from heliograph.storage.register import Register
 from heliograph.storage.site import read_or_make_site_id
 
 _FOLDER: Final = "storage"
@@ -101,6 +102,7 @@ def drop_database(folder: Path, name: str) -> None:
     going = path.with_name(f".{name}.dropped")  # so that a crash does not leave half a database
     try:
         shutil.rmtree(going, ignore_errors=True)
+        Register.of(path).remove(path)
         path.rename(going)
         shutil.rmtree(going)
     except OSError as error:

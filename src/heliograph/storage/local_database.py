@@ -341,7 +341,8 @@ class LocalDatabase(KeptInStore):
 
     def _prepare(self, rocks: Rdict) -> None:
         if rocks.get(keys.META) is None:
-            create(rocks, self.name, self._site_id(), self._options)
+            self._store.check_is_new(rocks)
+            create(rocks, self.name, self._site_id(), self._options, self._store.first_generation)
         catalog = Catalog(self.name, self.path)
         catalog.refresh(rocks)
         self._opened = opened = Generations(rocks, catalog)

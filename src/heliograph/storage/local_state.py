@@ -193,8 +193,9 @@ class LocalState(KeptInStore):
     def _prepare(self, rocks: Rdict) -> None:
         meta = rocks.get(_META)
         if meta is None:
+            self._store.check_is_new(rocks)
             batch = new_batch()
-            batch.put(_META, json.dumps({"format": _FORMAT, "database": self.name}).encode())
+            batch.put(*description(self.name))
             rocks.write(batch)
         elif json.loads(meta).get("format") != _FORMAT:
             raise UnknownLayoutError(
@@ -205,6 +206,11 @@ class LocalState(KeptInStore):
 
     def __repr__(self) -> str:
         return f"LocalState({self._store!r}, {len(self._overlay)} keys pending)"
+
+
+def description(name: str) -> tuple[bytes, bytes]:
+    """The record in which a database says what it is."""
+    return _META, json.dumps({"format": _FORMAT, "database": name}).encode()
 
 
 def _stored(rocks: Rdict, lower: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:

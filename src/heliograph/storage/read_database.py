@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.storage.catalog import Catalog
-from heliograph.storage.engine import Rdict, open_secondary, translated
-from heliograph.storage.errors import StorageError, UnknownDatabaseError
+from heliograph.storage.engine import Rdict, is_absent, open_secondary, translated
+from heliograph.storage.errors import GONE, StorageDamagedError, StorageError, UnknownDatabaseError
 from heliograph.storage.local import databases_path
+from heliograph.storage.register import Register
 
 READERS: Final = ".readers"  # beside the databases: a directory for each process that reads, with RocksDB's notes
 
@@ -92,10 +93,7 @@ def reading(data_dir: Path, name: str) -> Iterator[tuple[Rdict, Catalog]]:
         StorageError: It cannot be read.
     """
     path = databases_path(data_dir)
-    names = database_directories(path)
-    if name not in names:
-        listed = ", ".join(names) or "none"
-        raise UnknownDatabaseError(f"there is no such database; there are: {listed}", database=name, path=path)
+    check_exists(path, name)
     with (
         tempfile.TemporaryDirectory(prefix="heliograph-storage-") as scratch,
         ReadDatabase(name, path / name, Path(scratch)).current() as current,
@@ -103,9 +101,35 @@ def reading(data_dir: Path, name: str) -> Iterator[tuple[Rdict, Catalog]]:
         yield current
 
 
+def is_gone(path: Path) -> bool:
+    """Whether a database was made in a directory, and nothing is left there."""
+    return is_absent(path) and Register.of(path).has(path)
+
+
+def check_exists(path: Path, name: str) -> None:
+    """Refuse a database of which there is nothing to read.
+
+    Args:
+        path: Where the databases of a node lie.
+        name: Which.
+
+    Raises:
+        StorageDamagedError: There was one.
+        UnknownDatabaseError: There is none.
+    """
+    if is_gone(path / name):
+        raise StorageDamagedError(GONE, database=name, path=path / name)
+    names = database_directories(path)
+    if name not in names:
+        listed = ", ".join(names) or "none"
+        raise UnknownDatabaseError(f"there is no such database; there are: {listed}", database=name, path=path)
+
+
 def database_directories(path: Path) -> list[str]:
-    """The databases in a directory by name, also those that are so damaged that they cannot be opened."""
+    """The databases in a directory by name, also those that cannot be opened, or of which nothing is left."""
+    registered = set(Register(path.parent).names(path.name))
     if not path.is_dir():
-        return []
+        return sorted(registered)
     found = [entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-    return sorted(entry.name for entry in found if any(entry.glob("MANIFEST-*")) or (entry / "CURRENT").is_file())
+    traces = ("CURRENT", "MANIFEST-*", "*.sst", "*.log")
+    return sorted(registered | {entry.name for entry in found if any(any(entry.glob(one)) for one in traces)})

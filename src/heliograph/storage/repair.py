@@ -9,11 +9,12 @@ import fcntl
 import heapq
 import os
 import re
+import secrets
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,12 +25,15 @@ from heliograph.storage.catalog import Catalog
 from heliograph.storage.check import CheckReport, check_database
 from heliograph.storage.compaction import has_index, topic_hashes
 from heliograph.storage.directory_swap import swap_in
-from heliograph.storage.engine import Rdict, mend_files, new_batch, open_primary, records, translated
-from heliograph.storage.errors import StorageDamagedError, StorageError, UnknownDatabaseError
+from heliograph.storage.engine import Rdict, mend_files, new_batch, open_primary, records, translated, translating
+from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.interface import StreamId
 from heliograph.storage.local import databases_path
-from heliograph.storage.read_database import ReadDatabase, database_directories
+from heliograph.storage.read_database import ReadDatabase, check_exists, database_directories, is_gone
+from heliograph.storage.rebuild import Rebuild
+from heliograph.storage.register import Register
 from heliograph.storage.salvage import Block, is_damage, readable_blocks
+from heliograph.storage.site import read_site_id, write_site_id
 from heliograph.storage.topic_structure import REST
 
 _KEPT: Final = ".damaged"
@@ -54,17 +58,20 @@ class RepairReport:
     Attributes:
         found: What the check said before.
         messages: How many messages the mended database has.
-        kept: Where the damaged one is now; None if there was nothing to mend.
+        kept: Where the damaged one is now; None if there was nothing to mend, or nothing was left.
+        begins_anew: Whether nothing was left, so that the next start makes an empty database.
     """
 
     found: CheckReport
     messages: int
     kept: Path | None
+    begins_anew: bool = False
 
     def to_json(self) -> dict[str, object]:
         """As programs are told."""
         kept = None if self.kept is None else str(self.kept)
-        return {"found": self.found.to_json(), "messages": self.messages, "kept": kept}
+        found = self.found.to_json()
+        return {"found": found, "messages": self.messages, "kept": kept, "begins_anew": self.begins_anew}
 
 
 def repair_database(data_dir: Path, name: str) -> RepairReport:
@@ -77,16 +84,15 @@ def repair_database(data_dir: Path, name: str) -> RepairReport:
         StorageError: The disk refused something; nothing was changed.
     """
     path = databases_path(data_dir)
-    names = database_directories(path)
-    if name not in names:
-        listed = ", ".join(names) or "none"
-        raise UnknownDatabaseError(f"there is no such database; there are: {listed}", database=name, path=path)
+    if is_gone(path / name):
+        return _begin_anew(data_dir, name)
+    check_exists(path, name)
     new = path / _NEW / name
     with node_is_stopped(data_dir, name):
         try:
             shutil.rmtree(new.parent, ignore_errors=True)
             new.parent.mkdir(parents=True)
-            with _source(name, path / name) as (rocks, catalog, remark):
+            with _source(name, path / name, mend_site_id(path)) as (rocks, catalog, remark):
                 found = check_database(rocks, catalog)
                 if remark is not None:
                     found.add_problem(remark)
@@ -116,7 +122,7 @@ def node_is_stopped(data_dir: Path, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _source(name: str, path: Path) -> Iterator[tuple[Rdict, Catalog, str | None]]:
+def _source(name: str, path: Path, site: str) -> Iterator[tuple[Rdict, Catalog, str | None]]:
     """The database to copy from, with a remark where it could not be opened as it is."""
     with tempfile.TemporaryDirectory(dir=path.parent / _NEW, prefix=f"{name}.") as scratch:
         remark = None
@@ -126,8 +132,54 @@ def _source(name: str, path: Path) -> Iterator[tuple[Rdict, Catalog, str | None]
         except StorageDamagedError as error:
             remark = f"it could not be opened: {error.problem}"
             path = files_made_readable(path, Path(scratch) / "files", set())
+            if not _has_records(name, path, Path(scratch)):
+                remark += "; the records of its topics and generations were made anew from the messages"
+                rocks = open_primary(path, "zstd")
+                try:
+                    Rebuild(rocks, name, site).run()
+                finally:
+                    rocks.close()
         with ReadDatabase(name, path, Path(scratch)).current() as (rocks, catalog):
             yield rocks, catalog, remark
+
+
+def _has_records(name: str, path: Path, scratch: Path) -> bool:
+    """Whether what is known of a database tells what streams there are."""
+    try:
+        with ReadDatabase(name, path, scratch).current():
+            return True
+    except StorageDamagedError:
+        return False
+
+
+def _begin_anew(data_dir: Path, name: str) -> RepairReport:
+    """Let the next start make a database of which nothing is left."""
+    found = CheckReport(name)
+    path = databases_path(data_dir) / name
+    with node_is_stopped(data_dir, name), translating(name, path):
+        found.add_problem(f"nothing is left of it in {path}; the next start makes an empty one")
+        Register(data_dir).remove(path, begins_anew=True)
+    return RepairReport(found, 0, None, begins_anew=True)
+
+
+def mend_site_id(path: Path) -> str:
+    """The site id of the databases in a directory; where the file is lost, the one that they bear, or a new one."""
+    try:
+        site_id = read_site_id(path)
+    except StorageDamagedError:
+        site_id = None
+    if site_id is None:
+        site_id = next(_sites(path), None) or secrets.token_hex(8)
+        write_site_id(path, site_id)
+    return site_id
+
+
+def _sites(path: Path) -> Iterator[str]:
+    for name in database_directories(path):
+        with suppress(StorageError), tempfile.TemporaryDirectory() as scratch:
+            with ReadDatabase(name, path / name, Path(scratch)).current() as (_, catalog):
+                site = catalog.site
+            yield site
 
 
 @contextmanager

@@ -1,25 +1,67 @@
 """The site id: who a node is, whatever it is called. Random, made once, kept beside the databases."""
 
 import os
+import re
 import secrets
 from pathlib import Path
+from typing import Final
+
+from heliograph.storage.errors import StorageDamagedError
+from heliograph.storage.register import Register
+
+_FILE: Final = "site_id"
+_SITE_ID: Final = re.compile(r"[0-9a-f]{16}")
+_SHOWN_MAX: Final = 40
 
 
 def read_or_make_site_id(path: Path) -> str:
-    """Read the site id in a directory, or make one so that a crash leaves either none or a whole one.
+    """Read the site id in a directory, or make one where there are no databases yet.
 
     Raises:
+        StorageDamagedError: The file holds something else, or was there before.
         OSError: It cannot be read or written.
     """
-    file = path / "site_id"
-    if file.is_file():
-        return file.read_text().strip()
-    path.mkdir(parents=True, exist_ok=True)
+    site_id = read_site_id(path)
+    if site_id is not None:
+        return site_id
+    if Register(path.parent).has(path / _FILE):
+        raise _damaged(path, "the file was made here before, and it is missing now")
     site_id = secrets.token_hex(8)
-    draft = path / "site_id.new"
+    write_site_id(path, site_id)
+    return site_id
+
+
+def read_site_id(path: Path) -> str | None:
+    """The site id in a directory, None where there is no such file.
+
+    Raises:
+        StorageDamagedError: The file holds something else.
+        OSError: It cannot be read.
+    """
+    try:
+        text = (path / _FILE).read_text("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return None
+    if not _SITE_ID.fullmatch(text):
+        raise _damaged(path, f"the file holds {text[:_SHOWN_MAX]!r}, and a site id is 16 hexadecimal digits")
+    return text
+
+
+def write_site_id(path: Path, site_id: str) -> None:
+    """Make this the site id of a directory, so that a crash leaves the one before or this.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    draft = path / f"{_FILE}.new"
     with draft.open("w") as out:
         out.write(site_id + "\n")
         out.flush()
         os.fsync(out.fileno())
-    draft.replace(file)
-    return site_id
+    draft.replace(path / _FILE)
+    Register(path.parent).add(path / _FILE)
+
+
+def _damaged(path: Path, problem: str) -> StorageDamagedError:
+    return StorageDamagedError(f"who this node is, is not known: {problem}", database="", path=path / _FILE)

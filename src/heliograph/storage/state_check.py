@@ -10,19 +10,24 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from heliograph.storage import local_state
 from heliograph.storage.directory_swap import swap_in
 from heliograph.storage.engine import Rdict, new_batch, open_primary, open_secondary, records, translating
-from heliograph.storage.errors import UnknownDatabaseError
+from heliograph.storage.errors import GONE, UnknownDatabaseError
 from heliograph.storage.findings import Findings
+from heliograph.storage.keyed_repair import structure_problem, write_anew
+from heliograph.storage.read_database import is_gone
+from heliograph.storage.register import Register
 from heliograph.storage.repair import files_made_readable, node_is_stopped
 from heliograph.storage.salvage import beyond_damage, is_damage
 
-FOLDERS: Final = ("state", "keyed")  # below the data directory; see `local_state` and `keyed_backend`
+KEYED: Final = "keyed"
+FOLDERS: Final = ("state", KEYED)  # below the data directory; see `local_state` and `keyed_backend`
 _META: Final = b"\x00"
 _END: Final = b"\xff"
 _PLACE_BYTES: Final = 64  # so far keys are told apart when a way around damage is looked for
@@ -38,10 +43,12 @@ class StateReport(Findings):
     Attributes:
         records: How many records can be read and are what they should be.
         kept: Where the database was put when another took its place.
+        begins_anew: Whether nothing was left of it, so that the next start makes an empty one.
     """
 
     records: int = 0
     kept: Path | None = None
+    begins_anew: bool = False
 
     def to_json(self) -> dict[str, object]:
         """As programs are told."""
@@ -52,6 +59,7 @@ class StateReport(Findings):
             "problems": self.problems,
             "problem_count": self.problem_count,
             "kept": None if self.kept is None else str(self.kept),
+            "begins_anew": self.begins_anew,
         }
 
 
@@ -60,6 +68,7 @@ def state_directories(data_dir: Path) -> dict[str, Path]:
     found = {}
     for folder in FOLDERS:
         path = data_dir / folder
+        found.update({name: path / name for name in Register(data_dir).names(folder)})
         for entry in sorted(path.iterdir()) if path.is_dir() else ():
             if entry.is_dir() and not entry.name.startswith("."):
                 found[entry.name] = entry
@@ -80,6 +89,9 @@ def check_state(data_dir: Path, name: str, validator: Validator) -> StateReport:
     """
     path = _path_of(data_dir, name)
     report = StateReport(name)
+    if is_gone(path):
+        report.add_problem(GONE)
+        return report
     with translating(name, path), tempfile.TemporaryDirectory(prefix=f"heliograph-{name}.") as scratch:
         try:
             rocks = open_secondary(path, Path(scratch))
@@ -88,6 +100,9 @@ def check_state(data_dir: Path, name: str, validator: Validator) -> StateReport:
                 raise
             report.add_problem(f"it cannot be opened: {error}")
             return report
+        problem = _description_problem(rocks, path)
+        if problem is not None:
+            report.add_problem(problem)
         for _ in _readable(rocks, validator, report):
             report.records += 1
         rocks.close()
@@ -112,12 +127,16 @@ def repair_state(data_dir: Path, name: str, validator: Validator) -> StateReport
         report = check_state(data_dir, name, validator)
         if not report.is_damaged:
             return report
+        if is_gone(path):
+            Register(data_dir).remove(path)
+            report.begins_anew = True
+            return report
         report.records = 0
         with _workshop(path) as workshop:
             new = workshop / "new"
             again = StateReport(name)  # the same problems, told already
             with _source(path, workshop / "files") as source:
-                report.records = _copy(source, new, validator, again)
+                report.records = _copy(source, new, path, validator, again)
             kept = path.parent / ".damaged" / f"{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
             kept.parent.mkdir(exist_ok=True)
             swap_in(new, path, kept)
@@ -161,11 +180,27 @@ def _source(path: Path, files: Path) -> Iterator[Rdict]:
         rocks.close()
 
 
-def _copy(source: Rdict, path: Path, validator: Validator, report: StateReport) -> int:
+def _description_problem(rocks: Rdict, path: Path) -> str | None:
+    """What is wrong with the records in which a database describes itself; None also where they cannot be read."""
+    with suppress(Exception):  # what cannot be read, is found when all records are
+        if path.parent.name == KEYED:
+            return structure_problem(rocks, path.name)
+        if rocks.get(_META) is None:
+            return "the record that says what it is, is missing"
+    return None
+
+
+def _copy(source: Rdict, new: Path, path: Path, validator: Validator, report: StateReport) -> int:
     """Write everything readable into a new database; returns how many records that is."""
-    target = open_primary(path, "lz4")
+    target = open_primary(new, "lz4")
     try:
+        if path.parent.name == KEYED:
+            count = write_anew(source, target, path.name, _readable(source, validator, report))
+            target.flush()
+            return count
         batch, size, count = new_batch(), 0, 0
+        key, value = local_state.description(path.name)
+        batch.put(key, value)
         for key, value in _readable(source, validator, report):
             batch.put(key, value)
             count += 1

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from heliograph.storage.disk import THIS_DISK, Aside, Disk
-from heliograph.storage.engine import Rdict, WriteBatch, memory_state, translated
-from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError
+from heliograph.storage.engine import Rdict, WriteBatch, memory_state, records, translated
+from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageDamagedError, StorageError
 from heliograph.storage.wal import LogFiles, SyncRequest
 
 
@@ -175,6 +175,21 @@ class Store:
         except Exception as error:
             raise translated(error, self.name, self.path) from error
 
+    def check_is_new(self, rocks: Rdict) -> None:
+        """Refuse a RocksDB without the record that says what it is, unless it was never used.
+
+        Raises:
+            StorageDamagedError: It was.
+            Exception: RocksDB's own.
+        """
+        if self._disk.is_known(self.path) or next(records(rocks, b"", b"\xff"), None) is not None:
+            raise StorageDamagedError("the record that says what it is, is missing", database=self.name, path=self.path)
+
+    @property
+    def first_generation(self) -> int:
+        """The number of the first generation of a database of messages that is being made."""
+        return self._disk.first_generation(self.path)
+
     def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
         """Have the space of removed records given back, in a thread of its own; RocksDB does not hold the GIL for it.
 
@@ -210,6 +225,8 @@ class Store:
         self._prepare(self._rocks)
         self._logs = self._disk.log_files(self.path)
         self._logs.written()
+        if not self._disk.is_known(self.path):
+            self._disk.note(self.path, self._logs.sync_request())
         self._memory_state = None
 
     def _free(self, rocks: Rdict) -> None:

@@ -1,0 +1,92 @@
+"""Which databases were made in a data directory, kept outside of them, so that one that is gone is not taken for new.
+
+The file `DATA_DIR/databases` has a line for each: its folder and name, as in `storage/messages`. A line that ends with
+`begun anew` says that an operator gave up what that database held. The site id, `storage/site_id`, has a line too.
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import Final
+
+from heliograph.storage.directory_swap import sync_directory
+
+_FILE: Final = "databases"
+_SITE_ID: Final = "site_id"
+_ANEW: Final = " begun anew"
+
+
+class Register:
+    """The register of one data directory. Read anew each time: a repair may have changed it.
+
+    Args:
+        data_dir: The data directory.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._file = data_dir / _FILE
+
+    @classmethod
+    def of(cls, path: Path) -> "Register":
+        """The register that tells of the database in a directory."""
+        return cls(path.parent.parent)
+
+    def has(self, path: Path) -> bool:
+        """Whether a database was made there, and neither dropped nor given up since."""
+        return _name(path) in self._lines()
+
+    def names(self, folder: str) -> list[str]:
+        """The databases that were made in a folder of the data directory."""
+        found = {line.removeprefix(f"{folder}/") for line in self._lines() if line.startswith(f"{folder}/")}
+        return sorted(name for name in found - {_SITE_ID} if not name.endswith(_ANEW))
+
+    def first_generation(self, path: Path) -> int:
+        """The number of the first generation of a database of messages that is made there.
+
+        Where one was given up it is the time in seconds, which is above all that there were, so that saved positions
+        in the old one are those of a dropped generation, and not of streams that only have the same numbers.
+        """
+        return int(time.time()) if _name(path) + _ANEW in self._lines() else 1
+
+    def add(self, path: Path) -> None:
+        """A database was made there.
+
+        Raises:
+            OSError: It was not noted.
+        """
+        self._write(self._lines() | {_name(path)})
+
+    def remove(self, path: Path, *, begins_anew: bool = False) -> None:
+        """A database is not there any more, and another may be made.
+
+        Args:
+            path: Its directory.
+            begins_anew: Whether what it held was given up, so that positions in it may be kept somewhere.
+
+        Raises:
+            OSError: It was not noted.
+        """
+        lines = self._lines() - {_name(path)}
+        self._write(lines | {_name(path) + _ANEW} if begins_anew else lines)
+
+    def _lines(self) -> set[str]:
+        try:
+            return set(self._file.read_text("utf-8", "replace").splitlines())
+        except FileNotFoundError:
+            return set()
+
+    def _write(self, lines: set[str]) -> None:
+        draft = self._file.with_name(f"{_FILE}.new")
+        with draft.open("w", encoding="utf-8") as out:
+            out.writelines(f"{line}\n" for line in sorted(lines))
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(self._file)
+        sync_directory(self._file.parent)
+
+    def __repr__(self) -> str:
+        return f"Register({self._file})"
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
