@@ -93,6 +93,7 @@ def test_what_stays_behind_is_named(tmp_path: Path) -> None:
     with _driver(tmp_path) as (driver, child):
         driver.kill()
         driver.wait()
+        assert running_driver(tmp_path) is None
         told = f"in use by process {child}, left behind by a pipeline driver that has ended (process {driver.pid})"
         with pytest.raises(CheckpointInUseError, match=re.escape(told)), checkpoint_lock(tmp_path, wait_s=0):
             pass

@@ -12,8 +12,10 @@ from pyspark.sql import SparkSession
 from heliograph.cli.main import main
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.files.rulefile import load_pipeline
+from heliograph.pipeline.running.driver import PipelineDriver
 from heliograph.pipeline.running.identity import claim_output
 from heliograph.pipeline.running.preview import preview_queries
+from heliograph.pipeline.running.progress import QueryFigures
 from heliograph.pipeline.running.validation import check_pipeline
 from support.pipeline_run import Run
 
@@ -79,6 +81,28 @@ def test_a_checkpoint_belongs_to_one_output_directory(tmp_path: Path, capsys: py
         assert f"option --output is '{tmp_path / 'other'}', but must be {output}, to which the checkpoint" in told
 
 
+def test_what_is_dead_is_not_told_to_be_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    states = [("a", "running", 0), ("b", "waiting to restart", 5), ("c", "finished", 0)]
+    queries = [QueryFigures(name, state, lag=lag).to_json() for name, state, lag in states]
+    (tmp_path / "status.json").write_text(json.dumps({"queries": queries}))
+    assert main(["pipeline", "status", "--checkpoint", str(tmp_path), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)["queries"]
+    assert [(query["state"], query["lag"]) for query in told] == [
+        ("interrupted", None),
+        ("interrupted", None),
+        ("finished", 0),
+    ]
+
+
+def test_the_lag_behind_what_never_answered_is_unknown(spark: SparkSession, tmp_path: Path) -> None:
+    run = Run(tmp_path, "127.0.0.1:9")
+    run.write_rules(_FILE)
+    driver = PipelineDriver(spark, load_pipeline(run.file), run.settings())
+    driver.stop()
+    driver.run()
+    assert [query.lag for query in driver.figures] == [None, None]
+
+
 def test_a_plan_shows_what_comes_of_the_last_messages_and_writes_nothing(
     spark: SparkSession, run: Run, stored: "Stored"
 ) -> None:
@@ -92,6 +116,8 @@ def test_a_plan_shows_what_comes_of_the_last_messages_and_writes_nothing(
     assert (obs.messages, obs.failed, obs.rows_count) == (3, 1, 2)
     assert sorted(row["n"] for row in obs.rows) == [2, 3]
     assert "zero" in obs.reasons[0]
+    assert [(part, engine) for part, engine, _ in obs.parts] == [("n", "udf"), ("share", "udf")]
+    assert "payload" in obs.parts[0][2]
     assert (obs.target, obs.guarantee) == (pipeline.sink("obs").target, "exactly once")
     assert (total.engine, total.rows) == ("Spark SQL", ({"n": 5},))
     assert not run.output.exists()

@@ -1,6 +1,7 @@
 """A stream of Spark whose messages retention removes; the readers are called as Spark calls them."""
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -70,3 +71,21 @@ def test_what_was_not_read_is_an_error_or_is_counted(stored: "Stored", caplog: p
     again = lenient.latestOffset(end, ReadAllAvailable())
     assert again == end
     lenient.stop()
+
+
+def test_progress_says_how_far_a_stream_is_behind(stored: "Stored") -> None:
+    stored.put_commits("a/1", 4, 5)
+    reader = reader_of(stored)
+    assert "behind" not in (reader.reportLatestOffset() or {})  # nothing was planned yet, so nobody is behind
+    options = replace(reader.options, trigger_messages_max=5)
+    limited = MessageStreamReader(options, reader.columns)
+    end = limited.latestOffset(limited.initialOffset(), limited.getDefaultReadLimit())
+    latest = limited.reportLatestOffset()
+    assert latest is not None
+    assert latest["behind"]["messages"] == 15
+    stored_at = [int(offset["streams"]["messages/0/1/1"].split("-")[0]) for offset in (end, latest)]
+    assert latest["behind"]["seconds"] == round((stored_at[1] - stored_at[0]) / 1e6, 3)
+    reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert (reader.reportLatestOffset() or {})["behind"] == {"messages": 0, "seconds": 0.0}
+    reader.stop()
+    limited.stop()

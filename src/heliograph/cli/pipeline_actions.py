@@ -27,7 +27,7 @@ from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock, running
 from heliograph.pipeline.running.driver import STATUS_FILE, PipelineDriver
 from heliograph.pipeline.running.identity import claim_output
 from heliograph.pipeline.running.preview import Preview, preview_queries
-from heliograph.pipeline.running.progress import QueryFigures, summary_table
+from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, QueryFigures, summary_table
 from heliograph.pipeline.running.queries import RunSettings, Span
 from heliograph.pipeline.running.ranges import ZONE_SETTING
 from heliograph.pipeline.running.validation import check_pipeline
@@ -91,6 +91,8 @@ def _backfill(args: argparse.Namespace) -> int:
 def _status(args: argparse.Namespace) -> int:
     holder = running_driver(args.checkpoint)
     document = {"running": holder is not None, "process": holder, **_read_status(args.checkpoint, holder)}
+    if holder is None:
+        _tell_interrupted(document["queries"])
     if args.json:
         print(json.dumps(document))
     else:
@@ -103,6 +105,13 @@ def _status(args: argparse.Namespace) -> int:
         if document.get("reload_error"):
             print(document["reload_error"])
     return 0 if holder is not None else 1
+
+
+def _tell_interrupted(queries: Sequence[dict[str, Any]]) -> None:
+    """Say of queries that were not ended in order that they do not run, and that their lag is not known."""
+    for query in queries:
+        if query["state"] not in (FINISHED, FAILED):
+            query["state"], query["lag"] = INTERRUPTED, None
 
 
 def _read_status(checkpoint: Path, holder: int | None) -> dict[str, Any]:
@@ -269,6 +278,7 @@ def _print_figures(figures: Sequence[QueryFigures], as_json: bool) -> None:
 def _preview_text(preview: Preview) -> str:
     lines = [
         f"{preview.name} ({preview.engine})",
+        *(f"    {part}: {engine}, {why}" for part, engine, why in preview.parts),
         f"  from    {preview.source}",
         f"  to      {preview.target} ({preview.guarantee})",
         f"  columns {', '.join(f'{name} {kind}' for name, kind in preview.columns)}",

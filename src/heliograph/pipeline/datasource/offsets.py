@@ -1,10 +1,12 @@
 """Places in all streams, in the JSON form in which Spark keeps them in checkpoints and shows them in its progress.
 
-    {"streams": {stream: position}, "start": µs, "lost": {"messages": n, "uncounted_streams": n}}
+    {"streams": {stream: position}, "start": µs, "lost": {"messages": n, "uncounted_streams": n},
+     "behind": {"messages": n, "seconds": s}}
 
 ``start`` is there when the read began at a time; streams that are not listed begin there. ``lost`` is there when
 messages were removed before they were read and the read went on without them: how many messages at most, and of how
-many streams nobody knows how many they were.
+many streams nobody knows how many they were. ``behind`` is in the offsets that are told as the latest only: how far the
+query is behind it. Spark has no place for metrics of a Python source in its progress.
 """
 
 import json
@@ -18,7 +20,7 @@ from heliograph.pipeline.errors import OptionError
 Offset = dict[str, Any]
 
 _VALID: Final = 'an offset as Spark shows it, such as {"streams": {"messages/0/1/1": "1767225600000000-0"}}'
-_FIELDS: Final = {"streams", "start", "lost"}
+_FIELDS: Final = {"streams", "start", "lost", "behind"}
 _POSITION: Final = re.compile(r"([0-9]{1,20}-[0-9]{1,20}(-[0-9]{1,20})?)?")  # nothing is the beginning of a stream
 _WHOLE_BLOCK: Final = 1 << 64
 
@@ -47,6 +49,20 @@ def position_order(position: str) -> tuple[int, ...]:
 def offset_time(offset: Offset) -> int:
     """The time of the newest message that an offset is behind, in microseconds since the epoch; 0 for none."""
     return max((position_order(position)[0] for position in offset["streams"].values() if position), default=0)
+
+
+def latest_offset(positions: Positions, reached: Offset | None, messages: int) -> Offset:
+    """The offset behind everything stored, with how far a query is behind it.
+
+    Args:
+        positions: The ends of all streams.
+        reached: What the query has read, or is about to.
+        messages: How many messages lie behind that, before topics are matched.
+    """
+    latest = make_offset(positions, None)
+    seconds = (offset_time(latest) - offset_time(reached)) / 1e6 if messages and reached is not None else 0.0
+    latest["behind"] = {"messages": messages, "seconds": round(max(0.0, seconds), 3)}
+    return latest
 
 
 def more_lost(offset: Offset, dropped: Mapping[str, int | None]) -> dict[str, int]:

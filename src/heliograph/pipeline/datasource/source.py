@@ -32,7 +32,7 @@ from heliograph.pipeline.datasource.connections import borrowed
 from heliograph.pipeline.datasource.decoding import PayloadDecoder
 from heliograph.pipeline.datasource.endpoints import Endpoints
 from heliograph.pipeline.datasource.offsets import Offset as Offset
-from heliograph.pipeline.datasource.offsets import make_offset, more_lost
+from heliograph.pipeline.datasource.offsets import latest_offset, make_offset, more_lost
 from heliograph.pipeline.datasource.options import EARLIEST, LATEST, SinkOptions, SourceOptions
 from heliograph.pipeline.datasource.partitions import MessagePartition, PartitionSize, plan_partitions
 from heliograph.pipeline.datasource.places import Place, check_not_ahead
@@ -240,10 +240,14 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
         return ReadAllAvailable()
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
-        """The end of everything stored, for the figures of the query. Called once for each trigger."""
-        if self._planned is not None and self._end is None and self._planned[1].messages_remaining == 0:
-            return make_offset(self._planned[0]["streams"], None)
-        return make_offset(self._connection().plan(self._selection_from(None)).positions(), None)
+        """The end of everything stored, and how far behind it the query is, for its figures. Called once a trigger."""
+        if self._planned is None:
+            return make_offset(self._connection().plan(self._selection_from(None)).positions(), None)
+        reached, plan = self._planned
+        if self._end is None and plan.messages_remaining == 0:
+            return latest_offset(reached["streams"], reached, 0)
+        rest = self._connection().plan(self._selection_from(reached), self._connection().named(reached["streams"]))
+        return latest_offset(rest.positions(), reached, rest.messages)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of the query at what is stored now. Called once, before the first micro-batch."""

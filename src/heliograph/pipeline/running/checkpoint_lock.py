@@ -53,14 +53,18 @@ def checkpoint_lock(directory: Path, wait_s: float = _LOCK_WAIT_S) -> Iterator[i
 
 
 def running_driver(directory: Path) -> int | None:
-    """The process that holds a checkpoint directory; None where none does."""
+    """The driver that holds a checkpoint directory; None where none does, or only what one left behind."""
     try:
         # For reading: whoever may read the figures of a pipeline may also ask whether it runs.
         descriptor = os.open(directory / _LOCK_FILE, os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:
-        return None if _try_lock(descriptor, fcntl.LOCK_SH) else _holder(descriptor)[0]
+        if _try_lock(descriptor, fcntl.LOCK_SH):
+            return None
+        process, host = _holder(descriptor)
+        is_here = host in ("", socket.gethostname())
+        return process if process is None or not is_here or _is_driver(process, descriptor) else None
     finally:
         os.close(descriptor)
 

@@ -28,7 +28,7 @@ from heliograph.pipeline.errors import (
     sentence_of,
 )
 from heliograph.pipeline.files.definition import Pipeline
-from heliograph.pipeline.running.progress import FAILED, FINISHED, RUNNING, WAITING, QueryFigures
+from heliograph.pipeline.running.progress import FAILED, FINISHED, INTERRUPTED, RUNNING, WAITING, QueryFigures
 from heliograph.pipeline.running.queries import PreparedQuery, RunningQuery, RunSettings, Span, prepare_query
 from heliograph.pipeline.running.ranges import initial_offset
 from heliograph.pipeline.running.starts import storage_readers
@@ -138,11 +138,18 @@ class PipelineDriver:
         except Py4JJavaError:
             raise  # an answer of Spark, if not a good one
         except (Py4JError, ConnectionError) as error:
+            self._interrupted()
             raise SparkEndedError(
                 f"Spark's Java process ended ({sentence_of(error)}); its log may tell why, and the next run goes on "
                 "where this one was"
             ) from error
         return not any(query.figures.state == FAILED for query in self._queries.values())
+
+    def _interrupted(self) -> None:
+        for query in self._queries.values():
+            if not query.is_over:
+                query.figures.state, query.figures.lag = INTERRUPTED, None
+        self._write_status()
 
     def _run(self) -> None:
         report_at = self._clock() + self._report_every_s
@@ -294,6 +301,9 @@ class PipelineDriver:
     def _ask_lag(self, query: _Query) -> None:
         inputs = query.running.inputs if query.running is not None else query.figures.inputs
         query.figures.inputs = inputs
+        if not inputs:  # it never came to ask for its messages
+            query.figures.lag = None
+            return
         lag = 0
         for number, messages in enumerate(inputs):
             options = SourceOptions.of(messages.options)

@@ -34,6 +34,8 @@ class Preview:
     Attributes:
         name: The query.
         engine: ``native``, ``udf`` or ``Spark SQL``.
+        parts: Of each output column of a rule, and of its WHERE: its name, ``native`` or ``udf`` as it could run by
+            itself, and why. One part that needs the UDF takes the whole rule there.
         source: What it reads.
         target: Where its rows would go.
         guarantee: How often a row would arrive there.
@@ -48,6 +50,7 @@ class Preview:
 
     name: str
     engine: str
+    parts: tuple[tuple[str, str, str], ...]
     source: str
     target: str
     guarantee: str
@@ -109,6 +112,7 @@ class _Previewer:
         return Preview(
             name=self._name,
             engine=self._engine(),
+            parts=self._parts(),
             source="; ".join(sources),
             target=sink.target,
             guarantee=str(sink.guarantee),
@@ -120,6 +124,10 @@ class _Previewer:
             rows=tuple(row.asDict(recursive=True) for row in shown),
             reasons=tuple(reason for _, reasons in judged for reason in reasons)[:_REASONS_SHOWN],
         )
+
+    def _parts(self) -> tuple[tuple[str, str, str], ...]:
+        rule = self._pipeline.rules.get(self._name)
+        return () if rule is None else plan_rule(rule.sql, rule.columns).parts
 
     def _engine(self) -> str:
         rule = self._pipeline.rules.get(self._name)

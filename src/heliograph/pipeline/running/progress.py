@@ -17,6 +17,8 @@ from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_M
 STARTING: Final = "starting"
 RUNNING: Final = "running"
 WAITING: Final = "waiting to restart"
+#: Of a query whose driver, or whose Spark, ended without ending it.
+INTERRUPTED: Final = "interrupted"
 FINISHED: Final = "finished"
 FAILED: Final = "failed"
 

@@ -18,6 +18,7 @@ from heliograph.rules.spark.output_types import inferred_type, output_type
 from heliograph.rules.spark.sql import Native, NotNativeError
 from heliograph.rules.tree import Field, Foreach, Place, Star, Statement
 
+_EXACT = "exact in Spark"
 _TOGETHER = "exact in Spark too, but another part of the rule needs the UDF"
 
 
@@ -75,6 +76,14 @@ class RulePlan:
     def engine(self) -> str:
         """`native` or `udf`."""
         return "native" if self.native else "udf"
+
+    @property
+    def parts(self) -> tuple[tuple[str, str, str], ...]:
+        """Of each output column, and of WHERE, its name, the engine that it needs by itself, and why."""
+        reasons = [(column.name, column.reason) for column in self.columns]
+        if self.where_reason is not None:
+            reasons.append(("WHERE", self.where_reason))
+        return tuple((name, "native" if why in (_EXACT, _TOGETHER) else "udf", why) for name, why in reasons)
 
     @property
     def outputs(self) -> tuple[tuple[str, str], ...]:
@@ -190,7 +199,7 @@ def _planned(name: str, kind: str, declared: bool, native: str | NotNativeError,
 def _reason(native: str | NotNativeError, all_native: bool) -> str:
     if isinstance(native, NotNativeError):
         return str(native)
-    return "exact in Spark" if all_native else _TOGETHER
+    return _EXACT if all_native else _TOGETHER
 
 
 def _reads(tree: Statement) -> tuple[str, ...]:
