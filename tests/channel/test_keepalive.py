@@ -111,15 +111,36 @@ def test_a_wall_clock_that_is_set_ends_nobody_and_keeps_nobody() -> None:
     will = p.Will("will/away", b"x", 0, False, properties(will_delay_interval=30))
     kernel.connect("away", will=will, session_expiry_interval=60).drop()
     silent = kernel.connect("silent", keepalive_s=10)
-    kernel.broker.wall_offset_us += 10 * HOUR_US
+    kernel.set_wall_clock(10 * HOUR_US)
     kernel.advance(14)
     assert not silent.closed()
     assert watcher.received() == []
     assert kernel.sessions.find("away") is not None
-    kernel.broker.wall_offset_us -= 20 * HOUR_US
+    kernel.set_wall_clock(-10 * HOUR_US)
     kernel.advance(2)
     assert silent.closed()
     kernel.advance(15)
     assert watcher.take(p.Publish).topic == b"will/away"
     kernel.advance(31)
     assert kernel.sessions.find("away") is None
+
+
+@pytest.mark.parametrize("ahead_us", [-24 * HOUR_US, 24 * HOUR_US, 0])
+def test_messages_expire_in_their_time_when_the_clock_is_set_back(ahead_us: int) -> None:
+    kernel = Kernel()
+    sub = kernel.connect("sub", session_expiry_interval=600)
+    sub.subscribe("t", 1)
+    sub.drop()
+    kernel.set_wall_clock(ahead_us)
+    kernel.advance(3)
+    kernel.connect("pub").publish("t", b"short", 1, message_expiry_interval=2, retain=True)
+    kernel.connect("pub").publish("t", b"long", 1, message_expiry_interval=60)
+    kernel.set_wall_clock(0)
+    kernel.advance(1)
+    kernel.advance(3)
+    sub = kernel.peer()
+    sub.connect("sub", clean_start=False)
+    assert [say for say in sub.heard() if say.startswith("PUBLISH")] == ["PUBLISH t 'long' q1 #1"]
+    late = kernel.connect("late")
+    late.subscribe("t")
+    assert late.heard() == []

@@ -95,7 +95,7 @@ def test_a_replay_that_is_interrupted_gives_nothing_twice(tmp_path: Path, monkey
 
 def test_messages_are_not_lost_when_the_clock_is_set_back(tmp_path: Path) -> None:
     kernel = DurableKernel(tmp_path)
-    kernel.broker.wall_offset_us = 3_600_000_000
+    kernel.set_wall_clock(3_600_000_000)
     kernel.advance(1)
     subscribed(kernel, ("t", 1)).drop()
     kernel = kernel.crash()  # its clock is an hour behind

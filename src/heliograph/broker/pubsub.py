@@ -4,6 +4,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from heliograph.broker.clock import Clock
 from heliograph.broker.counters import Counters
 from heliograph.broker.durable import DurableSink
 from heliograph.broker.hooks import STOP, Hooks, Refusal
@@ -53,9 +54,9 @@ class Broker:
         self.checks_retained_source = True
         self.protects_sys = False  # whether only the broker itself publishes below `$SYS/`
         self.exclusive: dict[str, Subscriber] = {}  # exclusive filters, and who holds them
-        self.now_us: i64 = 0  # the time of this turn on the wall clock, in microseconds since the epoch; never falls
+        self.clock = Clock()
+        self.now_us: i64 = 0  # the time of this turn in microseconds since the epoch; never falls
         self.uptime_us: i64 = 0  # the time of this turn on a clock that nobody sets; what times out runs on it
-        self.wall_offset_us: i64 = 0  # how far the wall clock is ahead of that clock; kept up to date by the node
         self.newest_ticket: i64 = NOT_STORED  # of the last message that sessions can replay
         self.work: i64 = 0  # what was done so far, in deliveries (30 to 60 ns); channels yield their turn by it
 
@@ -63,10 +64,9 @@ class Broker:
         """Say what time it is, on the clock that nobody sets."""
         self.uptime_us = uptime_us
         self.router.dispatching = 0  # one that failed did not come to its end
-        now = uptime_us + self.wall_offset_us
-        if now < self.now_us:  # a wall clock that was set back would make message ids twice
-            now = self.now_us + 1
-        self.now_us = now
+        now = self.clock.at(uptime_us)
+        if now > self.now_us:  # one that fell would make message ids twice
+            self.now_us = now
 
     def set_sink(self, sink: DurableSink | None) -> None:
         """Say who stores messages."""

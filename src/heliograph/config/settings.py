@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from heliograph.config.access import Authorization
 from heliograph.config.fields import overlays, section, section_list, setting
-from heliograph.config.kinds import Choice, Text
+from heliograph.config.kinds import Choice, Duration, Text
 from heliograph.config.listeners import Listeners
 from heliograph.config.message_transformation import MessageTransformationConfig
 from heliograph.config.mqtt import BrokerConfig, ForceShutdown, MqttConfig
@@ -45,6 +45,12 @@ class NodeConfig:
         Text("a directory"),
         "data",
         "Directory for everything that the node stores; relative to the working directory. `--data-dir` overrides it.",
+    )
+    max_clock_jump: float = setting(
+        Duration(1.0, 86_400.0),
+        60.0,
+        "How far the wall clock may jump ahead and be followed at once; one that jumps further is followed after it "
+        "stayed there for as long.",
     )
 
 

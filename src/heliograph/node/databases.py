@@ -139,10 +139,18 @@ class Databases:
     Args:
         on_stored: Called when `messages` has a ticket, or refuses it: whoever replays it may go on.
         on_done: Called when everything that was tied to a ticket is durable or refused: it may be acknowledged.
+        clock: Gives the node's time in microseconds since the epoch.
     """
 
-    def __init__(self, config: Config, data_dir: Path, on_stored: OnCommitted, on_done: OnCommitted) -> None:
-        backend = LocalBackend(data_dir)
+    def __init__(
+        self,
+        config: Config,
+        data_dir: Path,
+        on_stored: OnCommitted,
+        on_done: OnCommitted,
+        clock: Callable[[], int],
+    ) -> None:
+        backend = LocalBackend(data_dir, clock=clock)
         self._backend = backend
         storage = config.durable_storage
         self._on_stored = on_stored

@@ -9,6 +9,7 @@ import secrets
 import sys
 import time
 import zlib
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, TextIO
@@ -21,6 +22,7 @@ from heliograph.config import Config
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.authorization import deny_by_default
 from heliograph.node.client_attrs import ZoneAttributes
+from heliograph.node.clock import NodeClock, uptime_us
 from heliograph.node.databases import Databases, is_needed
 from heliograph.node.listeners import make_listeners
 from heliograph.node.options import make_broker
@@ -68,6 +70,7 @@ class Node:
         self._config = config
         self._data_dir = Path(config.node.data_dir)
         self.broker = make_broker(config, Hooks(HookFailureLog()))
+        self._clock = NodeClock(self.broker)
         self._context: ChannelContext | None = None
         self._listeners: list[Listener] = []
         self._databases: Databases | None = None
@@ -91,18 +94,20 @@ class Node:
         """
         _tune_interpreter()
         self._lock = _lock(self._data_dir)
-        self._begin_turn()
+        self._clock.begin_turn()
         self._context = self._make_context()
         if is_needed(self._config):
-            self._databases = Databases(self._config, self._data_dir, self._stored, self._committed)
+            self._databases = Databases(self._config, self._data_dir, self._stored, self._committed, self._clock.now_us)
             self.broker.set_sink(self._databases.sink)
+            with suppress(StorageError):  # whoever needs it is told
+                self._clock.expect_after(self._databases.messages.database.newest_commit_us())
         if self._config.retainer.enable:
             join = None if self._databases is None else self._databases.join
             self._retained = open_retained(self._config, self._data_dir, self.broker, join)
             self.broker.retained = self._retained.retainer
         if self._databases is not None and self._config.durable_storage.messages.topics:
             messages, table = self._databases.messages.database, self._context.sessions
-            databases, begin_turn = self._databases, self._begin_turn
+            databases, begin_turn = self._databases, self._clock.begin_turn
             self._groups = open_shared_groups(
                 self._config, self._data_dir, lambda: databases.site_id, messages, self.broker, begin_turn
             )
@@ -125,6 +130,7 @@ class Node:
             asyncio.get_running_loop().call_soon_threadsafe,
         )
         self._services.start()
+        self._clock.report_to(self._services.alarms)
         if self._databases is not None:
             self._databases.report_to(self._services.alarms)
         if self._sessions is not None:
@@ -185,6 +191,7 @@ class Node:
         """Every counter and size of the node."""
         numbers: dict[str, float] = dict(self.broker.counters.snapshot())
         numbers.update(self.broker.statistics())
+        numbers.update(self._clock.statistics())
         numbers.update({f"hooks.failed.{name}": self.broker.hooks.point(name).failures_count for name in hooks.NAMES})
         if self._context is not None:
             numbers.update(self._context.sessions.statistics())
@@ -240,7 +247,7 @@ class Node:
             broker,
             sessions,
             Flusher(loop.call_soon, broker.counters),
-            _uptime_us,
+            uptime_us,
             loop.call_soon,
             loop.call_later,
             lambda: f"auto-{secrets.token_hex(11).upper()}",
@@ -265,19 +272,12 @@ class Node:
         context.commits.done(ticket, code, not databases.sink.is_full())
         context.sessions.on_committed(ticket, error is not None)
 
-    def _begin_turn(self) -> int:
-        """Tell the broker the time on both clocks; between ticks the wall clock is taken to run like the other."""
-        uptime = _uptime_us()
-        self.broker.wall_offset_us = time.time_ns() // 1000 - uptime
-        self.broker.begin_turn(uptime)
-        return uptime
-
     async def _tick(self) -> None:
         context = self._context
         assert context is not None
         while True:
             await asyncio.sleep(_TICK_S)
-            now = self._begin_turn()
+            now = self._clock.begin_turn()
             try:
                 context.channels.tick(now)
                 context.sessions.expire(now)
@@ -290,7 +290,7 @@ class Node:
                 if self._groups is not None:
                     self._groups.tick()
                 if self._databases is not None:
-                    self._databases.tick(self.broker.wall_offset_us + now)
+                    self._databases.tick(int(self.broker.now_us))
                 for listener in self._listeners:
                     listener.tick(now)
             except Exception:  # noqa: BLE001 - whatever fails, time must go on
@@ -317,10 +317,6 @@ def _tune_interpreter() -> None:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-
-
-def _uptime_us() -> int:
-    return time.monotonic_ns() // 1000
 
 
 def _node_number(name: str) -> int:

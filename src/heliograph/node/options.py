@@ -32,7 +32,9 @@ def make_broker(config: Config, hooks: Hooks) -> Broker:
         {name: group.strategy for name, group in groups.items()},
         {name: group.initial_sticky_pick for name, group in groups.items()},
     )
-    return Broker(router, hooks, shared, secrets.randbits(32))
+    broker = Broker(router, hooks, shared, secrets.randbits(32))
+    broker.clock.jump_max_us = microseconds(config.node.max_clock_jump)
+    return broker
 
 
 def levels_max(config: Config) -> int:

@@ -6,7 +6,7 @@ waits for a commit are the business of `local_database`; when a generation is be
 
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -24,13 +24,18 @@ _DROPPED_REMEMBERED_MAX: Final = 256
 _STREAMS_REMEMBERED_MAX: Final = 256  # of a dropped generation, in all shards: they are looked at in one loop turn
 
 
+def wall_clock() -> int:
+    """Microseconds since the epoch."""
+    return time.time_ns() // 1000
+
+
 def create(rocks: Rdict, name: str, site_id: str, options: DatabaseOptions, generation: int = 1) -> None:
     """Write the first records of a database: what it is, and the first generation of every shard.
 
     Raises:
         Exception: RocksDB's own.
     """
-    batch, now = new_batch(), time.time_ns() // 1000
+    batch, now = new_batch(), wall_clock()
     batch.put(keys.META, meta_record(name, options.n_shards, site_id))
     for shard in range(options.n_shards):
         batch.put(keys.generation(shard, generation), generation_record(now, None, options.layout.wildcard_thresholds))
@@ -43,11 +48,13 @@ class Generations:
     Args:
         rocks: The open RocksDB.
         catalog: Its catalog, refreshed.
+        clock: Gives the time in µs.
     """
 
-    def __init__(self, rocks: Rdict, catalog: Catalog) -> None:
+    def __init__(self, rocks: Rdict, catalog: Catalog, clock: Callable[[], int]) -> None:
         self.rocks = rocks
         self.catalog = catalog
+        self._clock = clock
         times = [rocks.get(keys.last_commit(shard)) for shard in range(catalog.n_shards)]
         commits = [int.from_bytes(value, "big") for value in times if value is not None]
         self.last_time = max(*(generation.info.since - 1 for generation in catalog.generations()), *commits, 0)
@@ -74,7 +81,7 @@ class Generations:
 
     def next_time(self) -> int:
         """The time of a commit that is made now, in µs; it never goes back."""
-        return max(time.time_ns() // 1000, self.last_time + 1)
+        return max(self._clock(), self.last_time + 1)
 
     def stage(self, messages: Sequence[StorableMessage], now: int, batch: WriteBatch) -> None:
         """Put messages into a batch, which is then said to be `applied` or `discarded`.

@@ -4,7 +4,7 @@ A database itself is in `local_database`; databases of state lie beside them, se
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,12 +31,20 @@ class LocalBackend:
         data_dir: The node's data directory; created if it does not exist.
         reopen_interval_s: How long a database that failed is left alone before a write opens it again.
         disk: Where RocksDB's files lie.
+        clock: Gives the time of commits in µs; the wall clock if None.
     """
 
-    def __init__(self, data_dir: Path, reopen_interval_s: float = 1.0, disk: Disk = THIS_DISK) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        reopen_interval_s: float = 1.0,
+        disk: Disk = THIS_DISK,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
         self._path = databases_path(data_dir)
         self._reopen_interval_s = reopen_interval_s
         self._disk = disk
+        self._clock = clock
         self._site_id: str | None = None
 
     @property
@@ -62,6 +70,7 @@ class LocalBackend:
             lambda: self.site_id,
             reopen_interval_s=self._reopen_interval_s,
             disk=self._disk,
+            clock=self._clock,
         )
 
     def open_db(self, name: str, options: DatabaseOptions) -> LocalDatabase:

@@ -16,7 +16,7 @@ from heliograph.storage.damage import Report, read_next_readable
 from heliograph.storage.disk import THIS_DISK, Disk
 from heliograph.storage.engine import COMPRESSIONS, Rdict, WriteBatch, new_batch, translated, translating
 from heliograph.storage.errors import PreconditionFailedError, StorageDamagedError, StorageError
-from heliograph.storage.generations import Generations, create
+from heliograph.storage.generations import Generations, create, wall_clock
 from heliograph.storage.interface import (
     Batch,
     DatabaseOptions,
@@ -54,6 +54,7 @@ class LocalDatabase(KeptInStore):
         site_id: Gives the id of the node, which a new database notes.
         reopen_interval_s: How long a database that failed is left alone before a write opens it again.
         disk: Where it lies.
+        clock: Gives the time of commits in µs; the wall clock if None.
     """
 
     def __init__(
@@ -65,11 +66,13 @@ class LocalDatabase(KeptInStore):
         *,
         reopen_interval_s: float = 1.0,
         disk: Disk = THIS_DISK,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         if options.layout.compression not in COMPRESSIONS:
             raise ValueError(f"compression is {options.layout.compression!r}; valid are {', '.join(COMPRESSIONS)}")
         self._options = options
         self._site_id = site_id
+        self._clock = clock or wall_clock
         super().__init__(Store(name, path, options.layout.compression, self._prepare, reopen_interval_s, disk))
         self._opened: Generations | None = None
         self._grown: set[StreamId] = set()
@@ -345,7 +348,7 @@ class LocalDatabase(KeptInStore):
             create(rocks, self.name, self._site_id(), self._options, self._store.first_generation)
         catalog = Catalog(self.name, self.path)
         catalog.refresh(rocks)
-        self._opened = opened = Generations(rocks, catalog)
+        self._opened = opened = Generations(rocks, catalog, self._clock)
         thresholds = self._options.layout.wildcard_thresholds
         if opened.learns_otherwise(thresholds):
             now, batch = opened.next_time(), new_batch()
