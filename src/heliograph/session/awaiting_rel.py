@@ -23,7 +23,8 @@ class AwaitingRel:
     def __init__(self, options: SessionOptions) -> None:
         self.options = options
         self._taken: dict[int, object] = {}
-        self._last: object = 0  # the number of the last one
+        self._last_number: int = -1  # that of the last one,
+        self._last: object = None  # as the object that others share
 
     def __len__(self) -> int:
         return len(self._taken)
@@ -72,13 +73,19 @@ class AwaitingRel:
         return isinstance(taken, int) and taken & _RESTORED != 0
 
     def _put(self, packet_id: int, taken: int) -> None:
-        if taken != self._last:
-            self._last = taken
+        if taken != self._last_number:
+            self._last_number = taken
+            self._last = _as_object(taken)
         self._taken[packet_id] = self._last
 
     def release(self, packet_id: int) -> bool:
         """PUBREL came, or the message was refused; whether the identifier was known."""
         return self._taken.pop(packet_id, None) is not None
+
+
+def _as_object(number: object) -> object:
+    """The same; compiled code would otherwise make a new object wherever it knows that this is a number."""
+    return number
 
 
 def _packed(uptime_us: int, ticket: int) -> int:
