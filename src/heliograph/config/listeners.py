@@ -209,7 +209,8 @@ class Listener:
     enable_authn: str = setting(
         Switch("quick_deny_anonymous"),
         "true",
-        "Whether its clients are authenticated; `quick_deny_anonymous` refuses those without user name beforehand.",
+        "Whether callbacks of `client.authenticate` are asked about its clients. There are no passwords yet: without "
+        "such a callback every client is let in. `quick_deny_anonymous` refuses clients without a user name.",
     )
     tcp_options: TcpOptions = section(TcpOptions, "The sockets.")
 
