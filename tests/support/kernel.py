@@ -22,6 +22,7 @@ from heliograph.channel.peer import Peer as Address
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.topic import topic_matches
+from heliograph.node.commit_join import CommitJoin
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Flusher, Wire
@@ -48,6 +49,7 @@ class FakeSink(DurableSink):
         self.messages: list[tuple[int, Message]] = []  # ticket and message, in the order they came
         self.open_ticket = 1
         self.committed_ticket = 0
+        self.join: CommitJoin | None = None  # with databases that tests have beside it
         self.tied_ticket = 0  # of the newest message that another database took something of
 
     def wants(self, topic: str) -> bool:
@@ -63,6 +65,8 @@ class FakeSink(DurableSink):
         self.tied_ticket = self.open_ticket
 
     def settle(self) -> int:
+        if self.join is not None:
+            self.join.settle()
         return self.open_ticket if self.tied_ticket == self.open_ticket else 0
 
     @property

@@ -194,7 +194,7 @@ class Broker:
         if route.hooked:
             outcome = self.hooked(message)
         if isinstance(outcome, Refusal):
-            return NOT_STORED
+            return self.settle() if outcome.code == rc.SUCCESS else NOT_STORED
         if outcome.topic != route.topic:
             route = self.route(outcome.topic.encode("utf-8"))
             if route.is_sys and self.refuses(outcome, route.topic):

@@ -252,7 +252,9 @@ class Publishing:
         if publish.qos == 0:
             return
         if refusal.code == rc.SUCCESS or self._version != p.V5:
-            self._answer(publish, NOT_STORED, rc.SUCCESS)  # MQTT 3 repeats what is not acknowledged
+            # Whoever took it may have to keep it first. MQTT 3 repeats what is not acknowledged.
+            ticket = self._broker.settle() if refusal.code == rc.SUCCESS else NOT_STORED
+            self._answer(publish, ticket, rc.SUCCESS)
             return
         # What is refused is not awaited: a repetition is a new message [MQTT-4.3.3-9].
         kind: i64 = p.PUBACK if publish.qos == 1 else p.PUBREC

@@ -60,7 +60,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "check",
         "read everything and name what is damaged",
         "Read every block of a database, compare its checksum, and name what is damaged with its stream and time. Of "
-        "`sessions`, `shared_groups` and `retained`, read every record.",
+        "`sessions`, `shared_groups`, `delayed` and `retained`, read every record.",
         epilog="Exit code 0: nothing is damaged, or all that was damaged was mended; 1: something is.",
     )
     _database_argument(check)

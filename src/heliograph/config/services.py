@@ -101,6 +101,12 @@ class Delayed:
         256 * 1024 * 1024,
         "Bytes of the messages that are held, 1024 added for each; beyond it they are refused with 0x97.",
     )
+    storage_type: str = setting(
+        Choice("ram", "disc"),
+        "disc",
+        "Where they are held: in memory, so that a restart loses them, or on the disk too, of a node that keeps "
+        "messages.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

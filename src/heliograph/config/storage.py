@@ -196,4 +196,5 @@ class DurableStorageConfig:
     sessions: StateConfig = section(StateConfig, "The state of sessions.")
     shared_groups: StateConfig = section(StateConfig, "How far shared groups are.")
     retained: StateConfig = section(StateConfig, "Retained messages, where `retainer.backend` keeps them on disk.")
+    delayed: StateConfig = section(StateConfig, "Delayed messages, where `delayed.storage_type` keeps them on disk.")
     flight: FlightConfig = section(FlightConfig, "Bulk reads over Arrow Flight.")

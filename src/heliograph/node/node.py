@@ -24,6 +24,7 @@ from heliograph.node.authorization import deny_by_default
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.clock import NodeClock, uptime_us
 from heliograph.node.databases import Databases, is_needed
+from heliograph.node.delayed import StoredDelayed, open_delayed
 from heliograph.node.listeners import make_listeners
 from heliograph.node.options import make_broker
 from heliograph.node.pipeline import PipelineProcess, make_pipeline
@@ -80,6 +81,7 @@ class Node:
         self._groups: NodeGroups | None = None
         self._retained: RetainedMessages | None = None
         self._services: Services | None = None
+        self._delayed: StoredDelayed | None = None
         self._attributes: ZoneAttributes | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._lock: TextIO | None = None  # held open while this process owns the data directory
@@ -129,10 +131,14 @@ class Node:
             None if self._databases is None else self._databases.sink.append_row,
             asyncio.get_running_loop().call_soon_threadsafe,
         )
+        if self._databases is not None:
+            self._delayed = open_delayed(self._config, self._data_dir, self._services.delayed, self._databases.join)
         self._services.start()
         self._clock.report_to(self._services.alarms)
         if self._databases is not None:
             self._databases.report_to(self._services.alarms)
+        if self._delayed is not None:
+            self._delayed.report_to(self._services.alarms)
         if self._sessions is not None:
             self._sessions.report_to(self._services.alarms)
         if self._retained is not None:
@@ -169,6 +175,8 @@ class Node:
             await self._retained.stop()
         if self._databases is not None:
             await self._databases.stop()
+        if self._delayed is not None:
+            await self._delayed.close()
         if self._groups is not None:
             await self._groups.close()
         if self._sessions is not None:
@@ -203,6 +211,8 @@ class Node:
             numbers.update(self._services.statistics())
         if self._sessions is not None:
             numbers.update(self._sessions.statistics())
+        if self._delayed is not None:
+            numbers.update(self._delayed.statistics())
         if self._groups is not None:
             numbers.update(self._groups.statistics())
         if self._databases is not None:
@@ -271,6 +281,8 @@ class Node:
             code = rc.QUOTA_EXCEEDED if isinstance(error, StorageFullError) else rc.UNSPECIFIED_ERROR
         context.commits.done(ticket, code, not databases.sink.is_full())
         context.sessions.on_committed(ticket, error is not None)
+        if self._services is not None:
+            self._services.delayed.on_committed(ticket, error is not None)
 
     async def _tick(self) -> None:
         context = self._context
@@ -287,6 +299,8 @@ class Node:
                     self._services.tick(now)
                 if self._sessions is not None:
                     self._sessions.tick(now)
+                if self._delayed is not None:
+                    self._delayed.tick()
                 if self._groups is not None:
                     self._groups.tick()
                 if self._databases is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from heliograph.node import session_record
+from heliograph.node import delayed_record, session_record
 from heliograph.shared_groups import record as group_record
 from heliograph.storage import keyed_records
 from heliograph.storage.state_check import Validator
@@ -38,7 +38,8 @@ _RETAINED: Final[Mapping[bytes, _Reader]] = {
     keyed_records.node_key(0)[1:2]: lambda key, value: keyed_records.read_node(b"K" + key, value),
     keyed_records.stream_key(0)[1:2]: lambda key, value: keyed_records.read_stream(b"K" + key, value),
 }
-_READERS: Final = {"sessions": _SESSIONS, "shared_groups": _SHARED_GROUPS, "retained": _RETAINED}
+_DELAYED: Final[Mapping[bytes, _Reader]] = {delayed_record.MESSAGE: _value(delayed_record.decode)}
+_READERS: Final = {"sessions": _SESSIONS, "shared_groups": _SHARED_GROUPS, "retained": _RETAINED, "delayed": _DELAYED}
 
 
 def validator(database: str) -> Validator:

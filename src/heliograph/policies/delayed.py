@@ -1,19 +1,21 @@
 """Delayed publishing: a message to `$delayed/<seconds>/<topic>` is published to `<topic>` so many seconds later.
 
-A number too large for a delay is a point in time, in seconds since the epoch. What is held is in memory only: a
-restart loses it. When its time comes a message goes its whole way (hooks, retainer, storage, subscribers) as if it were
-published then; its expiry interval counts from there.
+A number too large for a delay is a point in time, in seconds since the epoch. What is held is in memory, and kept by a
+`DelayedStore` where there is one: then a restart goes on with it. When its time comes a message goes its whole way
+(hooks, retainer, storage, subscribers) as if it were published then; its expiry interval counts from there. It is
+forgotten when all that became of it is durable, and published again where that was refused.
 """
 
 import heapq
+from collections import deque
 from collections.abc import Callable
 from logging import Logger
-from typing import Final
+from typing import Final, Protocol
 
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import OK, STOP, Refusal
 from heliograph.broker.message import Message
-from heliograph.broker.pubsub import Broker
+from heliograph.broker.pubsub import NOT_STORED, Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.topic import DELAYED_PREFIX, topic_name_fault, without_delay
@@ -25,18 +27,35 @@ DELAY_MAX_S: Final = 42_949_670
 _FIRST_TIME_S: Final = 1_000_000_000
 # What one turn publishes: about a millisecond.
 _WORK_PER_TURN: Final = 8192
-_MESSAGES_PER_TURN: Final = 128
+_MESSAGES_PER_TURN: Final = 32
+# How long a message waits whose publication a disk refused.
+_RETRY_US: Final = 10_000_000
 # What a held message costs beside its packet.
 _MESSAGE_BYTES: Final = 1024
 
 
 _FULL: Final = Refusal("delayed_full", rc.QUOTA_EXCEEDED, False)
+_NOT_STORED: Final = Refusal("delayed_not_stored", rc.QUOTA_EXCEEDED, False)
 _NOT_AUTHORIZED: Final = Refusal("not_authorized", rc.NOT_AUTHORIZED, False)
 _INVALID: Final = Refusal("delayed_topic_invalid", rc.TOPIC_NAME_INVALID, False)
 
 
 class DelayedError(ValueError):
     """A message cannot be held; the text says why."""
+
+
+class DelayedStore(Protocol):
+    """Keeps held messages on a disk, under numbers that say in which order they came."""
+
+    def put(self, number: int, due_us: int, message: Message) -> bool:
+        """Keep a message; the acknowledgement of what is handled now waits for that. False if it cannot be kept now.
+
+        Args:
+            due_us: When it is due, in microseconds since the epoch.
+        """
+
+    def forget(self, number: int) -> None:
+        """A message is needed no more."""
 
 
 class Delayed:
@@ -50,6 +69,9 @@ class Delayed:
         defer: Calls what it is given in a later turn of the event loop.
         is_banned: Whether a client id is banned: what such a client left behind is not published.
         logger: Where messages that cannot be held are told of, a few a minute.
+
+    Attributes:
+        store: Who keeps them on the disk; None where nobody does.
     """
 
     def __init__(
@@ -71,13 +93,17 @@ class Delayed:
         self._defer = defer
         self._is_banned = is_banned
         self._log = BoundedLog(logger, lambda: broker.uptime_us)
-        self._waiting: list[tuple[int, int, Message]] = []  # a heap by the uptime at which it is due, then by arrival
+        self.store: DelayedStore | None = None
+        self._waiting: list[tuple[int, int, Message]] = []  # a heap by the uptime at which it is due, then by number
+        self._uncommitted: deque[tuple[int, int, Message]] = deque()  # published: ticket, number
+        self._number = 0
         self._bytes = 0
         self._arrivals = 0
         self._is_deferred = False
         self._dropped_invalid = 0
         self._dropped_full = 0
         self._dropped_banned = 0
+        self._dropped_unstored = 0
         self._published = 0
 
     def __len__(self) -> int:
@@ -109,11 +135,36 @@ class Delayed:
         if self._broker.refuses(message, without_delay(topic)):
             self._broker.counters.messages_not_authorized += 1
             return _NOT_AUTHORIZED
+        number, held = self._number + 1, readdressed(message, topic)
+        if self.store is not None and not self.store.put(number, int(self._broker.now_us) + delay_us, held):
+            self._dropped_unstored += 1
+            return _NOT_STORED
+        self._number = number
         self._arrivals += 1
-        held = (self._broker.uptime_us + delay_us, self._arrivals, readdressed(message, topic))
-        heapq.heappush(self._waiting, held)
-        self._bytes += _size_of(held[2])
+        self._hold(self._broker.uptime_us + delay_us, number, held)
         return None
+
+    def restore(self, number: int, due_us: int, message: Message) -> None:
+        """Hold a message again that an earlier process held."""
+        self._number = max(self._number, number)
+        self._hold(int(self._broker.uptime_us) + due_us - int(self._broker.now_us), number, message)
+
+    def refuse(self, numbers: list[int]) -> None:
+        """The disk did not take some messages, which their publishers are told: they are not published."""
+        gone = set(numbers)
+        self._waiting = [held for held in self._waiting if held[1] not in gone]
+        heapq.heapify(self._waiting)
+        self._bytes = sum(_size_of(message) for _, _, message in self._waiting)
+        self._dropped_unstored += len(numbers)
+
+    def on_committed(self, ticket: int, is_refused: bool) -> None:
+        """What became of messages that were published up to a ticket is durable, or was refused."""
+        while self._uncommitted and self._uncommitted[0][0] <= ticket:
+            _, number, message = self._uncommitted.popleft()
+            if is_refused:  # queues may hold this one, under its ticket
+                self._hold(int(self._broker.uptime_us) + _RETRY_US, number, readdressed(message, message.topic))
+            else:
+                self._forget(number)
 
     def tick(self, uptime_us: int) -> None:
         """Publish what is due, as much as one turn allows; the rest follows in the next turns."""
@@ -127,13 +178,13 @@ class Delayed:
                 self._defer(self._go_on)
                 return
             count += 1
-            message = heapq.heappop(self._waiting)[2]
+            _, number, message = heapq.heappop(self._waiting)
             self._bytes -= _size_of(message)
-            self._publish(message)
+            self._publish(number, message)
 
     def clear(self) -> int:
-        """Forget everything that is held; how many messages that were."""
-        count = len(self._waiting)
+        """Let everything go that is held; how many messages are lost with it."""
+        count = len(self._waiting) if self.store is None else 0
         self._waiting.clear()
         self._bytes = 0
         return count
@@ -148,6 +199,7 @@ class Delayed:
             "delayed.dropped.invalid": self._dropped_invalid,
             "delayed.dropped.full": self._dropped_full,
             "delayed.dropped.banned": self._dropped_banned,
+            "delayed.dropped.not_stored": self._dropped_unstored,
         }
 
     def _no_room(self, size_bytes: int) -> str:
@@ -182,17 +234,31 @@ class Delayed:
             raise DelayedError(f"{number} is more than the longest delay, {DELAY_MAX_S} seconds")
         return max(0, delay_us)
 
-    def _publish(self, message: Message) -> None:
+    def _hold(self, due_us: int, number: int, message: Message) -> None:
+        heapq.heappush(self._waiting, (due_us, number, message))
+        self._bytes += _size_of(message)
+
+    def _forget(self, number: int) -> None:
+        if self.store is not None:
+            self.store.forget(number)
+
+    def _publish(self, number: int, message: Message) -> None:
         if self._is_banned(message.clientid):
             self._dropped_banned += 1
+            self._forget(number)
             return
         message.id_high = self._broker.now_us  # its lifetime begins now
         message.id_low = self._ids.next_low()
         self._published += 1
+        ticket = NOT_STORED
         try:
-            self._broker.publish(message)
+            ticket = int(self._broker.publish(message))
         except ProtocolError as error:  # the topic was valid when it came; the operator's limits may differ now
             self._log.warn("delayed message to %.200r is dropped: %s", message.topic, error)
+        if ticket == NOT_STORED:
+            self._forget(number)
+        else:
+            self._uncommitted.append((ticket, number, message))
 
 
 def _size_of(message: Message) -> int:

@@ -1,0 +1,213 @@
+"""Delayed messages on the disk: kept before they are acknowledged, read at a start, forgotten when published."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from heliograph.broker.message import Message
+from heliograph.config import Config
+from heliograph.node import delayed_record as record
+from heliograph.node.commit_join import CommitJoin
+from heliograph.observe.alarms import Alarms
+from heliograph.policies.delayed import Delayed
+from heliograph.storage.errors import StorageError
+from heliograph.storage.local_state import LocalState
+from heliograph.storage.state import OnStateCommitted, StateBatch, StateDatabase
+
+_log = logging.getLogger(__name__)
+
+DELAYED: Final = "delayed"
+_ALARM: Final = "delayed_messages_refused"
+_PAGE: Final = 64
+
+
+class StoredDelayed:
+    """Keeps the delayed messages of a node; a `DelayedStore`, owned by the node.
+
+    While the disk refuses, new messages are refused too, until a probe at a tick is taken.
+
+    Args:
+        state: The database; made by `open_state` when it is needed first.
+        open_state: Opens it. It may be out of order: it is returned all the same, and takes changes when it can.
+        is_there: Whether there is one on the disk.
+        call_soon: Calls what it is given in a later turn of the event loop.
+    """
+
+    def __init__(
+        self,
+        delayed: Delayed,
+        open_state: Callable[[OnStateCommitted], StateDatabase],
+        is_there: bool,
+        join: CommitJoin,
+        call_soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._delayed = delayed
+        self._open_state = open_state
+        self._state: StateDatabase | None = None
+        self._call_soon = call_soon
+        self._follower = join.follow(DELAYED, lambda: self._state is not None and self._state.is_full)
+        self._puts: deque[tuple[int, int]] = deque()  # ticket, number
+        self._deletions: deque[tuple[int, list[bytes]]] = deque()  # ticket, keys
+        self._forgotten: dict[bytes, None] = {}  # keys that are still to be deleted
+        self._is_scheduled = False
+        self._is_loaded = not is_there
+        self._error: StorageError | None = None
+        self._alarms: Alarms | None = None
+        delayed.store = self
+
+    def put(self, number: int, due_us: int, message: Message) -> bool:
+        """See `DelayedStore.put`."""
+        if self._error is not None or not self._is_loaded:
+            return False
+        batch = StateBatch()
+        batch.put(record.message_key(number), record.encode(due_us, message))
+        try:
+            ticket = self._database().submit(batch)
+        except StorageError as error:
+            self._tell(error)
+            return False
+        self._puts.append((ticket, number))
+        self._follower.took(ticket)
+        return True
+
+    def forget(self, number: int) -> None:
+        """See `DelayedStore.forget`."""
+        self._forgotten[record.message_key(number)] = None
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._delete)
+
+    def load(self) -> None:
+        """Hold again what an earlier process held; tried again at each tick until it works."""
+        if self._is_loaded:
+            return
+        count = 0
+        held: list[tuple[int, record.DelayedRecord]] = []
+        try:
+            after = b""
+            while page := self._database().scan(record.MESSAGE, after, _PAGE):
+                after = page[-1][0]
+                for key, value in page:
+                    number = record.number_of(key)
+                    try:
+                        held.append((number, record.decode(value)))
+                    except (ValueError, TypeError) as fault:
+                        _log.error("delayed message %d on the disk cannot be read: %s", number, fault)
+        except StorageError as error:
+            self._tell(error)
+            return
+        for number, (due_us, message) in held:
+            self._delayed.restore(number, due_us, message)
+            count += 1
+        self._is_loaded = True
+        if self._error is not None:
+            self._tell(None)
+        if count:
+            _log.info("%d delayed messages are held again", count)
+
+    def tick(self) -> None:
+        """Go on with what the disk refused."""
+        if self._error is None:
+            return
+        if not self._is_loaded:
+            self.load()
+            return
+        self._forgotten[record.PROBE] = None
+        self._delete()
+
+    def report_to(self, alarms: Alarms) -> None:
+        """Raise an alarm while delayed messages are refused."""
+        self._alarms = alarms
+        if self._error is not None:
+            self._alarm(self._error)
+
+    def statistics(self) -> dict[str, float]:
+        """Counts as `storage.delayed.*`; none before the database is needed."""
+        if self._state is None:
+            return {}
+        return {f"storage.{DELAYED}.{name}": value for name, value in self._state.statistics().items()}
+
+    async def close(self) -> None:
+        """Commit what was taken, and close."""
+        if self._state is not None:
+            if self._forgotten:
+                self._delete()
+            await self._state.close()
+
+    def _database(self) -> StateDatabase:
+        if self._state is None:
+            self._state = self._open_state(self._committed)
+        return self._state
+
+    def _delete(self) -> None:
+        self._is_scheduled = False
+        keys, self._forgotten = list(self._forgotten), {}
+        if not keys:
+            return
+        batch = StateBatch()
+        for key in keys:
+            batch.delete(key)
+        try:
+            self._deletions.append((self._database().submit(batch), keys))
+        except StorageError as error:
+            self._forgotten.update(dict.fromkeys(keys))
+            self._tell(error)
+
+    def _committed(self, ticket: int, error: StorageError | None) -> None:
+        refused = []
+        while self._puts and self._puts[0][0] <= ticket:
+            _, number = self._puts.popleft()
+            if error is not None:
+                refused.append(number)
+                self._forgotten[record.message_key(number)] = None  # the disk may have it all the same
+        while self._deletions and self._deletions[0][0] <= ticket:
+            _, keys = self._deletions.popleft()
+            if error is not None:
+                self._forgotten.update(dict.fromkeys(keys))
+        if refused:
+            self._delayed.refuse(refused)
+        if (error is None) != (self._error is None):
+            self._tell(error)
+        self._follower.done(ticket, error)
+
+    def _tell(self, error: StorageError | None) -> None:
+        was_told = self._error is not None
+        self._error = error
+        if error is None:
+            _log.warning("delayed messages are taken again")
+            if self._alarms is not None:
+                self._alarms.deactivate(_ALARM)
+        elif not was_told:
+            _log.error("delayed messages are refused [%s]: %s", error.code, error)
+            self._alarm(error)
+
+    def _alarm(self, error: StorageError) -> None:
+        if self._alarms is not None:
+            details = {"code": error.code, "database": error.database, "path": str(error.path or "")}
+            self._alarms.activate(_ALARM, str(error), details)
+
+    def __repr__(self) -> str:
+        return f"StoredDelayed({self._state!r}, {len(self._puts)} wait for their commit)"
+
+
+def open_delayed(config: Config, data_dir: Path, delayed: Delayed, join: CommitJoin) -> StoredDelayed | None:
+    """Keep the delayed messages of a node on its disk from now on; None where they are in memory only."""
+    if not config.delayed.enable or config.delayed.storage_type != "disc":
+        return None
+    own = config.durable_storage.delayed
+    database = LocalState(data_dir, DELAYED, fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
+
+    def open_state(on_committed: OnStateCommitted) -> StateDatabase:
+        database.listen(on_committed)
+        try:
+            database.open()
+        except StorageError as error:
+            _log.error("the database of delayed messages cannot be opened [%s]: %s", error.code, error)
+        return database
+
+    stored = StoredDelayed(delayed, open_state, database.path.exists(), join, asyncio.get_running_loop().call_soon)
+    stored.load()
+    return stored

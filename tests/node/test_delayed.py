@@ -1,0 +1,245 @@
+"""Delayed messages on the disk: acknowledged when they are kept, published after a restart, refused while it fails."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from heliograph.broker.message import Message
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
+from heliograph.node.commit_join import CommitJoin
+from heliograph.node.delayed import StoredDelayed
+from heliograph.storage.errors import StorageError, StorageFullError
+from heliograph.storage.state import OnStateCommitted
+from support.durable import FakeState
+from support.kernel import FakeSink, Kernel
+from support.packets import properties
+from support.services import Node
+
+
+class Leader:
+    """The commit queue of `messages`, as the kernel's sink has it."""
+
+    def __init__(self, sink: FakeSink) -> None:
+        self._sink = sink
+
+    @property
+    def gathering_ticket(self) -> int:
+        return self._sink.open_ticket
+
+    def touch(self) -> int:
+        self._sink.tie()
+        return self._sink.open_ticket
+
+
+class DelayedNode(Node):
+    """A node that keeps delayed messages on a disk that a crash leaves.
+
+    Args:
+        before: The node whose place it takes after a crash.
+        fault: Why what is on the disk cannot be read.
+    """
+
+    def __init__(
+        self,
+        settings: str = "",
+        before: "DelayedNode | None" = None,
+        passed_s: int = 1,
+        fault: StorageError | None = None,
+    ) -> None:
+        super().__init__(settings, stored=("#",))
+        if before is not None:
+            self.now_us = before.now_us + passed_s * 1_000_000
+            self.broker.begin_turn(self.now_us)
+        self.disk: dict[bytes, bytes] = {} if before is None else before.disk
+        self.state = FakeState(self.disk)
+        self.state.fault = fault
+        self.join = CommitJoin(Leader(self.sink), self._done)
+        self.sink.join = self.join
+        self.stored = StoredDelayed(self.services.delayed, self._open, before is not None, self.join, self.defer)
+        self.stored.load()
+        self.is_full = False  # the disk
+
+    def crash(self, passed_s: int = 1) -> "DelayedNode":
+        return DelayedNode("", self, passed_s)
+
+    def advance(self, seconds: float) -> None:
+        super().advance(seconds)
+        self.stored.tick()
+        self.run()
+
+    def commit_all(self) -> None:
+        """Let both databases commit what waits."""
+        for _ in range(5):
+            while self.state.waiting:
+                full = StorageFullError("no space", database="delayed") if self.is_full else None
+                self.state.commit(full)
+            if self.sink.is_waiting:
+                self.commit_messages()
+            self.run()
+
+    def commit_messages(self) -> None:
+        sink = self.sink
+        sink.committed_ticket += 1
+        sink.open_ticket = max(sink.open_ticket, sink.committed_ticket + 1)
+        sink.messages = [one for one in sink.messages if one[0] > sink.committed_ticket]
+        full = StorageFullError("no space", database="messages") if self.is_full else None
+        self.join.done(sink.committed_ticket, full)
+        self.run()
+
+    def _open(self, on_committed: OnStateCommitted) -> FakeState:
+        self.state.listen(on_committed)
+        return self.state
+
+    def _done(self, ticket: int, error: StorageError | None) -> None:
+        self.context.commits.done(ticket, rc.SUCCESS if error is None else rc.QUOTA_EXCEEDED, True)
+        self.sessions.on_committed(ticket, error is not None)
+        self.services.delayed.on_committed(ticket, error is not None)
+
+
+def heard(node: Kernel, topic_filter: str, seconds: float) -> list[str]:
+    """What a new subscriber hears while time passes."""
+    sub = node.connect("watcher")
+    sub.subscribe(topic_filter)
+    node.advance(seconds)
+    return sub.heard()
+
+
+def payloads(messages: Sequence[tuple[int, Message]]) -> list[bytes]:
+    return [message.payload for _, message in messages]
+
+
+@pytest.mark.parametrize(("qos", "answer"), [(1, "PUBACK #5"), (2, "PUBREC #5")])
+def test_the_acknowledgement_waits_for_the_disk(qos: int, answer: str) -> None:
+    node = DelayedNode()
+    pub = node.connect()
+    pub.publish("$delayed/10/t", b"x", qos, 5)
+    assert pub.heard() == []
+    node.commit_messages()
+    assert pub.heard() == []
+    node.state.commit()
+    node.run()
+    assert pub.heard() == [answer]
+
+
+def test_what_was_acknowledged_is_published_after_a_crash_and_then_forgotten() -> None:
+    node = DelayedNode()
+    pub = node.connect(username="u")
+    pub.publish("$delayed/10/t", b"one", 1, 1, content_type="text/plain", message_expiry_interval=60)
+    pub.publish("$delayed/10/t", b"two", 0)
+    pub.publish("$delayed/10/t", b"three", 2, 3, retain=True)
+    node.commit_all()
+    node = node.crash(4)
+    sub = node.connect("sub")
+    sub.subscribe("t", 2, retain_as_published=True)
+    node.advance(5)
+    assert sub.received() == []
+    node.advance(1)
+    found = [packet for packet in sub.received() if isinstance(packet, p.Publish)]
+    assert [(one.payload, one.qos, one.retain) for one in found] == [
+        (b"one", 1, False),
+        (b"two", 0, False),
+        (b"three", 2, True),
+    ]
+    assert b"text/plain" in found[0].property_bytes
+    assert payloads(node.sink.messages) == [b"one", b"two", b"three"]
+    assert len(node.disk) == 3
+    node.commit_all()
+    assert node.disk == {}
+    assert heard(node.crash(), "t", 100) == []
+
+
+def test_messages_that_came_due_while_the_broker_was_down_keep_their_order() -> None:
+    node = DelayedNode()
+    pub = node.connect()
+    for number in range(300):
+        pub.publish("$delayed/5/t", b"%d" % number)
+    pub.publish("$delayed/4/t", b"first")
+    node.commit_all()
+    node = node.crash(60)
+    said = heard(node, "t", 0.5)
+    assert said == ["PUBLISH t 'first' q0", *(f"PUBLISH t '{number}' q0" for number in range(300))]
+
+
+def test_numbers_go_on_after_a_crash() -> None:
+    node = DelayedNode()
+    node.connect().publish("$delayed/50/t", b"old")
+    node.commit_all()
+    node = node.crash()
+    node.connect().publish("$delayed/49/t", b"new")
+    node.commit_all()
+    assert len(node.disk) == 2
+    assert heard(node.crash(100), "t", 1) == ["PUBLISH t 'old' q0", "PUBLISH t 'new' q0"]
+
+
+def test_a_message_that_is_published_and_not_stored_comes_again_after_a_crash() -> None:
+    node = DelayedNode()
+    node.connect().publish("$delayed/1/t", b"x", 1, 5)
+    node.commit_all()
+    node.advance(1)  # its own commit is not done
+    assert heard(node.crash(), "t", 1) == ["PUBLISH t 'x' q0"]
+
+
+def test_a_publication_that_the_disk_refuses_is_made_again() -> None:
+    node = DelayedNode()
+    node.connect().publish("$delayed/1/t", b"x", 1, 5)
+    node.commit_all()
+    node.is_full = True
+    node.advance(1)
+    node.commit_all()
+    assert len(node.disk) == 1
+    node.is_full = False
+    sub = node.connect("sub")
+    sub.subscribe("t")
+    node.advance(10)
+    node.commit_all()
+    assert sub.heard() == ["PUBLISH t 'x' q0"]
+    assert node.disk == {}
+
+
+def test_while_the_disk_refuses_publishers_are_refused_and_nothing_is_published_twice() -> None:
+    node = DelayedNode()
+    node.is_full = True
+    pub = node.connect()
+    pub.publish("$delayed/1/t", b"x", 1, 5)
+    node.commit_all()
+    assert pub.heard() == ["PUBACK #5 0x97"]
+    pub.publish("$delayed/1/t", b"y", 1, 6)
+    assert pub.heard() == ["PUBACK #6 0x97"]  # at once
+    node.is_full = False
+    node.advance(1)
+    node.commit_all()
+    pub.publish("$delayed/1/t", b"x", 1, 7)
+    node.commit_all()
+    assert pub.heard() == ["PUBACK #7"]
+    assert heard(node, "t", 5) == ["PUBLISH t 'x' q0"]
+    assert node.statistics()["delayed.dropped.not_stored"] == 2
+
+
+def test_a_will_that_is_delayed_by_its_topic_is_kept() -> None:
+    node = DelayedNode()
+    node.connect(will=p.Will("$delayed/5/w", b"gone", 1, False, properties())).drop()
+    node.commit_all()
+    assert heard(node.crash(2), "w", 3) == ["PUBLISH w 'gone' q0"]
+
+
+def test_a_database_that_cannot_be_read_at_the_start_is_tried_again() -> None:
+    node = DelayedNode()
+    node.connect().publish("$delayed/5/t", b"x", 1, 5)
+    node.commit_all()
+    again = DelayedNode("", node, fault=StorageError("input/output error", database="delayed"))
+    again.state.fault = None
+    pub = again.connect()
+    pub.publish("$delayed/9/t", b"y", 1, 5)
+    assert pub.heard() == ["PUBACK #5 0x97"]
+    again.advance(0.5)
+    assert heard(again, "t", 10) == ["PUBLISH t 'x' q0"]
+
+
+def test_a_record_that_cannot_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    node = DelayedNode()
+    node.connect().publish("$delayed/5/t", b"x")
+    node.commit_all()
+    node.disk[b"m" + bytes(8)] = b"nonsense"
+    assert heard(node.crash(), "t", 10) == ["PUBLISH t 'x' q0"]
+    assert "delayed message 0 on the disk cannot be read" in caplog.text
