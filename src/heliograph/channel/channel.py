@@ -174,7 +174,8 @@ class Channel(Entrance):
                 return
         if kind == p.CONNECT:
             raise ProtocolError("a second CONNECT")  # [MQTT-3.1.0-2] 3.1.1 [MQTT-3.1.0-2]
-        packet = decode_packet(data, pos, body, stop, self._version)
+        self._broker.work += stop - pos  # a field of a few bytes costs as much as a few deliveries
+        packet = decode_packet(data, pos, body, stop, self._version, self._options.max_user_properties)
         counters = self._broker.counters
         if isinstance(packet, p.Ack):
             self._on_receipt(session, kind, packet.packet_id, packet.code)

@@ -63,7 +63,7 @@ class Entrance(Reader):
         """A packet before the CONNACK: CONNECT, or what belongs to its authentication."""
         if self._state == IDLE:
             self._version = connect_version(data, body, stop)
-        packet = decode_packet(data, pos, body, stop, self._version)
+        packet = decode_packet(data, pos, body, stop, self._version, self._options.max_user_properties)
         if isinstance(packet, p.Connect) and self._state == IDLE:
             self._on_connect(packet)
         elif isinstance(packet, p.Disconnect) and packet.kind == p.DISCONNECT:

@@ -51,6 +51,7 @@ class ChannelOptions:
         authz_cache_ttl_us: How long it remembers one.
         authz_disconnects: Whether a client that is denied loses its connection.
         attributes_of: Makes the attributes of its clients; None for none.
+        max_user_properties: User properties that one packet may have.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class ChannelOptions:
         authz_cache_ttl_us: i64 = 60_000_000,
         authz_disconnects: bool = False,
         attributes_of: AttributesOf | None = None,
+        max_user_properties: i64 = 256,
     ) -> None:
         self.session = SessionOptions() if session is None else session
         self.listener = listener
@@ -126,3 +128,4 @@ class ChannelOptions:
         self.authz_cache_ttl_us = authz_cache_ttl_us
         self.authz_disconnects = authz_disconnects
         self.attributes_of = attributes_of
+        self.max_user_properties = max_user_properties

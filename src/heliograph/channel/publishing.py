@@ -4,6 +4,8 @@ A message is checked, run through the `message.publish` hooks, retained, stored 
 synchronous pass. The acknowledgement of a stored message waits for the commit that holds it.
 """
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from heliograph.broker.client import ClientInfo
@@ -27,6 +29,9 @@ from heliograph.mqtt.strictness import strict_fault, strict_property_fault
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
+
+# What a user property costs, in deliveries.
+_USER_PROPERTY_WORK: Final = 8
 
 
 class Publishing:
@@ -183,7 +188,10 @@ class Publishing:
         options = self._options
         expiry_s: i64 = options.message_expiry_interval_s
         if publish.properties_at != publish.payload_at:
-            properties = props.properties_from_wire(publish.property_bytes, props.ALLOWED_PUBLISH_TO_CLIENT)
+            properties = props.properties_from_wire(
+                publish.property_bytes, props.ALLOWED_PUBLISH_TO_CLIENT, options.max_user_properties
+            )
+            self._broker.work += _USER_PROPERTY_WORK * len(properties.user)
             if properties.subscription_ids:
                 raise ProtocolError("PUBLISH with a subscription identifier, which is the broker's")  # [MQTT-3.3.4-6]
             expiry_s = properties.number(props.MESSAGE_EXPIRY_INTERVAL, expiry_s)

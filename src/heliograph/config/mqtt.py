@@ -32,6 +32,9 @@ class MqttConfig:
     max_topic_alias: int = setting(
         Integer(0, 65535), 65535, "Topic aliases per connection and direction; 0 allows none."
     )
+    max_user_properties: int = setting(
+        Integer(0, 200_000), 256, "Most user properties of one packet; a client that sends more is disconnected."
+    )
     retain_available: bool = setting(Boolean(), True, "Whether retained messages are allowed.")
     wildcard_subscription: bool = setting(Boolean(), True, "Whether topic filters may hold `+` and `#`.")
     shared_subscription: bool = setting(

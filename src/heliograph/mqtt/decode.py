@@ -89,8 +89,13 @@ def decode_publish(data: bytes, start: i64, body: i64, stop: i64, version: i64) 
     )
 
 
-def decode_packet(data: bytes, start: i64, body: i64, stop: i64, version: i64) -> p.Packet:
+def decode_packet(
+    data: bytes, start: i64, body: i64, stop: i64, version: i64, user_max: i64 = props.ANY_NUMBER
+) -> p.Packet:
     """Decode the packet that fills `data[start:stop]` with its body at `body`.
+
+    Args:
+        user_max: How many user properties it may have; those of a PUBLISH are for who decodes them to count.
 
     Raises:
         ProtocolError: It breaks the specification.
@@ -109,19 +114,19 @@ def decode_packet(data: bytes, start: i64, body: i64, stop: i64, version: i64) -
         # 3.1.1 [MQTT-3.14.1-1]
         raise MalformedPacketError(f"{p.NAMES[kind]} with flags {int(flags)}")
     if p.PUBACK <= kind <= p.PUBCOMP:
-        return _decode_ack(kind, data, body, stop, version)
+        return _decode_ack(kind, data, body, stop, version, user_max)
     if kind == p.SUBSCRIBE:
-        return _decode_subscribe(data, body, stop, version)
+        return _decode_subscribe(data, body, stop, version, user_max)
     if kind == p.UNSUBSCRIBE:
-        return _decode_unsubscribe(data, body, stop, version)
+        return _decode_unsubscribe(data, body, stop, version, user_max)
     if kind == p.PINGREQ or kind == p.PINGRESP:
         if body != stop:
             raise MalformedPacketError(f"{p.NAMES[kind]} with a body")
         return p.Ping(kind)
     if kind == p.DISCONNECT or (kind == p.AUTH and version == p.V5):
-        return _decode_disconnect(kind, data, body, stop, version)
+        return _decode_disconnect(kind, data, body, stop, version, user_max)
     if kind == p.CONNECT:
-        return decode_connect(data, body, stop)
+        return decode_connect(data, body, stop, user_max)
     if kind == p.CONNACK:
         return _decode_connack(data, body, stop, version)
     if kind == p.SUBACK or kind == p.UNSUBACK:
@@ -136,7 +141,7 @@ def connect_version(data: bytes, at: i64, stop: i64) -> i64:
     return p.V3_1_1
 
 
-def decode_connect(data: bytes, at: i64, stop: i64) -> p.Connect:
+def decode_connect(data: bytes, at: i64, stop: i64, user_max: i64 = props.ANY_NUMBER) -> p.Connect:
     """Decode the body of a CONNECT of any version.
 
     Raises:
@@ -157,12 +162,12 @@ def decode_connect(data: bytes, at: i64, stop: i64) -> p.Connect:
         raise MalformedPacketError("CONNECT with its reserved flag set")  # [MQTT-3.1.2-3] 3.1.1 [MQTT-3.1.2-3]
     properties = Properties()
     if version == p.V5:
-        properties, at = decode_properties(data, at, stop, props.ALLOWED_CONNECT)
+        properties, at = decode_properties(data, at, stop, props.ALLOWED_CONNECT, user_max)
         if props.AUTHENTICATION_DATA in properties.binaries and props.AUTHENTICATION_METHOD not in properties.strings:
             raise ProtocolError("Authentication-Data without Authentication-Method")
     # [MQTT-3.1.3-3] [MQTT-3.1.3-4] 3.1.1 [MQTT-3.1.3-3] 3.1.1 [MQTT-3.1.3-4]
     clientid, at = decode_string(data, at, stop)
-    will, at = _decode_will(flags, data, at, stop, version)  # [MQTT-3.1.3-1] 3.1.1 [MQTT-3.1.3-1]
+    will, at = _decode_will(flags, data, at, stop, version, user_max)  # [MQTT-3.1.3-1] 3.1.1 [MQTT-3.1.3-1]
     username: str | None = None
     password: bytes | None = None
     if flags & 0x80:
@@ -178,7 +183,7 @@ def decode_connect(data: bytes, at: i64, stop: i64) -> p.Connect:
     return p.Connect(version, clientid, bool(flags & 2), keepalive_s, will, username, password, properties)
 
 
-def _decode_will(flags: int, data: bytes, at: i64, stop: i64, version: int) -> tuple[p.Will | None, i64]:
+def _decode_will(flags: int, data: bytes, at: i64, stop: i64, version: int, user_max: i64) -> tuple[p.Will | None, i64]:
     qos = (flags >> 3) & 3
     if not flags & 4:
         if qos or flags & 0x20:
@@ -189,7 +194,7 @@ def _decode_will(flags: int, data: bytes, at: i64, stop: i64, version: int) -> t
         raise MalformedPacketError("CONNECT with will QoS 3")  # [MQTT-3.1.2-12] 3.1.1 [MQTT-3.1.2-14]
     properties = Properties()
     if version == p.V5:
-        properties, at = decode_properties(data, at, stop, props.ALLOWED_WILL)
+        properties, at = decode_properties(data, at, stop, props.ALLOWED_WILL, user_max)
     # [MQTT-3.1.2-9] [MQTT-3.1.3-11] 3.1.1 [MQTT-3.1.2-9] 3.1.1 [MQTT-3.1.3-10]
     topic, at = decode_string(data, at, stop)
     payload, at = decode_binary(data, at, stop)
@@ -213,7 +218,7 @@ def _decode_connack(data: bytes, at: i64, stop: i64, version: i64) -> p.Connack:
     return p.Connack(session_present, code, properties)
 
 
-def _decode_ack(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> p.Ack:
+def _decode_ack(kind: i64, data: bytes, at: i64, stop: i64, version: i64, user_max: i64) -> p.Ack:
     packet_id = _packet_id(kind, data, at, stop)
     at += 2
     if at == stop:
@@ -225,17 +230,17 @@ def _decode_ack(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> p.A
         raise ProtocolError(f"{p.NAMES[kind]} with reason code 0x{code:02x}, which it does not have")
     properties: Properties | None = None
     if at + 1 < stop:
-        properties, at = decode_properties(data, at + 1, stop, props.ALLOWED_ACK)
+        properties, at = decode_properties(data, at + 1, stop, props.ALLOWED_ACK, user_max)
         _nothing_behind(kind, at, stop)
     return p.Ack(kind, packet_id, code, properties)
 
 
-def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64) -> p.Subscribe:
+def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64, user_max: i64) -> p.Subscribe:
     packet_id = _packet_id(p.SUBSCRIBE, data, at, stop)
     at += 2
     properties = Properties()
     if version == p.V5:
-        properties, at = decode_properties(data, at, stop, props.ALLOWED_SUBSCRIBE)
+        properties, at = decode_properties(data, at, stop, props.ALLOWED_SUBSCRIBE, user_max)
         if len(properties.subscription_ids) > 1:
             raise ProtocolError("SUBSCRIBE with two subscription identifiers")
     entries: list[p.SubscribeEntry] = []
@@ -258,12 +263,12 @@ def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64) -> p.Subscr
     return p.Subscribe(packet_id, entries, properties)
 
 
-def _decode_unsubscribe(data: bytes, at: i64, stop: i64, version: i64) -> p.Unsubscribe:
+def _decode_unsubscribe(data: bytes, at: i64, stop: i64, version: i64, user_max: i64) -> p.Unsubscribe:
     packet_id = _packet_id(p.UNSUBSCRIBE, data, at, stop)
     at += 2
     properties = Properties()
     if version == p.V5:
-        properties, at = decode_properties(data, at, stop, props.ALLOWED_UNSUBSCRIBE)
+        properties, at = decode_properties(data, at, stop, props.ALLOWED_UNSUBSCRIBE, user_max)
     topic_filters: list[str] = []
     while at < stop:
         topic_filter, at = decode_string(data, at, stop)  # [MQTT-3.10.3-1] 3.1.1 [MQTT-3.10.3-1]
@@ -284,7 +289,7 @@ def _decode_suback(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> 
     return p.Suback(kind, packet_id, list(data[at:stop]), properties)
 
 
-def _decode_disconnect(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> p.Disconnect:
+def _decode_disconnect(kind: i64, data: bytes, at: i64, stop: i64, version: i64, user_max: i64) -> p.Disconnect:
     if at == stop:
         return p.Disconnect(kind, rc.SUCCESS, Properties())
     if version != p.V5:
@@ -294,7 +299,7 @@ def _decode_disconnect(kind: i64, data: bytes, at: i64, stop: i64, version: i64)
     properties = Properties()
     if at < stop:
         allowed = props.ALLOWED_DISCONNECT if kind == p.DISCONNECT else props.ALLOWED_AUTH
-        properties, at = decode_properties(data, at, stop, allowed)
+        properties, at = decode_properties(data, at, stop, allowed, user_max)
         _nothing_behind(kind, at, stop)
     if kind == p.AUTH and code not in rc.AUTH_CODES:
         raise ProtocolError(f"AUTH with reason code 0x{code:02x}, which it does not have")

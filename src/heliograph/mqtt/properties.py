@@ -8,6 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import MalformedPacketError, ProtocolError
 
 PAYLOAD_FORMAT_INDICATOR: Final = 0x01
@@ -37,6 +38,9 @@ MAXIMUM_PACKET_SIZE: Final = 0x27
 WILDCARD_SUBSCRIPTION_AVAILABLE: Final = 0x28
 SUBSCRIPTION_IDENTIFIERS_AVAILABLE: Final = 0x29
 SHARED_SUBSCRIPTION_AVAILABLE: Final = 0x2A
+
+# More user properties than any packet holds.
+ANY_NUMBER: Final = 1 << 30
 
 _BYTE: Final = 1
 _UINT16: Final = 2
@@ -239,12 +243,17 @@ def decode_binary(data: bytes, at: i64, end: i64) -> tuple[bytes, i64]:
     return data[start:behind], behind
 
 
-def decode_properties(data: bytes, at: i64, end: i64, allowed: frozenset[int]) -> tuple[Properties, i64]:
+def decode_properties(
+    data: bytes, at: i64, end: i64, allowed: frozenset[int], user_max: i64 = ANY_NUMBER
+) -> tuple[Properties, i64]:
     """Read a property length and its properties: them and the position behind them.
+
+    Args:
+        user_max: How many user properties there may be. One costs five bytes at least, and half a microsecond.
 
     Raises:
         MalformedPacketError: A property is unknown, not allowed here, or cut off (section 2.2.2.2).
-        ProtocolError: A property stands twice or has a value that the specification forbids.
+        ProtocolError: A property stands twice or has a value that the specification forbids, or there are too many.
     """
     length, at = decode_varint(data, at, end)
     stop = at + length
@@ -255,6 +264,9 @@ def decode_properties(data: bytes, at: i64, end: i64, allowed: frozenset[int]) -
         identifier: i64 = data[at]
         if identifier not in allowed:
             raise MalformedPacketError(f"property 0x{int(identifier):02x} may not stand in this packet")
+        if identifier == USER_PROPERTY and len(properties.user) >= user_max:
+            detail = f"more than {int(user_max)} user properties in one packet (mqtt.max_user_properties)"
+            raise ProtocolError(detail, rc.QUOTA_EXCEEDED)
         at = _decode_one(properties, identifier, data, at + 1, stop)
     return properties, at
 
@@ -345,12 +357,12 @@ def _encode_number(kind: int, number: int) -> bytes:
     return number.to_bytes(width, "big")
 
 
-def properties_from_wire(property_bytes: bytes, allowed: frozenset[int]) -> Properties:
+def properties_from_wire(property_bytes: bytes, allowed: frozenset[int], user_max: i64 = ANY_NUMBER) -> Properties:
     """Decode property bytes that lost their length in front (a stored message's).
 
     Raises:
         ProtocolError: As `decode_properties`.
     """
     wire = encode_varint(len(property_bytes)) + property_bytes
-    properties, _ = decode_properties(wire, 0, len(wire), allowed)
+    properties, _ = decode_properties(wire, 0, len(wire), allowed, user_max)
     return properties

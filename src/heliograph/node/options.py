@@ -120,6 +120,7 @@ def channel_options(config: Config, zone: str, listener: str) -> ChannelOptions:
     options.max_topic_levels = mqtt.max_topic_levels
     options.max_qos_allowed = mqtt.max_qos_allowed
     options.max_topic_alias = mqtt.max_topic_alias
+    options.max_user_properties = mqtt.max_user_properties
     options.retain_available = mqtt.retain_available
     options.wildcard_subscription = mqtt.wildcard_subscription
     options.shared_subscription = mqtt.shared_subscription
