@@ -7,17 +7,23 @@ from mypy_extensions import i64
 from heliograph.broker.clock import Clock
 from heliograph.broker.counters import Counters
 from heliograph.broker.durable import DurableSink
+from heliograph.broker.fanout import Fanout, Fanouts, Spreader
 from heliograph.broker.hooks import STOP, Hooks, Refusal
 from heliograph.broker.message import Message
 from heliograph.broker.retained import RetainedStore
 from heliograph.broker.router import Route, Router
 from heliograph.broker.shared import SharedGroups, SharedOptions
-from heliograph.broker.subscription import Subscriber, Subscription
+from heliograph.broker.subscription import FilterEntry, Subscriber, Subscription
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.topic import SYS_PREFIX
 
 NOT_STORED: Final = 0
+
+# Subscriptions that a message is handed to in one go. Each may cost a write of its own at the end of the turn: 1 ms.
+_AT_ONCE_MAX: Final = 256
+# What a message counts as whose filters take long to find.
+_WIDE_WORK: Final = 8192
 
 # Work that is not a delivery, in deliveries.
 _BYTES_PER_WORK_LOG2: Final = 8
@@ -47,6 +53,9 @@ class Broker:
         self.hooks = hooks
         router.set_publish_hook(hooks.message_publish)
         self.shared = SharedGroups(router, shared_options or SharedOptions(), seed)
+        self.fanouts = Fanouts(router, self.shared)
+        self.at_once_max: i64 = _AT_ONCE_MAX  # subscriptions that a message is handed to in one go
+        self.fanouts.on_unheard = self._on_unheard
         self.counters = Counters()
         self.sink: DurableSink | None = None
         self.retained: RetainedStore | None = None
@@ -153,29 +162,60 @@ class Broker:
         self.work += _RETAIN_WORK + (len(message.publish.data) >> _RETAIN_BYTES_PER_WORK_LOG2)
         return retained.retain(message)  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-7]
 
-    def dispatch(self, route: Route, message: Message) -> i64:
-        """Hand a message to every local subscription of its route; how many there were."""
-        router = self.router
+    def dispatch(self, route: Route, message: Message, spreader: Spreader | None = None) -> i64:
+        """Hand a message to every local subscription of its route.
+
+        Returns:
+            How many there were; -1 if there are so many, or earlier messages of its topic had so many, that it goes on
+            in later turns (`fanout`).
+        """
+        fanouts = self.fanouts
+        if route.is_wide or (fanouts.count != 0 and fanouts.has_lane(message.topic)):
+            return self._spread(route, route.entries, message, 0, 0, spreader)
+        router, entries = self.router, route.entries
         refusals = self.shared.refusals
         count: i64 = 0
+        at: i64 = 0
         router.dispatching += 1  # a callback may unsubscribe somebody meanwhile
         # [MQTT-3.3.4-2] [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] 3.1.1 [MQTT-3.3.5-1] 3.1.1 [MQTT-4.5.0-1]
         # 3.1.1 [MQTT-4.6.0-5] 3.1.1 [MQTT-4.6.0-6]
-        for entry in route.entries:
+        for entry in entries:
             only = entry.only
             if only is not None:
                 only.subscriber.deliver(message, only)
                 count += 1
+                at += 1
                 continue
             many = entry.many
             if many is not None:
+                if len(many) + count > self.at_once_max:
+                    break
                 for subscription in many:
                     subscription.subscriber.deliver(message, subscription)
                     count += 1
+            at += 1
         router.dispatching -= 1
         # Bytes count too: what a turn puts into outboxes is in memory until its end.
         self.work += count * (1 + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)) + self.shared.refusals - refusals
-        return count
+        return count if at == len(entries) else self._spread(route, entries, message, at, count, spreader)
+
+    def _spread(
+        self, route: Route, entries: list[FilterEntry], message: Message, at: i64, count: i64, spreader: Spreader | None
+    ) -> i64:
+        """Let a message go on in later turns; it counts as done already, so that its publisher waits for it."""
+        size: i64 = _WIDE_WORK
+        if not route.is_wide:
+            size = 1
+            for entry in entries:
+                size += len(entry.subscriptions)
+        self.work += size
+        self.fanouts.add(Fanout(message, route, None if route.is_wide else entries, at, count, size, spreader))
+        return -1
+
+    def _on_unheard(self, message: Message) -> None:
+        self.counters.messages_dropped_no_subscribers += 1
+        if self.hooks.message_dropped.callbacks:
+            self.hooks.message_dropped.run((message, "no_subscribers"))
 
     def publish(self, message: Message) -> i64:
         """Publish a message of the broker's own (a will): hooks, retain, storage, subscribers.
@@ -227,6 +267,7 @@ class Broker:
         """Counts of filters, subscriptions, shared groups and of what the route cache does."""
         numbers = self.router.statistics()
         numbers.update(self.shared.statistics())
+        numbers.update(self.fanouts.statistics())
         # The router counts a group as one subscription; for people it is as many as it has members.
         numbers["subscriptions.count"] += self.shared.members_count - len(self.shared)
         return numbers

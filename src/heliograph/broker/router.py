@@ -14,21 +14,28 @@ from mypy_extensions import i64
 from heliograph.broker.durable import DurableSink
 from heliograph.broker.hooks import HookPoint
 from heliograph.broker.subscription import PARKED, UNLISTED, FilterEntry, Subscription
-from heliograph.broker.trie import TopicTrie, filter_matches
+from heliograph.broker.trie import TopicTrie, TrieWalk, filter_matches
 from heliograph.mqtt.errors import MalformedPacketError, TopicNameError
 from heliograph.mqtt.topic import SYS_PREFIX, topic_name_fault
 
 # A route costs twice its topic's length, and the cache counts routes: longer topics are resolved at each publish.
 _CACHED_NAME_BYTES_MAX: Final = 1024
-# One client with thousands of overlapping filters would make each route of the cache tens of kilobytes.
+# One client with thousands of overlapping filters would make each route of the cache tens of kilobytes, and what finds
+# them a turn of its own.
 _CACHED_ENTRIES_MAX: Final = 256
+_VISITED_MAX: Final = 4096
 # Holding a route against so many new filters costs about what asking the trie does: 20 ns for each that begins with
 # other levels, 100 ns for others.
 _APPEARED_MAX: Final = 64
 
 
 class Route:
-    """What the broker knows about one topic name: who gets it, whether it is stored, and whether a hook wants it."""
+    """What the broker knows about one topic name: who gets it, whether it is stored, and whether a hook wants it.
+
+    Attributes:
+        is_wide: More filters match than a route holds, or finding them takes more than a turn: who gets a message is
+            found when it is spread (`fanout`), and `entries` is empty.
+    """
 
     def __init__(
         self, name: bytes, topic: str, entries: list[FilterEntry], durable: bool, hooked: bool, epoch: i64
@@ -38,6 +45,7 @@ class Route:
         self.entries = entries
         self.durable = durable
         self.hooked = hooked
+        self.is_wide = False
         self.epoch = epoch  # the router's epoch that it holds for; -1 if it is withdrawn or was never cached
         self.is_sys = topic.startswith(SYS_PREFIX)
 
@@ -163,6 +171,25 @@ class Router:
             entries.append(exact)
         return entries
 
+    @property
+    def changes(self) -> i64:
+        """How often a filter with wildcards appeared or disappeared."""
+        return self._trie.changes
+
+    def advance(self, walk: TrieWalk, visited_max: i64) -> bool:
+        """Go on with the search for the filters with wildcards that match a topic: whether it is at its end."""
+        return self._trie.advance(walk, visited_max)
+
+    def exact(self, topic: str) -> FilterEntry | None:
+        """The entry of the filter that is a topic itself."""
+        return self._filters.get(topic)
+
+    def narrow(self, route: Route, entries: list[FilterEntry]) -> None:
+        """A wide route turned out to have these filters with wildcards: it holds them if they are few again."""
+        if route.is_wide and route.epoch == self.epoch and len(entries) < _CACHED_ENTRIES_MAX:
+            exact = self._filters.get(route.topic)
+            self._hold(route, entries.copy() if exact is None else [*entries, exact], True)
+
     def statistics(self) -> dict[str, int]:
         """Counts of filters, subscriptions and of what the route cache does."""
         return {
@@ -187,28 +214,31 @@ class Router:
         if fault is not None:
             raise TopicNameError(fault)
         durable, hooked = self._is_stored(topic), self._is_hooked(topic)
-        entries = self.match(topic)
-        if len(name) > _CACHED_NAME_BYTES_MAX or len(entries) > _CACHED_ENTRIES_MAX:
-            return Route(name, topic, entries, durable, hooked, -1)
+        if len(name) > _CACHED_NAME_BYTES_MAX:
+            route = Route(name, topic, [], durable, hooked, -1)
+            self._find(route)
+            return route
         if len(self._cache) >= self._routes_max:
             # Starting anew is cheaper than an order of use kept on every publish, and as bounded. Channels that hold
             # a route must ask again: one that is not in the cache can no longer be withdrawn.
             self._cache.clear()
             self.cache_resets += 1
             self._forget_routes()
-        route = Route(name, topic, entries, durable, hooked, self.epoch)
+        route = Route(name, topic, [], durable, hooked, self.epoch)
+        self._find(route)
         self._cache[name] = route
         return route
 
     def _renew(self, route: Route) -> None:
         """Put right a route of an earlier epoch: by the filters that appeared since, if they are still known."""
         behind: i64 = self.epoch - route.epoch
-        entries: list[FilterEntry] = []
+        route.epoch = self.epoch
         if behind > len(self._appeared):
             self.cache_misses += 1
-            entries = self.match(route.topic)
             route.durable, route.hooked = self._is_stored(route.topic), self._is_hooked(route.topic)
-        else:
+            if not route.is_wide:
+                self._find(route)
+        elif not route.is_wide:
             levels: list[str] = []
             entries = [entry for entry in route.entries if not entry.is_empty()]
             self._compared += behind
@@ -218,13 +248,20 @@ class Router:
                     levels = levels or route.topic.split("/")
                     if filter_matches(entry.topic_filter, levels) and not entry.is_empty():
                         entries.append(entry)
-        if len(entries) > _CACHED_ENTRIES_MAX:
-            self._cache.pop(route.name, None)
-            route.entries = entries
-            route.epoch = -1
-            return
-        route.entries = entries  # a new list: a dispatch may be on its way through the old one
-        route.epoch = self.epoch
+            self._hold(route, entries, True)
+
+    def _find(self, route: Route) -> None:
+        walk = TrieWalk(route.topic)
+        is_whole = self._trie.advance(walk, _VISITED_MAX)
+        exact = self._filters.get(route.topic)
+        if exact is not None:
+            walk.found.append(exact)
+        self._hold(route, walk.found, is_whole)
+
+    def _hold(self, route: Route, entries: list[FilterEntry], is_whole: bool) -> None:
+        """Let a route have these filters, unless they are too many or not all."""
+        route.is_wide = not is_whole or len(entries) > _CACHED_ENTRIES_MAX
+        route.entries = [] if route.is_wide else entries  # a new list: a dispatch may be on its way through the old one
 
     def _is_stored(self, topic: str) -> bool:
         return self._sink is not None and self._sink.wants(topic)

@@ -102,6 +102,7 @@ class FilterEntry:
         self.only: Subscription | None = None
         self.many: list[Subscription] | None = None
         self.tail_at: i32 = i32(tail_at)  # the trie's: where the levels begin that no node stands for
+        self.walkers: i32 = 0  # messages that are on their way through `many` over several turns
 
     def add(self, subscription: Subscription) -> None:
         """List a subscription."""
@@ -128,9 +129,10 @@ class FilterEntry:
         if many is None:
             self.only = None
         else:
-            if is_iterated:
+            if is_iterated or self.walkers > 0:
                 many = many.copy()
                 self.many = many
+                self.walkers = 0
             last = many.pop()
             if last is not subscription:
                 many[subscription.slot] = last

@@ -11,9 +11,14 @@ whatever filters stand beside it: 128 levels of nodes cost 40 kB. Nothing here r
 have is the operator's choice.
 """
 
+from typing import Final
+
 from mypy_extensions import i32, i64
 
 from heliograph.broker.subscription import FilterEntry
+
+_NO_LIMIT: Final = 1 << 40
+_DOUBLINGS_MAX: Final = 16
 
 
 class TrieNode:
@@ -72,12 +77,24 @@ class TrieNode:
         self.set_branch(level, entry)
 
 
+class TrieWalk:
+    """A search for the filters that match a topic name, and how far it is; see `TopicTrie.advance`."""
+
+    def __init__(self, topic: str) -> None:
+        self.levels = topic.split("/")
+        self.found: list[FilterEntry] = []
+        self.waiting: list[tuple[TrieNode | FilterEntry, i64]] = []  # branches, and the levels that lead below them
+        self.changes: i64 = -1  # those of the trie when it began; -1 if it has not
+        self.starts_count: i64 = -1  # how often it had to begin anew
+
+
 class TopicTrie:
     """The wildcard filters of a node, and which of them a topic matches; owned by the router."""
 
     def __init__(self) -> None:
         self._root = TrieNode(None)
         self.count: i64 = 0  # filters
+        self.changes: i64 = 0  # how often a filter appeared or disappeared
         self.visited: i64 = 0  # levels that matches have looked at so far
 
     def obtain(self, topic_filter: str) -> FilterEntry:
@@ -155,24 +172,42 @@ class TopicTrie:
             else:
                 node.hash_entry = None
         self.count -= 1
+        self.changes += 1
         if parent is not None:
             _join(parent, parting, parting_at, node)
 
     def match(self, topic: str) -> list[FilterEntry]:
         """The entries of all filters that match a topic name."""
-        found: list[FilterEntry] = []
-        levels = topic.split("/")
+        walk = TrieWalk(topic)
+        self.advance(walk, _NO_LIMIT)
+        return walk.found
+
+    def advance(self, walk: TrieWalk, visited_max: i64) -> bool:
+        """Go on with a search until so many more levels were looked at, or to its end: whether that is reached.
+
+        It begins anew where filters have appeared or disappeared meanwhile: branches hang elsewhere then. Each time it
+        may look at twice as much, so that whoever subscribes all the time does not keep it from its end.
+        """
+        waiting, levels, found = walk.waiting, walk.levels, walk.found
         depth: i64 = 0
-        below: TrieNode | FilterEntry | None = self._root
-        # wildcards at the first level do not match it [MQTT-4.7.2-1] 3.1.1 [MQTT-4.7.2-1]
-        if levels[0].startswith("$"):
-            below = self._root.branch(levels[0])
-            depth = 1
-        waiting: list[tuple[TrieNode | FilterEntry, i64]] = []  # other branches, and the levels that lead below them
+        below: TrieNode | FilterEntry | None = None
+        if walk.changes != self.changes:
+            walk.changes = self.changes
+            walk.starts_count += 1
+            waiting.clear()
+            found.clear()
+            below = self._root
+            # wildcards at the first level do not match it [MQTT-4.7.2-1] 3.1.1 [MQTT-4.7.2-1]
+            if levels[0].startswith("$"):
+                below = self._root.branch(levels[0])
+                depth = 1
+        end = self.visited + (visited_max << min(walk.starts_count, _DOUBLINGS_MAX))
         while True:
             if below is None:
                 if not waiting:
-                    return found
+                    return True
+                if self.visited >= end:
+                    return False
                 below, depth = waiting.pop()
             self.visited += 1
             if isinstance(below, FilterEntry):
@@ -204,6 +239,7 @@ class TopicTrie:
         entry = FilterEntry(topic_filter)
         node.hang(entry, at)
         self.count += 1
+        self.changes += 1
         return entry
 
     def _entry_matches(self, entry: FilterEntry, levels: list[str], depth: i64) -> bool:

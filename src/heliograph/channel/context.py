@@ -10,17 +10,25 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.fanout import Spreader
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt.packets import SubscribeEntry
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 
-# In deliveries of 30 to 60 ns: 1 to 2 ms, or 8 MiB of large packets.
-WORK_PER_TURN: Final = 32_768
+# In deliveries of 30 to 100 ns: 1 to 2 ms, or 4 MiB of large packets.
+WORK_PER_TURN: Final = 16_384
+# What each of those that wait for their turn has at least.
+_SHARE_MIN: Final = 1024
+# What messages to very many have of a turn, and how much is put into outboxes that wait to be written: each of these
+# costs a write, and the more there are, the more each should carry.
+_SPREAD_WORK: Final = 8192
+_WRITE_WORK: Final = 100
+_WRITE_WORK_MAX: Final = 49_152
 
 
 @mypyc_attr(allow_interpreted_subclasses=False)
-class Waiter:
+class Waiter(Spreader):
     """A channel as `Commits` and `ChannelTable` know it."""
 
     def on_committed(self, ticket: i64, code: int) -> None:
@@ -97,43 +105,121 @@ class Commits:
 
 
 class Turns:
-    """Shares the event loop out among channels with more to do than a turn allows, first come, first served.
+    """Shares the event loop out among channels with more to do than a turn allows, and messages to very many.
 
-    All channels together do so much work between two writes of the outboxes: that bounds what the outboxes hold and
-    how long a client with little to say waits. Owned by the context.
+    All of them together do so much work between two writes of the outboxes: that bounds what the outboxes hold and how
+    long a client with little to say waits. Channels that wait have a turn one after the other, each with its share of
+    the work. Owned by the context.
 
     Args:
+        clock: Microseconds on a clock that nobody sets.
         defer: Calls what it is given in a later turn, behind the writing of outboxes that were touched before.
     """
 
-    def __init__(self, broker: Broker, defer: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        flusher: Flusher,
+        clock: Callable[[], int],
+        defer: Callable[[Callable[[], None]], object],
+    ) -> None:
         self._broker = broker
+        self._flusher = flusher
+        self._clock = clock
         self._defer = defer
         self._waiting: list[Waiter] = []
-        self.work_max: i64 = broker.work + WORK_PER_TURN  # the broker's work at which this turn ends
+        self._is_deferred = False
+        self._spread_work: i64 = 0  # that was put into outboxes since they were written
+        self.work_max: i64 = broker.work + WORK_PER_TURN  # the broker's work at which whoever has its turn ends it
+        self._is_sharing = False  # one of those that waited has its turn
+        self.longest_work: i64 = 0  # the most that one turn did,
+        self.longest_us: i64 = 0  # and the longest that one took
+        broker.fanouts.on_waiting = self._wake
 
     def wait(self, channel: Waiter) -> None:
         """Give `channel` a turn when those that wait already have had theirs."""
         self._waiting.append(channel)
-        if len(self._waiting) == 1:
+        self._wake()
+
+    def has_ended(self) -> bool:
+        """Whether a channel that is no better than others must wait for another turn."""
+        more: i64 = 0 if self._is_sharing else self.writing_work()
+        return self._broker.work > self.work_max + more
+
+    def writing_work(self) -> i64:
+        """How much longer a turn is for what is written at its end: the more writes, the more each should carry."""
+        writes = max(i64(self._flusher.touched_count), self._broker.fanouts.widest)
+        return min(_WRITE_WORK * writes, _WRITE_WORK_MAX)
+
+    def _wake(self) -> None:
+        if not self._is_deferred:
+            self._is_deferred = True
             self._defer(self._begin)
 
     def _begin(self) -> None:
+        self._is_deferred = False
+        began = self._broker.work
+        began_us: i64 = self._clock()
+        try:
+            spread = self._spread()
+            self._give_turns(WORK_PER_TURN - spread)
+        finally:
+            self.longest_work = max(self.longest_work, self._broker.work - began)
+            self.longest_us = max(self.longest_us, self._clock() - began_us)
+            self.work_max = self._broker.work + WORK_PER_TURN
+            if self._waiting or self._broker.fanouts.count > 0 or self._flusher.keeps_late:
+                self._wake()
+
+    def _give_turns(self, work: i64) -> None:
+        """Let those that wait go on, each with its share, until so much work is done."""
+        broker = self._broker
         waiting = self._waiting
         self._waiting = []
-        self.work_max = self._broker.work + WORK_PER_TURN
+        end = broker.work + work
+        share = max(_SHARE_MIN, WORK_PER_TURN // max(1, len(waiting)))
         at: i64 = 0
+        self._is_sharing = True
         try:
-            while at < len(waiting) and self._broker.work <= self.work_max:
+            while at < len(waiting) and broker.work < end + self.writing_work():
                 channel = waiting[at]
                 at += 1
+                self.work_max = broker.work + share
                 channel.on_turn()
         finally:
-            if at < len(waiting):
-                is_deferred = len(self._waiting) > 0
-                self._waiting = waiting[at:] + self._waiting
-                if not is_deferred:
-                    self._defer(self._begin)
+            self._is_sharing = False
+            self._waiting = waiting[at:] + self._waiting
+
+    def _spread(self) -> i64:
+        """Go on with messages to very many, unless what they were put into must be written first: what that cost."""
+        fanouts, flusher = self._broker.fanouts, self._flusher
+        if flusher.late_count == 0:
+            self._spread_work = 0
+        may_go_on = flusher.late_count == 0 or flusher.keeps_late
+        work: i64 = 0
+        if fanouts.count > 0 and may_go_on:
+            self._broker.begin_turn(self._clock())
+            flusher.is_spreading = True
+            try:
+                while fanouts.count > 0 and work < _SPREAD_WORK:
+                    work += fanouts.step()
+            finally:
+                flusher.is_spreading = False
+                self._broker.work += work
+            self._spread_work += work
+        wanted = min(_WRITE_WORK * i64(flusher.late_count), _WRITE_WORK_MAX)
+        if fanouts.count > 0 and may_go_on and self._spread_work < wanted:
+            flusher.keeps_late = True
+        elif flusher.keeps_late:
+            flusher.release()
+        return work
+
+    def statistics(self) -> dict[str, int]:
+        """How many wait for their turn, the most that one turn did, in deliveries, and the longest that one took."""
+        return {
+            "turns.waiting": len(self._waiting),
+            "turns.longest_work": self.longest_work,
+            "turns.longest_us": self.longest_us,
+        }
 
 
 class ChannelTable:
@@ -222,7 +308,7 @@ class ChannelContext:
         self.report = report
         self.commits = Commits()
         self.channels = ChannelTable()
-        self.turns = Turns(broker, defer)
+        self.turns = Turns(broker, flusher, clock, defer)
         self._last_number: int = 0
 
     def next_number(self) -> int:

@@ -147,7 +147,7 @@ class Publishing:
         elif message.retain:
             ticket = broker.settle()
             self.stored = True
-        if broker.dispatch(route, message) == 0 and not route.durable:
+        if broker.dispatch(route, message, self._waiter) == 0 and not route.durable:
             counters.messages_dropped_no_subscribers += 1
             code = rc.NO_MATCHING_SUBSCRIBERS
             if broker.hooks.message_dropped.callbacks:

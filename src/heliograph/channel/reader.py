@@ -30,14 +30,15 @@ CONGESTED: Final = 4  # the peer does not read what it is sent
 RATE: Final = 8  # it sends faster than its listener allows
 AUTHENTICATION: Final = 16  # an authenticator has yet to answer
 FILTERS: Final = 32  # a packet with many topic filters is not done yet
+SPREAD: Final = 64  # what it published has yet to reach very many
 
 # A packet that is no message costs about as much as so many deliveries.
 _PACKET_WORK: Final = 4
-# What the write of an outbox costs, and how far it lets a turn grow.
-_WRITE_WORK: Final = 100
-_WRITE_WORK_MAX: Final = 98_304
 # A client with so little to say need not wait for its turn.
 _SHORT_BYTES: Final = 4096
+_SHORT_WORK: Final = 128
+# So many deliveries a client's messages may have yet to make before it is not read from.
+_SPREADING_MAX: Final = 65_536
 # A timer keeps what it calls in memory, also a connection that has ended: it is never set for longer.
 _RATE_TIMER_US_MAX: Final = 1_000_000.0
 # A peer that sends without reading is not read from while this many bytes of answers wait for it.
@@ -62,6 +63,7 @@ class Reader(Waiter):
         self._on_hold = False  # not one more packet may be parsed now
         self._waits_for_turn = False
         self._unparsed = False  # the inbox may hold whole packets
+        self._began_work: i64 = 0  # the broker's, when it was given what it reads
         self._heard_at_us: i64 = self._begin_turn()
         if options.messages_rate > 0.0 or options.bytes_rate > 0.0:
             self._limiter = RateLimiter(options, self._heard_at_us)
@@ -115,6 +117,7 @@ class Reader(Waiter):
         size_max = self._options.max_packet_size
         broker = self._broker
         work_max = self._context.turns.work_max
+        self._began_work = broker.work
         try:
             while end - pos >= 2 and self._state != CLOSED:  # [MQTT-3.1.4-6] 3.1.1 [MQTT-3.1.4-5]
                 if self._on_hold or (broker.work > work_max and self._has_had_turn(pos, end)):
@@ -169,6 +172,15 @@ class Reader(Waiter):
             if not self._unparsed:
                 self._resume(TURN)
 
+    def on_spreading(self) -> None:
+        """One more of its messages is on its way to very many."""
+        if self.spreading > _SPREADING_MAX and not self._paused & SPREAD and self._state != CLOSED:
+            self._hold_packets(SPREAD)
+
+    def on_spread(self) -> None:
+        """All of them have reached their receivers."""
+        self._resume(SPREAD)
+
     def on_room(self) -> None:
         """Storage takes messages again."""
         self._resume(STORAGE)
@@ -204,11 +216,10 @@ class Reader(Waiter):
 
     def _has_had_turn(self, pos: i64, end: i64) -> bool:
         """Whether the rest must wait for another turn, now that this one has done its work."""
-        if pos == 0 and end <= _SHORT_BYTES:
+        broker = self._broker
+        if self.spreading == 0 and end <= _SHORT_BYTES and broker.work - self._began_work <= _SHORT_WORK:
             return False
-        # Each outbox costs a write at the end of the turn: the more there are, the more each should carry.
-        touched: i64 = self._context.flusher.touched_count
-        return self._broker.work > self._context.turns.work_max + min(_WRITE_WORK * touched, _WRITE_WORK_MAX)
+        return self._context.turns.has_ended()
 
     def _hold(self, rest: bytes) -> None:
         self._keep(rest, 0)
@@ -236,7 +247,7 @@ class Reader(Waiter):
     def _resume(self, why: i64) -> None:
         if self._paused & why:
             self._paused &= ~why
-            self._on_hold = self._paused & (RATE | AUTHENTICATION | FILTERS) != 0  # one may wait for several
+            self._on_hold = self._paused & (RATE | AUTHENTICATION | FILTERS | SPREAD) != 0  # one may wait for several
             if self._state == CLOSED:
                 return
             if self._paused == 0:

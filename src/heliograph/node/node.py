@@ -50,8 +50,9 @@ _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 
 # A commit's worker thread must not wait 5 ms for the interpreter while the loop is busy.
 _SWITCH_INTERVAL_S = 0.0005
-# Nothing on a message's way is part of a cycle, and a collection of a full broker takes long: let it be rare.
-_GC_THRESHOLDS = (50_000, 20, 100)
+# Nothing on a message's way is part of a cycle, and a collection of a full broker takes long: let it be rare. One of
+# young objects takes 1 ms for 10,000 of them, and comes after as many.
+_GC_THRESHOLDS = (10_000, 5, 2_000)
 
 
 class NodeError(Exception):
@@ -205,6 +206,7 @@ class Node:
             numbers.update(self._context.sessions.statistics())
             numbers.update(self._context.sessions.published_wills.statistics())
             numbers.update(self._context.channels.statistics())
+            numbers.update(self._context.turns.statistics())
         if self._retained is not None:
             numbers.update(self._retained.statistics())
         if self._services is not None:

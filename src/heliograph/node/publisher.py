@@ -29,7 +29,7 @@ class SystemPublisher(Kernel):
         except ProtocolError:
             self._invalid += 1
             return False
-        return route.hooked or route.durable or any(not entry.is_empty() for entry in route.entries)
+        return route.hooked or route.durable or route.is_wide or any(not entry.is_empty() for entry in route.entries)
 
     def publish(self, topic: str, payload: bytes, retain: bool) -> None:
         """Publish a message at QoS 0; one whose topic no packet can hold is dropped and counted."""

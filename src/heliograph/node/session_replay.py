@@ -33,8 +33,9 @@ _STORED_TICKET: Final = -1  # of a message that was read back: none of this proc
 _READ_AT_ONCE: Final = 512
 _BUFFERED_MAX: Final = 4096  # messages of all sources of a session
 _READ_LEAST: Final = 16
-# What asking a source costs, in messages.
+# What asking a source costs, in messages, and looking for the streams of a subscription.
 _ASKING_COST: Final = 8
+_LOOKING_COST: Final = 8
 # Stored messages that are looked at for one source at once, where few of them match: 2 to 4 ms.
 _LOOKED_AT_MAX: Final = 4096
 _FRUITLESS_COST: Final = 256  # and what that costs
@@ -119,6 +120,9 @@ class Replay:
         self._told: set[tuple[StreamId, int]] = set()  # where something was damaged, and since when
         self._has_begun = False
         self._sources: dict[tuple[str, StreamId], _Source] = {}
+        self._known: dict[tuple[str, StreamId], _Source] = {}  # those of the round before
+        self._unlooked: deque[str] = deque()  # subscriptions whose streams are still to be found in this round
+        self._since_us = 0  # what the round begins with
         self._ended: set[tuple[str, StreamId]] = set()
         self._head_us = -1  # of the round; -1 between rounds
         self._ticket = 0  # the newest one that is committed up to there
@@ -126,6 +130,7 @@ class Replay:
         self._heap: list[tuple[int, int, _Source]] = []  # by commit time of their next message
         self._read_at_once = _READ_AT_ONCE
         self.given_count = 0
+        self.cost = 0  # of the last turn, in messages
 
     def turn(self, head_us: int, ticket: int, messages_max: int) -> Outcome:
         """Give the session so many messages at the most.
@@ -139,21 +144,24 @@ class Replay:
             StorageError: The database cannot be read now.
         """
         session = self._session
+        self.cost = 0
         if self._head_us < 0:
             self._ticket = ticket
             if session.cursor_us >= head_us:
                 return self._end_round(head_us)
             self._begin_round(head_us)
-        budget = messages_max
-        while self._unasked or (self._heap and self._heap[0][0] <= self._head_us):
-            if budget <= 0:
+        while self._unlooked or self._unasked or (self._heap and self._heap[0][0] <= self._head_us):
+            if self.cost >= messages_max:
                 return Outcome.MORE
-            if self._unasked:  # first: what it has may come before all that is known of
-                budget -= self._ask(self._unasked.pop())
+            if self._unlooked:  # first: what is found may come before all that is known of
+                self._look(self._unlooked.popleft())
+                continue
+            if self._unasked:
+                self.cost += self._ask(self._unasked.pop())
                 continue
             if not session.has_room():
                 return Outcome.FULL
-            budget -= 1
+            self.cost += 1
             stored_at, _, source = heapq.heappop(self._heap)
             self._give(source, source.waiting.popleft(), stored_at)
             if source.waiting:
@@ -163,33 +171,43 @@ class Replay:
         return self._end_round(self._head_us)
 
     def _begin_round(self, head_us: int) -> None:
-        session, start = self._session, int(self._session.cursor_us) + 1
+        session = self._session
+        self._since_us = int(session.cursor_us) + 1
         if not self._has_begun:
             self._has_begun = True
-            self._tell_dropped(start)
-        known, self._sources = self._sources, {}
-        for name, subscription in session.subscriptions.items():
-            if subscription.group:
-                continue
-            for stream in self._database.get_streams(subscription.topic_filter, start):
-                place = (name, stream.id)
-                source = known.get(place)
-                if place in self._ended:
-                    continue
-                if source is None or source.subscription is not subscription:
-                    iterator = self._database.make_iterator(stream.id, subscription.topic_filter, start)
-                    source = _Source(len(self._sources), name, subscription, iterator)
-                source.number = len(self._sources)
-                self._sources[place] = source
-        self._read_at_once = max(_READ_LEAST, min(_READ_AT_ONCE, _BUFFERED_MAX // max(1, len(self._sources))))
+            self._tell_dropped(self._since_us)
+        self._known, self._sources = self._sources, {}
+        self._unlooked = deque(name for name, one in session.subscriptions.items() if not one.group)
         self._head_us = head_us
         self._heap = []
         self._unasked = []
-        for source in self._sources.values():
-            if source.waiting:
-                self._queue(source)
-            else:
-                self._unasked.append(source)
+
+    def _look(self, name: str) -> None:
+        """Find the streams of a subscription, as one step of a round: a session may have a hundred thousand."""
+        self.cost += _LOOKING_COST
+        subscription = self._session.subscriptions.get(name)
+        if subscription is not None and not subscription.group:
+            for stream in self._database.get_streams(subscription.topic_filter, self._since_us):
+                self._add(name, subscription, stream.id)
+        if not self._unlooked:
+            self._known = {}
+            count = max(1, len(self._sources))
+            self._read_at_once = max(_READ_LEAST, min(_READ_AT_ONCE, _BUFFERED_MAX // count))
+
+    def _add(self, name: str, subscription: Subscription, stream: StreamId) -> None:
+        place = (name, stream)
+        if place in self._ended:
+            return
+        source = self._known.get(place)
+        if source is None or source.subscription is not subscription:
+            iterator = self._database.make_iterator(stream, subscription.topic_filter, self._since_us)
+            source = _Source(len(self._sources), name, subscription, iterator)
+        source.number = len(self._sources)
+        self._sources[place] = source
+        if source.waiting:
+            self._queue(source)
+        else:
+            self._unasked.append(source)
 
     def _end_round(self, head_us: int) -> Outcome:
         self._head_us = -1

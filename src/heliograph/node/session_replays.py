@@ -14,8 +14,8 @@ from heliograph.storage.errors import OffloadError, OffloadPendingError, Storage
 
 _log = logging.getLogger(__name__)
 
-# Messages of all replays between two writes of the outboxes: 5 to 10 ms.
-_REPLAYED_PER_TURN: Final = 1024
+# What all replays do between two writes of the outboxes, in messages: 2 to 4 ms.
+_REPLAYED_PER_TURN: Final = 512
 _RETRY_S: Final = 1.0
 _DAMAGE_ALARM: Final = "durable_sessions_damaged"
 _FETCHED_S: Final = 0.01  # until what was offloaded is looked for again
@@ -91,39 +91,38 @@ class Replays:
 
     def _run(self) -> None:
         self._begin_turn()
-        end = self._counts["replayed"] + _REPLAYED_PER_TURN
-        turns = len(self._wanting)
+        left = _REPLAYED_PER_TURN
         try:
-            while turns > 0 and self._counts["replayed"] < end:
-                turns -= 1
-                self._replay(self._wanting.popleft())
+            while self._wanting and left > 0:
+                left -= self._replay(self._wanting.popleft(), min(self._batch_size, left))
         finally:
             self._is_scheduled = bool(self._wanting)
             if self._is_scheduled:
                 self._loop.call_soon(self._run)
 
-    def _replay(self, session: DurableSession) -> None:
+    def _replay(self, session: DurableSession, cost_max: int) -> int:
+        """Give a session its part of a turn: what that cost, in messages."""
         session.wanted = False
         if not session.attached or not session.behind:
             self._replays.pop(session, None)
-            return
+            return 1
         replay = self._replays.get(session)
         if replay is None:
             replay = self._replays[session] = Replay(self._messages, session, self._on_loss)
         try:
-            outcome = replay.turn(self._head_us, self._committed, self._batch_size)
+            outcome = replay.turn(self._head_us, self._committed, cost_max)
         except OffloadError as error:
             delay_s = _FETCHED_S if isinstance(error, OffloadPendingError) else _RETRY_S
             self._want_later(session, delay_s)
-            return
+            return replay.cost + 1
         except StorageError as error:
             self._counts["replay_errors"] += 1
             self._log.warn("the replay for client %.200r waits [%s]: %s", session.clientid, error.code, error)
             del self._replays[session]
             session.on_interrupted()
             self._want_later(session, _RETRY_S)
-            return
-        self._counts["replayed"] += max(1, replay.given_count)
+            return replay.cost + 1
+        self._counts["replayed"] += replay.given_count
         replay.given_count = 0
         if outcome is Outcome.MORE:
             self.want(session)
@@ -131,6 +130,7 @@ class Replays:
             self._awaiting_commit.append(session)
         elif outcome is Outcome.LIVE:
             self._replays.pop(session, None)
+        return replay.cost + 1
 
     def _want_later(self, session: DurableSession, delay_s: float) -> None:
         """Give a session a turn after so many seconds, and none before."""

@@ -5,6 +5,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -101,6 +102,9 @@ class DurableSessions(Durability):
         self._marked_us: int = -1
         self._lost: dict[str, list[record.Inflight]] = {}  # of sessions whose client has not come yet
         self._replays = Replays(messages, settings.batch_size, loop, begin_turn)
+        self._newest_us = 0  # the time of the newest commit
+        self._heads: deque[tuple[int, int]] = deque()  # tickets and times of commits that the head does not cover yet
+        broker.fanouts.on_passed = self._follow
         self._saves_due_us = 0
         self._sweep_due_us = 0
         self._swept: list[Session] = []  # of the sweep that is under way
@@ -144,7 +148,9 @@ class DurableSessions(Durability):
     def _load(self) -> None:
         """All that may fail comes first, or may be done again."""
         # Where nobody knows how far messages go, a session would count as having all of them.
-        self.head_us = self._messages.newest_commit_us()
+        self.head_us = self._newest_us = self._messages.newest_commit_us()
+        self.head_ticket = self.committed
+        self._heads.clear()
         self._replays.on_committed(self.head_us, self.committed)
         for clientid in list(self._given_up):
             self._survey.remove_now(clientid)
@@ -382,10 +388,24 @@ class DurableSessions(Durability):
     def on_messages_committed(self, ticket: int, is_refused: bool = False) -> None:
         """A commit of messages is done, or refused."""
         if not is_refused:
-            self.head_us = self._messages.newest_commit_us()
+            self._newest_us = self._messages.newest_commit_us()
         self.answered(ticket, is_refused)
         self.release()
-        self._replays.on_committed(self.head_us, ticket)
+        self._heads.append((ticket, self._newest_us))
+        self._follow()
+
+    def _follow(self) -> None:
+        """Let the head follow the commits, up to the oldest message that has yet to be handed to a subscriber.
+
+        Who is behind would get it from the disk and once more; who leaves would take it for assigned.
+        """
+        heads, on_its_way = self._heads, self._broker.fanouts.oldest_ticket()
+        moved = False
+        while heads and not 0 < on_its_way <= heads[0][0]:
+            self.head_ticket, self.head_us = heads.popleft()
+            moved = True
+        if moved:
+            self._replays.on_committed(self.head_us, self.head_ticket)
 
     def tick(self, uptime_us: int) -> None:
         """Save the sessions that have moved on, so many at once."""

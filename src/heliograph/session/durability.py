@@ -32,7 +32,8 @@ class Durability:
 
     Attributes:
         committed: The newest ticket of stored messages that is answered for.
-        head_us: A commit time: whatever is stored up to it is committed, and was handed to its subscribers.
+        head_us: A commit time: whatever is stored up to it is committed, and was handed to its subscribers,
+        head_ticket: and this is the newest ticket of that.
         gathering: The ticket of the commit that session state is gathered for now.
         saved: The newest ticket of session state that is durable.
         knows_all: Every session on the disk is known to the table.
@@ -42,6 +43,7 @@ class Durability:
     def __init__(self) -> None:
         self.committed: i64 = 0
         self.head_us: i64 = 0
+        self.head_ticket: i64 = 0
         self.gathering: i64 = 1
         self.saved: i64 = 0
         self.knows_all = False

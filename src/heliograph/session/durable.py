@@ -143,7 +143,7 @@ class DurableSession(Session):
     def deliver(self, message: Message, subscription: Subscription) -> None:
         """As a session in memory does, unless it is behind and the message can be replayed."""
         if self.behind and message.ticket != 0 and not self.catching:
-            self._ignored = message.ticket
+            self._ignored = max(self._ignored, message.ticket)  # one to very many may come behind newer ones
             return
         super().deliver(message, subscription)
 
@@ -218,7 +218,7 @@ class DurableSession(Session):
         if self._ignored <= ticket:
             self._go_live()
             return False
-        self.catching = self._ignored > self.durability.committed
+        self.catching = self._ignored > self.durability.head_ticket
         return self.catching
 
     def on_refused(self, packet_id: int, ticket: i64) -> None:
@@ -373,7 +373,7 @@ class DurableSession(Session):
             self._caught_bytes += size_of(message)
         else:
             self._stop_catching()
-            self._ignored = message.ticket
+            self._ignored = max(self._ignored, message.ticket)
 
     def _wait(self, delivery: Delivery) -> None:
         ticket = delivery.message.ticket
@@ -441,7 +441,7 @@ class DurableSession(Session):
         queue = self._queue
         if self.behind or (queue is not None and queue.count > 0):
             return
-        committed = self.durability.committed
+        committed = self.durability.head_ticket
         self.cursor_us = max(self.cursor_us, self.durability.head_us)
         if self._recent:
             self._recent = [delivery for delivery in self._recent if delivery.message.ticket > committed]

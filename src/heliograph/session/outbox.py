@@ -5,24 +5,41 @@ once per turn. A peer that does not read shows as `congested`: the transport's b
 now waits here, and sessions stop sending.
 """
 
+from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.counters import Counters
 from heliograph.mqtt.encode import UINT16
 
+# Outboxes that are written in one turn, 4 us each, and bytes that are handed to the system.
+_WRITES_PER_TURN: Final = 512
+_BYTES_PER_TURN: Final = 4_194_304
+
 
 class Flusher:
     """The outboxes touched in this turn; one for each event loop, owned by the node.
 
+    A turn writes to some hundreds of connections. Those that a message to thousands has touched are *late*: they are
+    written some in each turn, behind the others, so that nobody else waits for all of them.
+
     Args:
         schedule: Calls what it is given at the end of this turn (`loop.call_soon`).
+
+    Attributes:
+        is_spreading: What is touched now is late.
+        keeps_late: Late ones are not written yet: there is more to come for them.
     """
 
     def __init__(self, schedule: Callable[[Callable[[], None]], object], counters: Counters) -> None:
         self._schedule = schedule
         self._touched: list[Outbox] = []
+        self._late: deque[Outbox] = deque()
+        self._is_scheduled = False
+        self.is_spreading = False
+        self.keeps_late = False
         self.counters = counters
 
     @property
@@ -30,19 +47,50 @@ class Flusher:
         """How many connections will be written to at the end of this turn."""
         return len(self._touched)
 
+    @property
+    def late_count(self) -> int:
+        """How many connections will be written to behind these."""
+        return len(self._late)
+
     def touch(self, outbox: "Outbox") -> None:
         """Have `outbox` flushed at the end of this turn."""
-        touched = self._touched
-        touched.append(outbox)
-        if len(touched) == 1:
+        if self.is_spreading:
+            self._late.append(outbox)
+        else:
+            self._touched.append(outbox)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._schedule(self.flush)
+
+    def release(self) -> None:
+        """Late outboxes are written from now on."""
+        self.keeps_late = False
+        if self._late and not self._is_scheduled:
+            self._is_scheduled = True
             self._schedule(self.flush)
 
     def flush(self) -> None:
-        """Write every touched outbox."""
+        """Write every touched outbox, and some of the late ones."""
         touched = self._touched
         self._touched = []
+        self._is_scheduled = False
+        if len(touched) > _WRITES_PER_TURN:
+            self._late.extend(touched[_WRITES_PER_TURN:])
+            touched = touched[:_WRITES_PER_TURN]
         for outbox in touched:
             outbox.flush()
+        if self._late and not self.keeps_late:
+            self._flush_late(_WRITES_PER_TURN - min(len(touched), _WRITES_PER_TURN // 2))
+
+    def _flush_late(self, count: i64) -> None:
+        late = self._late
+        bytes_max = self.counters.bytes_sent + _BYTES_PER_TURN
+        while late and count > 0 and self.counters.bytes_sent < bytes_max:
+            count -= 1
+            late.popleft().flush()
+        if late and not self._is_scheduled:
+            self._is_scheduled = True
+            self._schedule(self.flush)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
