@@ -14,7 +14,7 @@ from heliograph.pipeline.errors import OptionError
 SOURCE_OPTIONS: Final = (
     *("endpoint", "token", "tokenFile", "tlsCa", "tlsCert", "tlsKey", "database", "topics", "start", "end", "timeZone"),
     *("columns", "maxMessagesPerTrigger", "maxBytesPerTrigger", "partitionMessages", "partitionBytes"),
-    *("failOnDataLoss", "onDamage", "schema", "jsonSchema", "schemas", "mode"),
+    *("failOnDataLoss", "onDamage", "pushFilters", "schema", "jsonSchema", "schemas", "mode"),
 )
 
 #: All options of a write.

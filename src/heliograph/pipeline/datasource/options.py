@@ -56,6 +56,7 @@ class SourceOptions:
         partition_bytes: ``partitionBytes``: bytes of one partition, about.
         payload_format: ``schema`` and ``jsonSchema``, ``schemas``, ``mode``: what payloads are decoded to.
         on_damage: ``onDamage``: ``fail`` the read, or ``skip`` what is damaged on disk.
+        push_filters: ``pushFilters``: whether the conditions of a query narrow the read.
         fail_on_data_loss: ``failOnDataLoss``: whether a stream fails when retention removed what it has not read yet.
     """
 
@@ -76,6 +77,7 @@ class SourceOptions:
     payload_format: PayloadFormat = RAW
     on_damage: str = FAIL
     fail_on_data_loss: bool = True
+    push_filters: bool = False
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "SourceOptions":
@@ -88,9 +90,6 @@ class SourceOptions:
         on_damage = options.get("onDamage", FAIL)
         if on_damage not in (FAIL, SKIP):
             raise OptionError("onDamage", on_damage, f"{FAIL} or {SKIP}")
-        fail_on_data_loss = options.get("failOnDataLoss", "true").lower()
-        if fail_on_data_loss not in ("true", "false"):
-            raise OptionError("failOnDataLoss", fail_on_data_loss, "true or false")
         zone = parse_zone(options.get("timeZone"))
         start = parse_place("start", options.get("start", EARLIEST), zone)
         end = parse_place("end", options.get("end", LATEST), zone)
@@ -112,7 +111,8 @@ class SourceOptions:
             partition_bytes=_count("partitionBytes", options) or DEFAULT_PARTITION_BYTES,
             payload_format=PayloadFormat.of(options),
             on_damage=on_damage,
-            fail_on_data_loss=fail_on_data_loss == "true",
+            fail_on_data_loss=_flag("failOnDataLoss", options, default=True),
+            push_filters=_flag("pushFilters", options, default=False),
         )
 
     def selection(self, start: int | None = None, end: int | None = None) -> Selection:

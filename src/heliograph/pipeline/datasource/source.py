@@ -165,9 +165,14 @@ class MessageReader(_RangeReader, DataSourceReader):
         return _PushFilters(self)
 
     def take_filters(self, filters: Iterable[Filter]) -> Iterable[Filter]:
-        """Narrow the read to where the rows of some filters lie; return the filters that Spark must apply."""
+        """Narrow the read to where the rows of some filters lie; return the filters that Spark must apply.
+
+        Spark 4.3 keeps the partitions that come of it with the DataFrame that was loaded, and reads them for every
+        query of it, one without these filters too: a union of two conditions then has the rows of one of them twice.
+        So nothing is narrowed unless the option ``pushFilters`` says that the DataFrame is for one query.
+        """
         filters = list(filters)
-        if self._selection is None:
+        if self._selection is None or not self.options.push_filters:
             return filters
         narrowed = narrow(self._selection, filters)
         self._selection = narrowed.selection
