@@ -74,8 +74,9 @@ class Broker:
         self.uptime_us = uptime_us
         self.router.dispatching = 0  # one that failed did not come to its end
         now = self.clock.at(uptime_us)
-        if now > self.now_us:  # one that fell would make message ids twice
-            self.now_us = now
+        if now < self.now_us:  # one that fell, or stood, would make message ids twice
+            now = self.now_us + 1
+        self.now_us = now
 
     def set_sink(self, sink: DurableSink | None) -> None:
         """Say who stores messages."""
