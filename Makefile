@@ -9,13 +9,14 @@ BIN := $(VENV)/bin
 TEST_WORKERS ?= 2
 # When a whole run of tests is ended, whatever it hangs in; each test has its own limit in the suite.
 TEST_LIMIT ?= 40m
+PYTEST = timeout --foreground -k 60 $(TEST_LIMIT) $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer bench,src/heliograph/$(room)/*.py)) \
 	src/heliograph/transport/frames.py
 
-.PHONY: help setup demo test lint wheel conformance bench fuzz crash kills sim attack clean format
+.PHONY: help setup demo test test-long lint wheel conformance bench fuzz crash kills sim attack clean format
 
 help: ## list what there is
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/compiled ## virtual environment, dependencies, compiled modules (twice does nothing)
 
@@ -23,7 +24,10 @@ demo: setup ## a year of real weather from MQTT to tables, alerts and a picture
 	@$(BIN)/python examples/weather/demo.py
 
 test: setup ## the test suite
-	@timeout --foreground -k 60 $(TEST_LIMIT) $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(PYTEST) -m "not long" $(PYTEST_ARGS)
+
+test-long: setup ## what `make test` has in a short form only: kills, clusters, the whole demo
+	@$(PYTEST) -m long $(PYTEST_ARGS)
 
 lint: setup ## ruff, mypy --strict, import layers
 	@$(BIN)/ruff check .

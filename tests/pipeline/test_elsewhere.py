@@ -13,7 +13,7 @@ from support.spark_cluster import SparkCluster, SparkProcess, spark_environment
 if TYPE_CHECKING:
     from pipeline.conftest import Stored
 
-pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(400)]
 
 
 def _run_elsewhere(environment: dict[str, str], *arguments: str) -> dict[str, list[int]]:

@@ -97,6 +97,7 @@ except OptionError as error:
 
 @pytest.mark.service
 @pytest.mark.slow
+@pytest.mark.long
 def test_spark_runs_on_the_packaged_runtime_where_there_is_no_java(tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()

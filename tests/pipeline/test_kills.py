@@ -1,4 +1,4 @@
-"""The short form of `make kills`: the driver, a Spark worker and the broker are killed once each while a lake runs."""
+"""A short `make kills`: the driver, a Spark worker and the broker are killed once each while a lake runs."""
 
 from pathlib import Path
 
@@ -12,6 +12,7 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 _SEED = 0
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_lake_holds_everything_once_whatever_was_killed(tmp_path: Path) -> None:
     outcome = World(tmp_path, seed=_SEED, days=8, kills=3).run()

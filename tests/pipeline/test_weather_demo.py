@@ -36,6 +36,7 @@ rules.obs {
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_the_demo_ends_well_and_leaves_nothing_running(tmp_path: Path) -> None:
     earlier = tmp_path / "out" / "tables" / "obs"
@@ -66,7 +67,7 @@ def test_the_demo_does_not_clear_a_directory_that_is_not_its_own(tmp_path: Path)
 
 @pytest.mark.timeout(240)
 def test_nothing_acknowledged_is_missing_after_the_broker_was_killed_twice(spark: SparkSession, tmp_path: Path) -> None:
-    messages = observations.to_messages(observations.read_weather())[:9_000]
+    messages = observations.to_messages(observations.read_weather())[:3_000]
     node = NodeProcess(tmp_path).start()
     kills = 0
     source = {"endpoint": f"127.0.0.1:{node.flight_port}"}
@@ -80,7 +81,7 @@ def test_nothing_acknowledged_is_missing_after_the_broker_was_killed_twice(spark
 
         def on_acknowledged(count: int) -> None:
             nonlocal kills
-            if count >= 3_000 * (kills + 1) and kills < 2:
+            if count >= 1_000 * (kills + 1) and kills < 2:
                 kills += 1
                 node.kill()
                 node.start()
