@@ -31,6 +31,7 @@ durable_storage.messages.topics = ["wheel/#"]
 # What the extras bring and what is imported late.
 EXTRAS: Final = """
 import pyspark, pandas, deltalake, pyiceberg, psycopg, pymysql, redis, confluent_kafka
+import pyspark_heliograph
 import heliograph.pipeline.running.driver
 from heliograph.pipeline.datasource.source import HeliographDataSource
 """
