@@ -11,9 +11,12 @@ TEST_WORKERS ?= 2
 TEST_LIMIT ?= 40m
 PYTEST = timeout --foreground -k 60 $(TEST_LIMIT) $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer bench,src/heliograph/$(room)/*.py)) \
-	src/heliograph/transport/frames.py
+	src/heliograph/transport/frames.py src/heliograph/transport/sockets.py
+BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipeline_read live_path
+# Figures whose CPU time for each message "make bench -- --before" compares.
+COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 
-.PHONY: help setup demo test test-long lint wheel conformance bench fuzz crash kills sim attack clean format
+.PHONY: --before help setup demo test test-long lint wheel conformance bench fuzz crash kills sim attack clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,16 +63,17 @@ format: setup ## let ruff format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: setup ## the canonical benchmarks, beside mosquitto where it is installed and beside Parquet
-	@$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
-	@$(BIN)/python benchmarks/scale.py
-	@$(BIN)/python benchmarks/durable.py
-	@$(BIN)/python benchmarks/subscriptions.py
-	@$(BIN)/python benchmarks/retained.py
-	@$(BIN)/python benchmarks/storage_ingest.py
-	@$(BIN)/python benchmarks/rules.py
-	@$(BIN)/python benchmarks/pipeline_read.py
-	@$(BIN)/python benchmarks/live_path.py
+bench: setup ## the canonical benchmarks, beside peers; BENCH_ARGS=--check; "make bench -- --before": beside HEAD~1
+ifneq ($(filter --before,$(MAKECMDGOALS)),)
+	@$(BIN)/python benchmarks/run.py --before --no-peer --only $(COMPARED) --check $(BENCH_ARGS)
+else
+	@missed=; for each in $(BENCHMARKS); do \
+		$(BIN)/python benchmarks/$$each.py $(BENCH_ARGS) || missed="$$missed $$each"; \
+	done; test -z "$$missed" || { echo "make bench: these failed:$$missed" >&2; exit 1; }
+endif
+
+--before: # an option of bench
+	@:
 
 clean: ## remove what make has made; a broker's ./data stays
 	rm -rf $(VENV) build dist demo-output bench-output fuzz-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -20,9 +20,11 @@ from setuptools.command.build_ext import build_ext
 # Compiled rooms; the whole folder is one unit with the others, so calls between them are C calls.
 COMPILED = ("mqtt", "broker", "session", "channel", "retainer")
 
-# Single modules of other rooms: what handles every frame of a WebSocket, and the load tool's packets and clients.
+# Single modules of other rooms: what handles every read or every frame of a WebSocket, and the load tool's packets and
+# clients.
 ALSO_COMPILED = (
     "transport/frames.py",
+    "transport/sockets.py",
     "bench/clients.py",
     "bench/latency.py",
     "bench/packets.py",

@@ -26,6 +26,7 @@ from benchmarks.brokers import (
 from benchmarks.load import Generator, Load, LoadError, Measured
 
 _READY_TIMES: Final = 5
+_WORSE_MAX: Final = 1.03
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,20 @@ class Outcome:
         """Median of the messages per second of that broker's CPU time."""
         runs = self.runs.get(kind)
         return statistics.median(run.per_cpu_second for run in runs) if runs else None
+
+    @property
+    def cpu_beside_before(self) -> float | None:
+        """Our CPU time per message by that of the other commit: of each the least, which no busy moment has raised."""
+        ours, before = self.runs.get(self.figure.ours[0].name), self.runs.get("before")
+        if not ours or not before:
+            return None
+        return max(run.per_cpu_second for run in before) / max(run.per_cpu_second for run in ours)
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether a message costs more CPU time than before."""
+        ratio = self.cpu_beside_before
+        return ratio is not None and ratio > _WORSE_MAX
 
     @property
     def ratio_per_cpu(self) -> float | None:

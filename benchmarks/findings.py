@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from benchmarks import table
@@ -46,6 +47,44 @@ class Finding:
         return f"{value:,.{digits}f}{self.unit}"
 
 
+@dataclass(frozen=True)
+class Limit:
+    """What a named figure should at least (or `at_most`) be.
+
+    Args:
+        of: The figure that `value` is a multiple of; empty: none.
+    """
+
+    figure: str
+    value: float
+    at_most: bool = True
+    of: str = ""
+
+    def is_kept(self, figures: Mapping[str, float]) -> bool:
+        """Whether the figures keep it; one that is not among them breaks nothing."""
+        found, bound = figures.get(self.figure), self.value * (figures.get(self.of, 0.0) if self.of else 1.0)
+        return found is None or (found <= bound if self.at_most else found >= bound)
+
+    def __str__(self) -> str:
+        number = f"{'at most' if self.at_most else 'at least'} {self.value:,g}"
+        return f"{number} times the {self.of.partition(':')[0]} one" if self.of else number
+
+
+def shown(figures: Mapping[str, float], limits: Sequence[Limit]) -> list[str]:
+    """Print figures, each with its limit; the names of those that break it."""
+    missed: list[str] = []
+    for name, value in figures.items():
+        number = f"{value:,.2f}" if value < 1000 else f"{value:,.0f}"
+        said = ""
+        for limit in limits:
+            if limit.figure == name:
+                is_kept = limit.is_kept(figures)
+                said = f"{limit}: {'met' if is_kept else 'MISSED'}"
+                missed += [] if is_kept else [name]
+        print(f"  {name:66} {number:>12}  {said}".rstrip(), flush=True)
+    return missed
+
+
 def report(
     args: argparse.Namespace, name: str, beside: str, findings: Sequence[Finding], conditions: str, notes: list[str]
 ) -> int:
@@ -63,5 +102,13 @@ def report(
         table.write_into(args.write, name, rows, conditions, notes)
     if args.json is not None:
         args.json.write_text(json.dumps([asdict(finding) for finding in findings], indent=2) + "\n")
-    missed = args.check and any(finding.met is False for finding in findings)
-    return 1 if missed or any("FAILED" in note for note in notes) else 0
+    code = checked(args.check, [finding.title for finding in findings if finding.met is False])
+    return 1 if any("FAILED" in note for note in notes) else code
+
+
+def checked(check: bool, missed: Sequence[str]) -> int:
+    """The exit code of a program, which says what missed its limit if it was asked to check."""
+    if not check or not missed:
+        return 0
+    print(f"missed: {'; '.join(missed)}", file=sys.stderr)
+    return 1

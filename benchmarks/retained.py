@@ -28,6 +28,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.brokers import MOSQUITTO, Broker, Kind, cores, mosquitto_program, pinned
+from benchmarks.findings import Limit, checked, shown
 
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message, make_message
@@ -54,40 +55,47 @@ _SUBSCRIBED: Final = "{}: from SUBSCRIBE to the last message, ms"
 _BUSY_S: Final = 0.005
 _MATCHING: Final = 100
 _TIMEOUT_S: Final = 300.0
+_LIMITS: Final = (
+    Limit("kept per second", 40_000, at_most=False),
+    Limit("memory each, with the payload, bytes", 500),
+    Limit(_SUBSCRIBED.format("+/x/#"), 20),
+    Limit("#: the longest that another client waits for a PINGRESP, ms", 25),
+    Limit("ready after kill -9, s", 5),
+)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Measure and print."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure and print; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000, help="how many are retained (default: %(default)s)")
     parser.add_argument("--payload", type=int, default=16, help="bytes of each, 64 at most (default: %(default)s)")
     parser.add_argument("--storage", nargs="*", choices=_STORAGE, default=list(_STORAGE), help="where (default: both)")
     parser.add_argument("--no-peer", action="store_true", help="leave mosquitto out")
     parser.add_argument("--store", action="store_true", help="the stores alone, in this process, as JSON")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a limit is broken")
     args = parser.parse_args(argv)
     OUTPUT.mkdir(exist_ok=True)
     if args.store:
         with tempfile.TemporaryDirectory(dir=OUTPUT) as folder:
             print(json.dumps(store_figures(args.messages, args.storage[0], Path(folder))))
-        return
+        return 0
     core, _ = cores()
+    missed: list[str] = []
     for storage in args.storage:
         print(f"{args.messages:,} retained messages; the store, {storage}:", flush=True)
         command = [sys.executable, __file__, "--store", "--messages", str(args.messages), "--storage", storage]
         finished = subprocess.run(pinned(command, core), check=True, stdout=subprocess.PIPE, text=True)
-        _print(json.loads(finished.stdout))
+        shown(json.loads(finished.stdout), ())
     kinds = [Kind(f"heliograph, {storage}", settings=_SETTINGS.format(storage)) for storage in args.storage]
     if not args.no_peer and mosquitto_program() is not None:
         kinds.append(MOSQUITTO)
     for kind in kinds:
         print(f"{kind.name}, over TCP, {args.payload} bytes each:", flush=True)
         with tempfile.TemporaryDirectory(dir=OUTPUT) as folder:
-            _print(broker_figures(kind, Path(folder), core, args.messages, args.payload))
-
-
-def _print(figures: dict[str, float]) -> None:
-    for name, value in figures.items():
-        print(f"  {name:66} {value:>12,.2f}" if value < 1000 else f"  {name:66} {value:>12,.0f}", flush=True)
+            found = broker_figures(kind, Path(folder), core, args.messages, args.payload)
+            limits = _LIMITS if kind.product == "heliograph" else ()
+            missed += [f"{kind.name}: {name}" for name in shown(found, limits)]
+    return checked(args.check, missed)
 
 
 # --- the store
@@ -343,4 +351,4 @@ def _everything(port: int, other: Client, size: int, count: int) -> dict[str, fl
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

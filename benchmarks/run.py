@@ -18,7 +18,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import brokers, load, table
+from benchmarks.checkout import checkout
 from benchmarks.figures import FIGURES, Bench, Outcome
+from benchmarks.findings import checked
 
 OUTPUT = Path("bench-output")
 
@@ -30,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))  # brokers and load inherit it
     peer = brokers.mosquitto_program() is not None and not args.no_peer
     broker_core, load_core = brokers.cores()
-    before = None if args.before is None else brokers.another_tree(args.before)
+    before = None if args.before is None else brokers.another_tree(checkout(args.before, OUTPUT))
     began = time.monotonic()
     OUTPUT.mkdir(exist_ok=True)
     # Not in the system's folder for temporary files, which may be memory: fsync must mean a disk.
@@ -46,8 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _say(f"measured in {time.monotonic() - began:.0f} s")
     if args.json is not None:
         args.json.write_text(json.dumps(_as_dict(outcomes, conditions), indent=2) + "\n")
-    missed = args.check and any(outcome.met is False for outcome in outcomes)
-    return 1 if missed or any(outcome.failure for outcome in outcomes) else 0
+    missed = [outcome.figure.title for outcome in outcomes if outcome.met is False]
+    missed += [f"{outcome.figure.title}: worse than before" for outcome in outcomes if outcome.is_worse]
+    return 1 if any(outcome.failure for outcome in outcomes) else checked(args.check, missed)
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -64,12 +67,18 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--mqload", type=Path, default=Path(mqload) if mqload else None, help="the program, or its .c file for cc"
     )
     parser.add_argument(
-        "--before", type=Path, metavar="DIR", help="measure the broker of another checkout too, compiled there"
+        "--before",
+        nargs="?",
+        const="HEAD~1",
+        metavar="REVISION|DIR",
+        help="measure the broker of another commit too (default: HEAD~1), or of a checkout that is compiled",
     )
     parser.add_argument("--no-peer", action="store_true", help="leave mosquitto out")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs there too")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table into docs/benchmarks.md")
-    parser.add_argument("--check", action="store_true", help="exit 1 if a target is missed")
+    parser.add_argument(
+        "--check", action="store_true", help="exit 1 if a target is missed, or more CPU used than before"
+    )
     args = parser.parse_args(argv)
     if args.generator == "mqload" and args.mqload is None:
         parser.error("--generator mqload needs --mqload PATH, or HELIOGRAPH_MQLOAD")

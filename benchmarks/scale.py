@@ -68,8 +68,8 @@ class Scale:
                 _close(first + peers)
         rate, each = found[HELIOGRAPH.name]
         peer_rate, peer_each = found.get(MOSQUITTO.name, (None, None))
-        yield Finding("CONNECTs accepted", rate, "/s", 5000, at_most=False, beside=peer_rate)
-        yield Finding(f"memory of each of {self._connections:,} idle connections", each, " B", 4096, beside=peer_each)
+        yield Finding("CONNECTs accepted", rate, "/s", peer_rate or 5000, at_most=False, beside=peer_rate)
+        yield Finding(f"memory of each of {self._connections:,} idle connections", each, " B", 2560, beside=peer_each)
 
     def reconnect(self) -> Iterator[Finding]:
         """Ten thousand persistent sessions come back at once while others exchange messages."""

@@ -12,15 +12,21 @@ import os
 import random
 import shutil
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import uvloop
 from pyarrow import flight
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.findings import checked
 
 from heliograph.storage.errors import StorageError
 from heliograph.storage.group_commit import GroupCommit
@@ -72,6 +78,8 @@ class Ingest:
             f"{self.disk_bytes / self.message_bytes:>9.2f}"
         )
 
+
+_STORED_PER_S_MIN: Final = 150_000  # in each of the runs
 
 HEADER = (
     f"{'ingest':34} {'msg/s':>9} {'loop µs':>8} {'all µs':>8} {'a commit':>8} "
@@ -196,13 +204,15 @@ def read_everything(bind: str, topic_filter: str, clients: int) -> tuple[int, in
     return sum(rows for rows, _ in parts), sum(size for _, size in parts)
 
 
-def main() -> None:
-    """Run the canonical figures and print them."""
+def main() -> int:
+    """Run the canonical figures and print them; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000, help="messages of each ingest run")
     parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()), help="where to store")
     parser.add_argument("--one-core", action="store_true", help="keep ingest on one core")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a limit is broken")
     options = parser.parse_args()
+    missed: list[str] = []
     count = options.messages
     cores = os.sched_getaffinity(0)
     data_dir = Path(tempfile.mkdtemp(prefix="storage-ingest-", dir=options.dir))
@@ -210,7 +220,10 @@ def main() -> None:
     def run(name: str, messages: Sequence[Published], window: int, fsync: bool = True) -> None:
         shutil.rmtree(data_dir, ignore_errors=True)
         os.sched_setaffinity(0, {min(cores)} if options.one_core else cores)
-        print(uvloop.run(ingest(name, data_dir, messages, window, fsync)).row(), flush=True)
+        found = uvloop.run(ingest(name, data_dir, messages, window, fsync))
+        print(found.row(), flush=True)
+        if found.messages / found.seconds < _STORED_PER_S_MIN:
+            missed.append(f"{name}: at least {_STORED_PER_S_MIN:,} messages/s")
         os.sched_setaffinity(0, cores)
 
     try:
@@ -225,7 +238,8 @@ def main() -> None:
             print(line)
     finally:
         shutil.rmtree(data_dir, ignore_errors=True)
+    return checked(options.check, missed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -17,6 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.findings import Limit, checked, shown
+
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker
@@ -282,22 +286,24 @@ CASES: Final[dict[str, tuple[Callable[[int], dict[str, float]], int]]] = {
 
 
 # What the figures are held against, at the canonical counts.
-TARGETS: Final = {
-    "bytes each": "at most 600",
-    "added per second": "at least 100,000",
-    "cold publish, µs": "at most 15",
-    "warm publish, ratio": "at most 1.5",
-    **{f"{strategy}: a delivery, ns": "at most twice the plain one" for strategy in STRATEGIES},
-}
+LIMITS: Final = (
+    Limit("bytes each", 600),
+    Limit("added per second", 100_000, at_most=False),
+    Limit("cold publish, µs", 15),
+    Limit("warm publish, ratio", 1.5),
+    *(Limit(f"{strategy}: a delivery, ns", 2, of="plain: a delivery, ns") for strategy in STRATEGIES),
+)
 
 
-def main() -> None:
-    """Run one case, or all of them in processes of their own."""
+def main() -> int:
+    """Run one case, or all of them in processes of their own; the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=sorted(CASES), action="append", help="only this case")
     parser.add_argument("--count", type=int, help="how many subscriptions or deliveries; default: the canonical number")
     parser.add_argument("--here", action="store_true", help="run in this process and print JSON")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a limit is broken")
     arguments = parser.parse_args()
+    missed: list[str] = []
     for name in arguments.case or CASES:
         case, count = CASES[name]
         count = arguments.count or count
@@ -307,10 +313,9 @@ def main() -> None:
         command = [sys.executable, __file__, "--here", "--case", name, "--count", str(count)]
         finished = subprocess.run(command, check=True, capture_output=True, text=True)
         print(f"{name}, {count:,}")
-        for figure, value in json.loads(finished.stdout).items():
-            number = f"{value:,.2f}" if value < 1000 else f"{value:,.0f}"
-            print(f"  {figure:62} {number:>10}  {TARGETS.get(figure, '')}".rstrip())
+        missed += shown(json.loads(finished.stdout), LIMITS)
+    return checked(arguments.check, missed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -74,7 +74,11 @@ def notes(outcome: Outcome) -> list[str]:
         found.append(f"{title}: no core was full: {'; '.join(waiting)}{fair}")
     ours, before = outcome.per_cpu_second(outcome.figure.ours[0].name), outcome.per_cpu_second("before")
     if ours and before:
-        found.append(f"{title}: broker CPU per message {1e6 / ours:.3f} µs, before {1e6 / before:.3f} µs")
+        worse = "; WORSE" if outcome.is_worse else ""
+        found.append(
+            f"{title}: broker CPU per message {1e6 / ours:.3f} µs, before {1e6 / before:.3f} µs (medians); "
+            f"the least of each: {outcome.cpu_beside_before:.3f}x{worse}"
+        )
     return found
 
 

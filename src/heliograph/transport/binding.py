@@ -62,6 +62,7 @@ def _set_options(listening: socket.socket, options: TcpOptions) -> None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.sndbuf)
     if options.recbuf is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.recbuf)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, options.nodelay)
     if options.keepalive != "none":
         idle, interval, probes = map(int, options.keepalive.split(","))
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

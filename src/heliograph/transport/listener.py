@@ -14,6 +14,7 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.config import listeners as config
 from heliograph.config.units import UnixAddress
+from heliograph.transport import sockets
 from heliograph.transport.acceptor import Acceptor
 from heliograph.transport.addresses import address_text, own_address_text, plain_host
 from heliograph.transport.admission import AccessRules, ConnectionRate
@@ -22,6 +23,7 @@ from heliograph.transport.binding import close_sockets, listening_sockets
 from heliograph.transport.certificates import Certificates
 from heliograph.transport.connection import Connection
 from heliograph.transport.peer_certificate import Identity
+from heliograph.transport.sockets import Poller
 from heliograph.transport.tally import Tally
 from heliograph.transport.upgrade import UpgradePolicy
 from heliograph.transport.websocket import WebSocketConnection, WebSocketHandshake
@@ -95,6 +97,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self._send_timeout_us = int((settings.tcp_options.send_timeout or 0) * 1e6)
         self._sockets: list[socket.socket] = []
         self._acceptor: Acceptor | None = None
+        self._poller: Poller | None = None  # where the event loop's own transports are not needed
         self._arrivals: set[Arrival] = set()
         self._links: set[Link] = set()
         self._requests: dict[WebSocketHandshake, int] = {}  # until when they may take
@@ -115,6 +118,8 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         """
         settings = self._settings
         self._sockets = await listening_sockets(self._path, settings.bind, settings.tcp_options)
+        if self._certificates is None and sockets.is_available():
+            self._poller = Poller()
         rate = ConnectionRate(settings.max_conn_rate, self.context.clock())
         self._acceptor = Acceptor(f"{self.kind}:{self.name}", self._sockets, rate, self.context.clock, self._accepted)
         self._acceptor.start()
@@ -182,6 +187,8 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._poller is not None:
+            self._poller.close()
 
     def statistics(self) -> dict[str, int]:
         """How many connections there are, and how many did not become one, and why."""
@@ -292,14 +299,22 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self.count_failure(reason)
 
     def _join(self, arrival: Arrival) -> None:
+        if self._poller is not None:
+            try:
+                self._poller.connect(arrival.connection, self._protocol_of(arrival))
+            except OSError as error:
+                arrival.connection.close()
+                self.count_failure(f"accepting: {error}")
+            finally:
+                self._arrivals.discard(arrival)
+            return
         task = asyncio.get_running_loop().create_task(self._connect(arrival))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, arrival: Arrival) -> None:
         """Make the socket a connection; over TLS, this is its handshake."""
-        kind = WebSocketHandshake if self.websocket is not None else Connection
-        protocol = cast("asyncio.Protocol", kind(self, arrival))  # one by its methods
+        protocol = self._protocol_of(arrival)
         loop = asyncio.get_running_loop()
         certificates = self._certificates
         try:
@@ -321,6 +336,10 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             self.count_failure(f"{'TLS' if certificates is not None else 'accepting'}: {error}")
         finally:
             self._arrivals.discard(arrival)
+
+    def _protocol_of(self, arrival: Arrival) -> asyncio.Protocol:
+        kind = WebSocketHandshake if self.websocket is not None else Connection
+        return cast("asyncio.Protocol", kind(self, arrival))  # one by its methods
 
     def _deadline_us(self, within_s: float) -> int:
         return self.context.clock() + int(within_s * 1e6)

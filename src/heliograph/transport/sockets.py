@@ -1,0 +1,347 @@
+"""TCP and Unix sockets of connections without TLS: read and written here, directly, and not by the event loop.
+
+An event loop pays for every read and write with callbacks, requests and handles of its own, which is more than a broker
+does for a small message. Here all sockets of a listener stand in one `epoll`, which the event loop sees as one file: it
+calls once for all that is ready. A socket is registered once, for edges: no system call follows when reading is paused,
+and none when writing has to wait.
+
+`SocketTransport` has what this room uses of `asyncio.Transport`, with the same promises. Where there is no `epoll`, and
+for TLS, the event loop's own transports serve.
+
+Written for mypyc, like the rooms below.
+"""
+
+import asyncio
+import os
+import select
+import socket
+from collections.abc import Callable
+from typing import Final, cast
+
+from mypy_extensions import i64
+
+_EVENTS_MAX: Final = 512  # in one turn
+_READ_BYTES_MIN: Final = 476  # with the head of a bytes object, what Python's own allocator gives without the system's
+_READ_BYTES_MAX: Final = 65_536
+_READS_BEFORE_CLOSE_MAX: Final = 16
+_PIECES_MAX: Final = 64  # written at once
+_HIGH_WATERMARK: Final = 65_536
+
+_read: Final = os.read
+_write: Final = os.write
+
+_OUT: Final = 0x004  # EPOLLOUT
+_ENDING: Final = 0x2018  # EPOLLERR, EPOLLHUP, EPOLLRDHUP
+_EDGES: Final = 0x80002005  # EPOLLIN, EPOLLOUT, EPOLLRDHUP, EPOLLET
+
+
+def is_available() -> bool:
+    """Whether this system has what this module needs."""
+    return hasattr(select, "epoll")
+
+
+class Poller:
+    """The sockets of one listener; owned by it, and made in the event loop that they belong to."""
+
+    def __init__(self) -> None:
+        self.loop: Final = asyncio.get_running_loop()
+        self._epoll: Final = select.epoll()
+        self._transports: dict[int, SocketTransport] = {}
+        self._again: list[SocketTransport] = []  # have more to read
+        self._is_closing = False
+        self.loop.add_reader(self._epoll.fileno(), self._poll)
+
+    def connect(self, connection: socket.socket, protocol: asyncio.Protocol) -> None:
+        """Make a socket a connection; the protocol gets its transport at once.
+
+        Args:
+            connection: It does not block, and belongs to the transport from now on.
+
+        Raises:
+            OSError: It cannot be watched, and is still its owner's.
+        """
+        descriptor = connection.fileno()
+        transport = SocketTransport(self, connection, descriptor, protocol)
+        self._epoll.register(descriptor, _EDGES)
+        self._transports[descriptor] = transport
+        transport.begin()
+
+    def again(self, transport: "SocketTransport") -> None:
+        """Read from a transport in a later turn, behind what this one has to write."""
+        if transport.is_awaited:
+            return
+        transport.is_awaited = True
+        self._again.append(transport)
+        if len(self._again) == 1:
+            self.loop.call_soon(self._read_again)
+
+    def forget(self, descriptor: int) -> None:
+        """A connection is gone; its socket is being closed."""
+        self._transports.pop(descriptor, None)
+        if self._is_closing:
+            self.close()
+
+    def close(self) -> None:
+        """Watch no more, once the last connection is gone."""
+        self._is_closing = True
+        if not self._transports and not self._epoll.closed:
+            self.loop.remove_reader(self._epoll.fileno())
+            self._epoll.close()
+
+    def _poll(self) -> None:
+        transports = self._transports
+        for descriptor, events in self._epoll.poll(0, _EVENTS_MAX):
+            transport = transports.get(descriptor)
+            if transport is not None:
+                transport.on_event(events)
+
+    def _read_again(self) -> None:
+        again, self._again = self._again, []
+        for transport in again:
+            transport.is_awaited = False
+            transport.read()
+
+
+class SocketTransport:
+    """One connection's socket; owned by its poller until the connection is gone.
+
+    Attributes:
+        is_awaited: Whether the poller reads from it in the next turn.
+    """
+
+    def __init__(self, poller: Poller, connection: socket.socket, descriptor: int, protocol: asyncio.Protocol) -> None:
+        self.is_awaited = False
+        self._poller = poller
+        self._socket = connection
+        self._descriptor = descriptor
+        self._protocol: asyncio.Protocol | None = protocol
+        self._receive: Callable[[bytes], None] = protocol.data_received
+        self._read_bytes: i64 = _READ_BYTES_MIN
+        self._high: i64 = _HIGH_WATERMARK
+        self._unsent: list[bytes] | None = None  # what the system did not take yet
+        self._unsent_bytes: i64 = 0
+        self._is_paused = False  # it may not be read from
+        self._is_readable = False  # there is more to read, or may be
+        self._ends = False  # the peer sends no more than what is there to read
+        self._is_congested = False  # and the protocol was told
+        self._is_closing = False
+        self._is_lost = False
+
+    # --- for protocols
+
+    def write(self, data: bytes) -> None:
+        """Send bytes behind those sent before."""
+        if self._is_closing:
+            return
+        if self._unsent is not None:
+            self._keep(data)
+            return
+        sent: i64 = 0
+        try:
+            sent = _write(self._descriptor, data)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._lose(error)
+            return
+        if sent < len(data):
+            self._keep(data[sent:])
+
+    def close(self) -> None:
+        """Close the connection behind the bytes sent before."""
+        if not self._is_closing:
+            self._is_closing = True
+            if self._unsent is None:
+                self._take_leave()
+
+    def abort(self) -> None:
+        """Close the connection at once; what was not sent yet is lost."""
+        self._lose(None)
+
+    def is_closing(self) -> bool:
+        """Whether the connection is closed, or is being."""
+        return self._is_closing
+
+    def pause_reading(self) -> None:
+        """Give the protocol no more bytes."""
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        """Go on giving the protocol bytes."""
+        self._is_paused = False
+        if self._is_readable:
+            self._poller.again(self)
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        """Tell the protocol when more bytes than this are not sent, and when there is a quarter of it left."""
+        self._high = high
+
+    def get_write_buffer_size(self) -> int:
+        """How many bytes the system did not take yet."""
+        return self._unsent_bytes
+
+    def set_protocol(self, protocol: asyncio.Protocol) -> None:
+        """Give what comes to another protocol, or to another method of it."""
+        self._protocol = protocol
+        self._receive = protocol.data_received
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """The `socket`; nothing else is known."""
+        return self._socket if name == "socket" else default
+
+    # --- for the poller
+
+    def begin(self) -> None:
+        """Tell the protocol that it stands."""
+        if self._protocol is not None:
+            try:
+                self._protocol.connection_made(cast("asyncio.Transport", cast("object", self)))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
+                self._fail(error)
+
+    def on_event(self, events: i64) -> None:
+        """Something can be read or written, or the connection is gone."""
+        if self._unsent is not None:
+            self._write_on()
+        if events & _ENDING:
+            self._ends = True
+        if events != _OUT:
+            self.read()
+
+    def read(self) -> None:
+        """Give the protocol what is there, as much as is read at once."""
+        if self._is_closing:
+            return
+        if self._is_paused:
+            self._is_readable = True
+            return
+        wanted = self._read_bytes
+        try:
+            data = _read(self._descriptor, wanted)
+        except BlockingIOError:
+            self._is_readable = False
+            return
+        except OSError as error:
+            self._lose(error)
+            return
+        size: i64 = len(data)
+        if size == 0:
+            self._on_end()
+            return
+        self._is_readable = size == wanted
+        if self._is_readable:
+            self._read_bytes = min(wanted << 2, _READ_BYTES_MAX)
+        elif size < wanted >> 3:
+            self._read_bytes = max(wanted >> 2, _READ_BYTES_MIN)
+        try:
+            self._receive(data)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
+            self._fail(error)
+        if self._is_readable or self._ends:  # there is more, for which no other edge comes
+            self._poller.again(self)
+
+    # --- inside
+
+    def _on_end(self) -> None:
+        try:
+            if self._protocol is not None:
+                self._protocol.eof_received()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
+            self._fail(error)
+        self._poller.loop.call_soon(self.close)  # behind what this turn has to write
+
+    def _keep(self, data: bytes) -> None:
+        if self._unsent is None:
+            self._unsent = []
+        self._unsent.append(data)
+        self._unsent_bytes += len(data)
+        if not self._is_congested and self._unsent_bytes > self._high and self._protocol is not None:
+            self._is_congested = True
+            try:
+                self._protocol.pause_writing()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
+                self._fail(error)
+
+    def _write_on(self) -> None:
+        """Write what the system takes now; it tells when it takes more."""
+        unsent = self._unsent
+        while unsent:
+            try:
+                sent: i64 = os.writev(self._descriptor, unsent[:_PIECES_MAX])
+            except BlockingIOError:
+                break
+            except OSError as error:
+                self._lose(error)
+                return
+            self._unsent_bytes -= sent
+            _drop(unsent, sent)
+        if not unsent:
+            self._unsent = None
+            if self._is_closing:
+                self._take_leave()
+                return
+        if self._is_congested and self._unsent_bytes <= self._high >> 2 and self._protocol is not None:
+            self._is_congested = False
+            try:
+                self._protocol.resume_writing()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
+                self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """The protocol failed: end this connection, and tell the event loop's owner."""
+        told = {"message": "Fatal error: a protocol failed", "exception": error, "protocol": self._protocol}
+        self._poller.loop.call_exception_handler(told)
+        self._lose(error)
+
+    def _take_leave(self) -> None:
+        """Everything was sent: close, and let the peer have it.
+
+        The system resets a connection that is closed with bytes unread, and the peer's forgets what it got last.
+        """
+        count: i64 = 0
+        while self._is_readable and count < _READS_BEFORE_CLOSE_MAX:
+            count += 1
+            try:
+                self._is_readable = len(_read(self._descriptor, _READ_BYTES_MAX)) == _READ_BYTES_MAX
+            except OSError:
+                break
+        self._lose(None)
+
+    def _lose(self, error: Exception | None) -> None:
+        """The connection is gone; its protocol is told in another turn."""
+        self._is_closing = True
+        self._unsent = None
+        self._unsent_bytes = 0
+        if not self._is_lost:
+            self._is_lost = True
+            self._poller.loop.call_soon(self._end, error)
+
+    def _end(self, error: Exception | None) -> None:
+        protocol = self._protocol
+        self._protocol = None
+        self._receive = _ignore
+        try:
+            if protocol is not None:
+                protocol.connection_lost(error)
+        finally:
+            self._poller.forget(self._descriptor)
+            self._socket.close()  # which takes it out of the epoll, too
+
+    def __repr__(self) -> str:
+        state = "closing, " if self._is_closing else ""
+        return f"SocketTransport({self._descriptor}, {state}{self._unsent_bytes} bytes unsent)"
+
+
+def _drop(pieces: list[bytes], size: i64) -> None:
+    """Take so many bytes from the beginning of pieces."""
+    count: i64 = 0
+    while count < len(pieces) and size >= len(pieces[count]):
+        size -= len(pieces[count])
+        count += 1
+    del pieces[:count]
+    if size > 0:
+        pieces[0] = pieces[0][size:]
+
+
+def _ignore(data: bytes) -> None:
+    """Bytes for a connection that is gone."""
