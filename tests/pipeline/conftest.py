@@ -45,7 +45,7 @@ class Stored:
     """A message database that a test stores into, and the reader process that serves it."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
+        self.data_dir = data_dir
         self._count = 0
         self._backend = LocalBackend(data_dir)
         self._database = self._backend.open_db("messages", DatabaseOptions())
@@ -91,7 +91,7 @@ class Stored:
 
     def start_reader(self, bind: str) -> None:
         """Start the reader process and wait until it is ready."""
-        command = [sys.executable, "-m", "heliograph.storage.reader", "--data-dir", str(self._data_dir), "--bind", bind]
+        command = [sys.executable, "-m", "heliograph.storage.reader", "--data-dir", str(self.data_dir), "--bind", bind]
         self._reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.endpoint = _ready_line(self._reader).split()[-1]
 

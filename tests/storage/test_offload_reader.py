@@ -36,6 +36,10 @@ class BulkReader:
         """The answer to the action."""
         return self._reader.info(self._request())
 
+    def offloaded(self) -> Any:
+        """The answer to the action."""
+        return self._reader.offloaded(self._request())["generations"]
+
     def read(self, stream: str, **fields: object) -> pa.Table:
         """All rows of a read."""
         schema, batches = self._reader.read(self._request(stream=stream, **fields))
@@ -77,8 +81,12 @@ def test_everything_is_answered_as_before(
         return [reader.streams("fleet/5/pos"), reader.info(), plans, reads]
 
     before = answers()
+    assert reader.offloaded() == []
     offload(database, 1, str(tmp_path / "cold"))
     assert answers() == before
+    (told,) = reader.offloaded()
+    assert told["generation"] == 1
+    assert {Path(file["target"], file["path"]) for file in told["files"]} == set(files_of(tmp_path / "cold"))
     for file in files_of(tmp_path / "cold"):
         file.rename(file.with_suffix(".away"))
     reader = BulkReader(data_dir, tmp_path / "scratch")

@@ -106,13 +106,16 @@ def export_database(
             if filesystem.get_file_info(note).type == fs.FileType.File:
                 report.known_generations += 1
                 continue
+            damages_before = report.damages
             files = [
                 file for generation in parts for file in _export(database, catalog, generation, target, options, report)
             ]
             report.generations += 1
             if is_sealed:
                 since, until = parts[0].info.since, parts[0].info.until
-                fields = {"generation": number, "since": since, "until": until, "files": files}
+                fields = {"generation": number, "since": since, "until": until, "files": files, "site": catalog.site}
+                fields["topics"] = [topic.text for topic in options.topics]
+                fields["damages"] = report.damages - damages_before
                 filesystem.create_dir(root, recursive=True)
                 with filesystem.open_output_stream(note) as out:
                     out.write(json.dumps(fields).encode())

@@ -13,6 +13,7 @@ from heliograph.storage.reading import Answer, Reader
 
 _CALLER: Final = "caller"  # the name of the middleware
 _INFO: Final = "info"
+_OFFLOADED: Final = "offloaded"
 
 
 class _Caller(flight.ServerMiddleware):  # type: ignore[misc]
@@ -64,6 +65,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             "get_streams": (reader.get_streams, "The streams of topic filters, with their ranks."),
             "plan": (reader.plan, "How far each stream may be read next within limits."),
             "split": (reader.split, "Pieces of about the same size of ranges of streams."),
+            "offloaded": (reader.offloaded, "Which generations were offloaded, and to which files."),
             "info": (reader.info, "The databases, or the totals of one."),
         }
         self._reader = reader
@@ -123,6 +125,8 @@ def _without_what_it_may_not_know(action: str, answer: dict[str, object], token:
         return answer
     if action == _INFO:
         return {**answer, "messages": None, "bytes": None, "streams": None}
+    if action == _OFFLOADED:  # the files have all topics
+        return {"generations": []}
     dropped = answer.get("dropped")
     if isinstance(dropped, dict):
         return {**answer, "dropped": {stream: {"messages": None} for stream in dropped}}

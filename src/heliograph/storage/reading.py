@@ -22,6 +22,7 @@ from heliograph.storage.inspection import totals_of
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StreamId
 from heliograph.storage.local import databases_path, existing_databases
 from heliograph.storage.offload.blocks import OffloadedBlocks
+from heliograph.storage.offload.record import OffloadRecord, OffloadState, offload_record
 from heliograph.storage.plan import Limits, Step, plan_read
 from heliograph.storage.read_database import ReadDatabase
 from heliograph.storage.reader_request import Request
@@ -47,6 +48,7 @@ class Reader:
     """
 
     def __init__(self, data_dir: Path, scratch: Path) -> None:
+        self._data_dir = data_dir
         self._path = databases_path(data_dir)
         self._scratch = scratch
         self._lock = threading.Lock()
@@ -149,6 +151,32 @@ class Reader:
                     for step in steps
                 ]
         return {"streams": pieces}
+
+    def offloaded(self, request: Request) -> dict[str, object]:
+        """The action `offloaded`: generations whose rows are all in files, those of one number in all shards."""
+        found: dict[int, list[OffloadRecord | None]] = {}
+        with self.database(request.database).current() as (rocks, catalog):
+            for generation in catalog.generations():
+                record = offload_record(rocks, generation.info.shard, generation.info.number)
+                found.setdefault(generation.info.number, []).append(record)
+        whole = {
+            number: [record for record in records if record is not None and record.state is OffloadState.OFFLOADED]
+            for number, records in found.items()
+        }
+        return {
+            "generations": [
+                {
+                    "generation": number,
+                    "files": [self._told(record.target, file.path) for record in records for file in record.files],
+                }
+                for number, records in whole.items()
+                if len(records) == len(found[number])
+            ]
+        }
+
+    def _told(self, target: str, file: str) -> dict[str, str]:
+        """Where a file is: the URI or absolute path of the target, and the path below it."""
+        return {"target": target if "://" in target else str((self._data_dir / target).absolute()), "path": file}
 
     def info(self, request: Request) -> dict[str, object]:
         """The action `info`."""

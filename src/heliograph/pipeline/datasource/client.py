@@ -179,6 +179,12 @@ class StorageClient:
         """Totals of one database, or the names of all databases."""
         return self._ask("info", {"database": database} if database is not None else {})
 
+    def offloaded(self, database: str) -> list[dict[str, Any]]:
+        """Generations of a database whose rows are all in Parquet files: number and files."""
+        request = {"database": database, "topics": ["#"]}
+        found: list[dict[str, Any]] = self._ask("offloaded", request)["generations"]
+        return found
+
     def streams(self, selection: Selection) -> list[StreamInfo]:
         """The streams that hold messages of the selection, or may come to hold some."""
         return [

@@ -1,0 +1,133 @@
+"""Stored messages as one table, of which closed generations come from Parquet files by Spark's own reader.
+
+A Python data source hands every row through a Python process; files that Spark reads itself do not pass there. Which
+generations are in files the storage reader says (those that were offloaded), or the notes of an export. All others, the
+one that is still written among them, are read by the format ``heliograph``, so the table has every message once.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+
+from heliograph.pipeline.datasource.offsets import Offset, make_offset
+from heliograph.pipeline.datasource.options import SourceOptions
+from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
+from heliograph.pipeline.datasource.source import FORMAT
+from heliograph.pipeline.errors import OptionError
+from heliograph.rules.spark.native import topic_condition
+
+_ALL: Final = ("#",)
+#: Columns that are not in the files.
+_SHARD: Final = "shard"
+_POSITION: Final = "position"
+#: Files of one target, by it: paths below it.
+_Files = dict[str, list[str]]
+
+
+def read_messages(spark: SparkSession, exported: str | None = None, /, **options: str) -> DataFrame:
+    """The table of ``spark.read.format("heliograph")``, with closed generations read as Parquet by Spark's own reader.
+
+    The column `position` is null for what comes from files.
+
+    Args:
+        spark: The session.
+        exported: The directory or URI that ``heliograph storage export`` wrote to; None takes what was offloaded.
+        options: Those of the data source. ``schema`` can only be raw, ``start`` and ``end`` are no offsets, and there
+            is one endpoint.
+
+    Raises:
+        OptionError: An option cannot be used here.
+        ReaderUnavailableError: The storage reader does not answer.
+    """
+    zone = {"timeZone": spark.conf.get("spark.sql.session.timeZone") or "UTC"}
+    source = SourceOptions.of(zone | options)
+    _check(source)
+    generations = _exported(source, exported) if exported is not None else _offloaded(source)
+    rest = {**options, "start": json.dumps(_behind(source, generations))}
+    table = spark.read.format(FORMAT).options(**zone | rest).load()
+    files: _Files = {}
+    for found in generations.values():
+        for target, paths in found.items():
+            files.setdefault(target, []).extend(paths)
+    for target, paths in files.items():
+        table = table.unionByName(_parquet(spark, source, target, paths).select(*table.columns))
+    return table
+
+
+def _check(source: SourceOptions) -> None:
+    if len(source.endpoints) != 1:
+        raise OptionError("endpoint", ",".join(source.endpoints), "one, whose files these are")
+    if source.payload_format.is_decoded:
+        raise OptionError("schema", source.payload_format.kind, "raw: files have payloads as they came")
+    for name, place in (("start", source.start), ("end", source.end)):
+        if isinstance(place, dict):
+            raise OptionError(name, json.dumps(place), "a time: a position says nothing of files")
+
+
+def _offloaded(source: SourceOptions) -> dict[int, _Files]:
+    """The files of each generation that is in files as a whole."""
+    with source.connect(source.endpoints[0]) as client:
+        generations = client.offloaded(source.database)
+    found: dict[int, _Files] = {}
+    for generation in generations:
+        files = found.setdefault(generation["generation"], {})
+        for file in generation["files"]:
+            files.setdefault(file["target"], []).append(file["path"])
+    return found
+
+
+def _exported(source: SourceOptions, target: str) -> dict[int, _Files]:
+    """The same of an export of this node, by its notes; what was exported in part is left out."""
+    with source.connect(source.endpoints[0]) as client:
+        site = client.info(source.database)["site"]
+    found: dict[int, _Files] = {}
+    for note in _notes(target, source.database):
+        if note.get("site") == site and not note.get("topics") and not note.get("damages"):
+            found[note["generation"]] = {target: note["files"]}
+    return found
+
+
+def _notes(target: str, database: str) -> list[dict[str, Any]]:
+    try:
+        files, path = fs.FileSystem.from_uri(target) if "://" in target else (fs.LocalFileSystem(), target)
+        listed = files.get_file_info(fs.FileSelector(f"{path.rstrip('/')}/database={database}"))
+        names = [info.path for info in listed if info.base_name.startswith("_generation-")]
+        return [json.loads(files.open_input_stream(name).read()) for name in names]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise OptionError(
+            "exported", target, f"where `heliograph storage export` wrote {database} to ({error})"
+        ) from None
+
+
+def _behind(source: SourceOptions, generations: Mapping[int, _Files]) -> Offset:
+    """The offset behind all streams of these generations; others begin where the read does."""
+    start = source.start if isinstance(source.start, int) else None
+    if not generations:
+        return make_offset({}, start)
+    selection = source.selection()
+    with source.connect(source.endpoints[0]) as client:
+        covered = {one.stream for one in client.streams(selection) if one.generation in generations and one.is_sealed}
+        ends = client.plan(selection).positions()
+    return make_offset({stream: end for stream, end in ends.items() if stream in covered}, start)
+
+
+def _parquet(spark: SparkSession, source: SourceOptions, target: str, paths: list[str]) -> DataFrame:
+    """The rows of some files, as the other part of the table has them."""
+    root = target.rstrip("/")
+    fields = [field for field in MESSAGE_SCHEMA.fields if field.name not in (_SHARD, _POSITION)]
+    reader = spark.read.schema(
+        ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields) + ", shard int"
+    )
+    rows = reader.option("basePath", root).parquet(*[f"{root}/{path}" for path in paths])
+    if source.topics != _ALL:
+        rows = rows.where(topic_condition(source.topics))
+    if isinstance(source.start, int):
+        rows = rows.where(F.col("stored_at") >= F.timestamp_micros(F.lit(source.start)))
+    if isinstance(source.end, int):
+        rows = rows.where(F.col("stored_at") < F.timestamp_micros(F.lit(source.end)))
+    return rows.withColumn(_POSITION, F.lit(None).cast("string"))

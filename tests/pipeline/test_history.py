@@ -1,0 +1,57 @@
+"""Closed generations read as Parquet by Spark itself, and the others as always: every message once."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from heliograph.cli.main import main
+from heliograph.pipeline.errors import OptionError
+from heliograph.pipeline.history import read_messages
+
+if TYPE_CHECKING:
+    from pipeline.conftest import Stored
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+
+def _rows(table: DataFrame) -> list[tuple[object, ...]]:
+    return sorted((bytes(row["guid"]), *row) for row in table.drop("position").collect())
+
+
+def test_exported_generations_are_read_as_parquet(
+    spark: SparkSession, stored: "Stored", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored.put_commits("a/1", 2, 5)
+    stored.put("b/1", [b"{}"], clientid="another")
+    stored.add_generation()
+    stored.put_commits("a/1", 1, 3)
+    stored.add_generation()
+    stored.put_commits("a/1", 1, 2)
+    exported = str(tmp_path / "exported")
+    assert main(["storage", "export", "--data-dir", str(stored.data_dir), "--to", exported]) == 0
+    stored.add_generation()
+    stored.put("a/1", [b'{"n": 9}'])
+    source = {"endpoint": stored.endpoint, "topics": "a/#"}
+    table = read_messages(spark, exported, **source)
+    plain = spark.read.format("heliograph").options(**source).load()
+    assert table.columns == plain.columns
+    assert _rows(table) == _rows(plain)
+    capsys.readouterr()
+    table.explain()
+    told = capsys.readouterr().out
+    assert "BatchScan heliograph" in told
+    assert "FileScan parquet" in told
+    # Those that are in no file have their positions.
+    assert table.where("position IS NOT NULL").count() == 3
+    times = sorted(row["stored_at"] for row in plain.select("stored_at").distinct().collect())
+    span = source | {"start": f"{times[1].isoformat()}Z", "end": f"{times[3].isoformat()}Z"}
+    assert _rows(read_messages(spark, exported, **span)) == _rows(
+        spark.read.format("heliograph").options(**span).load()
+    )
+    assert _rows(read_messages(spark, **source)) == _rows(plain)  # nothing was offloaded
+    with pytest.raises(OptionError, match="option schema is 'variant', but must be raw"):
+        read_messages(spark, exported, **source, schema="variant")
+    with pytest.raises(OptionError, match="option exported is '/none', but must be where"):
+        read_messages(spark, "/none", **source)
