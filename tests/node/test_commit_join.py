@@ -118,3 +118,15 @@ def test_a_refused_commit_refuses_every_ticket_that_it_was_for() -> None:
     world.retained.done(7, FULL)
     world.retained.done(8, None)
     assert world.answers == [(1, False), (2, False), (3, True)]
+
+
+def test_the_leader_s_own_outcome_is_told_apart() -> None:
+    world = World()
+    own: list[StorageError | None] = []
+    world.join = CommitJoin(world.leader, lambda ticket, error: own.append(world.join.own_error))
+    retained = world.join.follow("retained")
+    retained.took(7)
+    retained.done(7, FULL)
+    world.commit(1)
+    world.commit(2, FULL)
+    assert own == [None, FULL]

@@ -52,6 +52,7 @@ class Publisher:
         self._reader = reader
         self._writer = writer
         self._number = 0
+        self.reason = b""  # the properties of the last acknowledgement
 
     @classmethod
     async def connect(cls, port: int) -> "Publisher":
@@ -63,13 +64,24 @@ class Publisher:
 
     async def publish(self, topic: bytes, payload: bytes) -> int:
         """Publish one message and wait for its reason code."""
-        self._number = self._number % 65535 + 1
-        number = self._number.to_bytes(2, "big")
-        body = len(topic).to_bytes(2, "big") + topic + number + b"\0" + payload
-        self._writer.write(b"\x32" + varint(len(body)) + body)
-        kind, content = await self._packet()
-        assert (kind, content[:2]) == (p.PUBACK, number)
-        return content[2] if len(content) > 2 else 0
+        return (await self.publish_all([(topic, payload, False)]))[0]
+
+    async def publish_all(self, messages: list[tuple[bytes, bytes, bool]]) -> list[int]:
+        """Publish messages (topic, payload, retain) at once: their reason codes."""
+        numbers, data = [], b""
+        for topic, payload, retain in messages:
+            self._number = self._number % 65535 + 1
+            numbers.append(self._number.to_bytes(2, "big"))
+            body = len(topic).to_bytes(2, "big") + topic + numbers[-1] + b"\0" + payload
+            data += bytes([0x32 | retain]) + varint(len(body)) + body
+        self._writer.write(data)
+        codes = []
+        for number in numbers:
+            kind, content = await self._packet()
+            assert (kind, content[:2]) == (p.PUBACK, number)
+            codes.append(content[2] if len(content) > 2 else 0)
+            self.reason = content[3:]
+        return codes
 
     async def close(self) -> None:
         self._writer.close()
@@ -171,3 +183,53 @@ async def test_files_that_cannot_be_written_refuse_tell_and_resume(tmp_path: Pat
             await publisher.close()
             assert node.stop() == 0
         assert stored_numbers(tmp_path / "data") == [2]
+
+
+async def test_what_cannot_be_stored_is_refused_before_anybody_gets_it(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "data", "40m") as disk, NodeProcess(tmp_path, SETTINGS) as node:
+        ballast = disk / "ballast"
+        ballast.write_bytes(bytes(30 << 20))
+        publisher = await Publisher.connect(node.port)
+        async with (
+            aiomqtt.Client("127.0.0.1", node.port, identifier="watcher") as watcher,
+            aiomqtt.Client("127.0.0.1", node.port, identifier="reader") as reader,
+        ):
+            await watcher.subscribe(ALARMS)
+            number = 0
+            while not await publisher.publish(b"t/x", b"%08d" % number + os.urandom(200_000)):
+                number += 1
+            _, alarm = await next_alarm(watcher)
+            details = alarm["details"]
+            assert isinstance(details, dict)
+            needed = details["needed_bytes"]
+            logs = sum(file.stat().st_size for file in databases_path(node.data_dir).glob("messages/*.log"))
+            assert needed <= min(logs, 32 << 20) + (4 << 20)
+            assert f"{needed:,} bytes are free" in node.log.read_text()
+            await reader.subscribe("t/#")
+            for _ in range(20):
+                assert await publisher.publish(b"t/x", b"refused") == rc.QUOTA_EXCEEDED
+            assert b"storage is full" in publisher.reason
+            # Room for everything that it says it needs, and no more.
+            found = os.statvfs(disk)
+            os.truncate(ballast, ballast.stat().st_size - (needed - found.f_bavail * found.f_frsize) - 4096)
+            event, _ = await next_alarm(watcher)
+            assert event == "deactivate"
+            assert await publisher.publish(b"t/x", b"00009999") == rc.SUCCESS
+            # What was refused was not delivered, so a publisher that repeats does not double.
+            assert (await anext(aiter(reader.messages))).payload == b"00009999"
+        await publisher.close()
+        assert node.stop() == 0
+
+
+async def test_a_refusal_of_the_retained_database_is_for_retained_messages_only(tmp_path: Path) -> None:
+    settings = f"{SETTINGS}\nretainer {{ enable = true, backend.storage_type = disc }}"
+    with NodeProcess(tmp_path, settings) as node:
+        assert node.stop() == 0
+    (tmp_path / "data/keyed/retained/CURRENT").unlink()
+    plain, kept = (b"t/x", b"00000001", False), (b"t/y", b"00000002", True)
+    with NodeProcess(tmp_path, settings) as node:
+        publisher = await Publisher.connect(node.port)
+        refused = rc.UNSPECIFIED_ERROR
+        for _ in range(3):
+            assert await publisher.publish_all([plain, kept, plain, kept]) == [0, refused, 0, refused]
+        await publisher.close()

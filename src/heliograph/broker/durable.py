@@ -7,7 +7,18 @@ from heliograph.broker.message import Message
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DurableSink:
-    """Keeps messages on disk; joined to the broker by the node."""
+    """Keeps messages on disk; joined to the broker by the node.
+
+    Attributes:
+        is_joined: Whether the message appended last went to further databases too, whose refusals it shares.
+    """
+
+    def __init__(self) -> None:
+        self.is_joined = False
+
+    def refusal(self, topic: str) -> int:
+        """The reason code with which messages of a topic are refused now, 0 where they are taken."""
+        return 0
 
     def wants(self, topic: str) -> bool:
         """Whether messages of this topic are stored. Asked once for each route; must not block."""

@@ -61,6 +61,9 @@ class Broker:
         self.retained: RetainedStore | None = None
         # Whether retained messages are held back whose publishers lost the right to publish them.
         self.checks_retained_source = True
+        # Whether something refuses to keep messages, and why, for acknowledgements; kept up to date by the node.
+        self.is_refusing = False
+        self.refusal_reason = ""
         self.protects_sys = False  # whether only the broker itself publishes below `$SYS/`
         self.exclusive: dict[str, Subscriber] = {}  # exclusive filters, and who holds them
         self.clock = Clock()
@@ -145,6 +148,13 @@ class Broker:
         if message.ticket != NOT_STORED:
             self.newest_ticket = message.ticket
         return ticket
+
+    def refusal(self, route: Route, retain: bool) -> int:
+        """The reason code with which a message is refused because what has to keep it does not, 0 if it may go on."""
+        sink, retained = self.sink, self.retained
+        if retain and retained is not None and retained.refusal != 0:
+            return int(retained.refusal)
+        return sink.refusal(route.topic) if route.durable and sink is not None else 0
 
     def settle(self) -> i64:
         """The ticket of the commit after which a message that was retained and is not stored may be acknowledged."""

@@ -37,6 +37,7 @@ class RetainedStore:
     def __init__(self, batch_deliver_number: i64 = 0, delivery_rate: tuple[int, int] | None = None) -> None:
         self.batch_deliver_number = batch_deliver_number
         self.delivery_rate = delivery_rate
+        self.refusal: i64 = 0  # the reason code with which messages are refused now; kept up to date by the node
 
     def retain(self, message: Message) -> bool:
         """Keep `message` for its topic, or forget the topic's message if its payload is empty. Must not block.

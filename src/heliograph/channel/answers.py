@@ -11,7 +11,7 @@ from heliograph.broker.authentication import AuthStep
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
-from heliograph.mqtt.encode import encode_connack, encode_disconnect, encode_packet
+from heliograph.mqtt.encode import encode_ack, encode_connack, encode_disconnect, encode_packet
 from heliograph.mqtt.properties import Properties
 
 _REASON_CHARACTERS_MAX: Final = 512
@@ -73,6 +73,23 @@ def disconnect(code: int, reason: str, bytes_max: i64) -> bytes:
     if _fits(data, bytes_max):
         return data
     return encode_disconnect(p.Disconnect(p.DISCONNECT, code, Properties()), p.V5)
+
+
+def refused(ack: bytes, code: int, reason: str, bytes_max: i64) -> bytes:
+    """The MQTT 5 PUBACK or PUBREC that refuses what `ack` would have accepted.
+
+    Args:
+        reason: Why, if the client wants to be told [MQTT-3.1.2-29].
+        bytes_max: What the client takes; 0 for anything.
+    """
+    kind, packet_id = ack[0] >> 4, (ack[2] << 8) | ack[3]  # [MQTT-2.2.1-5]
+    if reason:
+        properties = Properties()
+        add_reason(properties, reason)
+        data = encode_ack(kind, packet_id, code, p.V5, properties)
+        if _fits(data, bytes_max):  # [MQTT-3.4.2-2] [MQTT-3.5.2-2]
+            return data
+    return encode_ack(kind, packet_id, code, p.V5)  # [MQTT-3.4.2-1] [MQTT-3.5.2-1]
 
 
 def suback(kind: int, packet_id: int, codes: list[int], reason: str, version: i64, bytes_max: i64) -> bytes | None:

@@ -75,6 +75,9 @@ class Commits:
         self._waiting: dict[int, list[Waiter]] = {}
         self._without_room: list[Waiter] = []
         self._done: i64 = 0
+        # Of the commit that is told of: what those are told who wait for other databases too, and why it was refused.
+        self.joined_code = 0
+        self.reason = ""
 
     def is_pending(self, ticket: i64) -> bool:
         """Whether the commit with this ticket is still to come."""
@@ -92,9 +95,18 @@ class Commits:
         """Tell `waiter` when storage has room again."""
         self._without_room.append(waiter)
 
-    def done(self, ticket: int, code: int, has_room: bool) -> None:
-        """A commit is done: tell those who wait for it."""
+    def done(self, ticket: int, code: int, has_room: bool, joined_code: int = -1, reason: str = "") -> None:
+        """A commit is done: tell those who wait for it.
+
+        Args:
+            code: 0, or with what it was refused.
+            has_room: Whether more may be published.
+            joined_code: The same for messages that other databases keep too; -1 where it is the same.
+            reason: Why it was refused, for the client.
+        """
         self._done = ticket
+        self.joined_code = code if joined_code < 0 else joined_code
+        self.reason = reason
         for waiter in self._waiting.pop(ticket, []):
             waiter.on_committed(ticket, code)
         if has_room and self._without_room:

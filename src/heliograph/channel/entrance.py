@@ -183,7 +183,10 @@ class Entrance(Reader):
         context.channels.register(clientid, self)
         self._session = session
         self._authorizer = authorizer
-        self._publishing = Publishing(context, options, session, self._outbox, self, self._ids, client, authorizer)
+        reason_bytes_max: i64 = self._packet_bytes_max if self._tells_problems else -1  # [MQTT-3.1.2-29]
+        self._publishing = Publishing(
+            context, options, session, self._outbox, self, self._ids, client, authorizer, reason_bytes_max
+        )
         self._state = CONNECTED
         self._heard_at_us = broker.uptime_us
         self._silence_us_max = client.keepalive_s * 10_000 * options.keepalive_multiplier_percent

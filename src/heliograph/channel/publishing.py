@@ -15,7 +15,8 @@ from heliograph.broker.message import NEVER, Message
 from heliograph.broker.pubsub import NOT_STORED
 from heliograph.broker.repetition import Repetition
 from heliograph.broker.router import Route
-from heliograph.channel.acks import PendingAcks, refusal
+from heliograph.channel import answers
+from heliograph.channel.acks import PendingAcks
 from heliograph.channel.aliases import InboundAliases, with_topic
 from heliograph.channel.authorization import Authorizer
 from heliograph.channel.context import ChannelContext, Waiter
@@ -40,6 +41,7 @@ class Publishing:
     Args:
         waiter: Who is told of the commits that this client's acknowledgements wait for.
         ids: Where its messages get their ids.
+        reason_bytes_max: How large an acknowledgement with a reason may be; 0 for any size, -1 for no reasons.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Publishing:
         ids: IdSource,
         client: ClientInfo,
         authorizer: Authorizer,
+        reason_bytes_max: i64 = -1,
     ) -> None:
         self._context = context
         self._broker = context.broker
@@ -63,6 +66,8 @@ class Publishing:
         self._version: i64 = client.version
         self._username = client.username
         self._authorizer = authorizer
+        self._reason_bytes_max: i64 = reason_bytes_max
+        self._joined = False  # other databases keep the message that is handled now too
         self._mountpoint: bytes = client.mountpoint.encode("utf-8")
         # What makes every PUBLISH take the long way through `_check`.
         self._checks_all: bool = (
@@ -120,6 +125,8 @@ class Publishing:
         if broker.hooks.client_authorize.callbacks and not self._may_publish(route):
             self._deny(publish, route)
             return
+        if broker.is_refusing and self._is_unkept(publish, route, publish.retain):
+            return
         message = Message(  # [MQTT-4.3.2-5] 3.1.1 [MQTT-4.3.2-2]
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
         )
@@ -137,6 +144,9 @@ class Publishing:
                 if route.is_sys and broker.refuses(message, route.topic):
                     self._deny(publish, route)
                     return
+                if broker.is_refusing and self._is_unkept(publish, route, message.retain):
+                    return
+        self._joined = message.retain
         if message.retain and not broker.retain(message):
             if publish.qos != 0:
                 self._answer(publish, broker.settle(), rc.SUCCESS)
@@ -144,6 +154,9 @@ class Publishing:
         if route.durable:
             ticket = broker.store(route, message)
             self.stored = True
+            sink = broker.sink
+            if sink is not None and sink.is_joined:
+                self._joined = True
         elif message.retain:
             ticket = broker.settle()
             self.stored = True
@@ -170,7 +183,7 @@ class Publishing:
         if self._acks is None:
             return rc.SUCCESS
         refused: int = rc.SUCCESS
-        for batch in self._acks.release(ticket, code):
+        for batch in self._acks.release(ticket, code, self._context.commits.joined_code):
             if batch.code != rc.SUCCESS and batch.stored:
                 refused = batch.code
                 self._refuse(batch.acks, batch.code, answering)
@@ -219,6 +232,34 @@ class Publishing:
                 raise ProtocolError(detail, rc.TOPIC_NAME_INVALID)
             publish = with_topic(publish, self._mountpoint + publish.topic, publish.property_bytes)
         return publish, expiry_s
+
+    def _is_unkept(self, publish: p.Publish, route: Route, retain: bool) -> bool:
+        """Refuse a PUBLISH that cannot be kept now, before anybody gets it; whether that was so.
+
+        At QoS 0 it goes on to its subscribers: nobody repeats it.
+
+        Raises:
+            ProtocolError: In MQTT 3, which has no refusal, and whose clients repeat what is not acknowledged.
+        """
+        if publish.qos == 0:
+            return False
+        broker = self._broker
+        code = broker.refusal(route, retain)
+        if code == rc.SUCCESS:
+            return False
+        if self._version != p.V5:
+            raise ProtocolError("storage refused a message", code)
+        broker.counters.messages_refused += 1
+        kind: i64 = p.PUBACK if publish.qos == 1 else p.PUBREC
+        ack = UINT16[(kind << 12) | 2] + UINT16[publish.packet_id]
+        self._acknowledge(self._refused(ack, code, broker.refusal_reason), NOT_STORED)
+        return True
+
+    def _refused(self, ack: bytes, code: int, reason: str) -> bytes:
+        """What refuses the message that `ack` would have accepted."""
+        if self._reason_bytes_max < 0:
+            reason = ""
+        return answers.refused(ack, code, reason, max(0, self._reason_bytes_max))
 
     def _check_levels(self, route: Route) -> None:
         fault = topic_name_fault(self._known_topic(route), self._levels_max)
@@ -273,6 +314,7 @@ class Publishing:
         """Whether a QoS 2 PUBLISH was taken before; it is then answered, and not published again [MQTT-4.3.3-10]."""
         awaiting = self._session.awaiting_rel
         packet_id: int = publish.packet_id
+        self._joined = True  # nobody knows any more
         ticket = awaiting.ticket(packet_id)
         if publish.dup and ticket <= NOT_STORED and awaiting.may_repeat(packet_id):
             ticket = self._recall(publish, expiry_s)
@@ -335,7 +377,7 @@ class Publishing:
         if self._version == p.V5 and acks.count >= self._receive_maximum():  # [MQTT-3.3.4-7]
             detail = f"more than {int(self._receive_maximum())} QoS 1 and 2 messages without acknowledgement"
             raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
-        if acks.add(ticket, ack):
+        if acks.add(ticket, ack, ticket != NOT_STORED and self._joined):
             self._context.commits.wait(ticket, self._waiter)
 
     def _receive_maximum(self) -> i64:
@@ -357,7 +399,7 @@ class Publishing:
                 # It was not taken: a repetition is a new message.
                 self._session.awaiting_rel.release((ack[2] << 8) | ack[3])  # [MQTT-4.3.3-9]
             if answering and self._version == p.V5:
-                self._put(refusal(ack, code))
+                self._put(self._refused(ack, code, self._context.commits.reason))
 
 
 def _refuse_fault(fault: str | None) -> None:

@@ -82,6 +82,7 @@ class CommitJoin:
         self._followers: list[Follower] = []
         self._waiting: deque[tuple[int, StorageError | None]] = deque()  # the leader has these
         self._refused: dict[int, StorageError] = {}
+        self.own_error: StorageError | None = None  # of the leader alone, for the ticket that `on_done` is called for
 
     @property
     def gathering_ticket(self) -> int:
@@ -125,6 +126,7 @@ class CommitJoin:
         while self._waiting and all(self._waiting[0][0] < first for first in firsts):
             ticket, error = self._waiting.popleft()
             refused = self._refused.pop(ticket, None)
+            self.own_error = error
             self._on_done(ticket, error or refused)
 
     def __repr__(self) -> str:

@@ -6,12 +6,14 @@ everything else. The databases of sessions, shared groups and retained messages 
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from heliograph.config import Config, MessagesConfig, PipelineAction
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.options import compaction_options, database_options, offload_options, retention_options
+from heliograph.node.refusals import Refusals
 from heliograph.node.retained import is_on_disc
 from heliograph.node.sink import CopyingSink, StorageSink
 from heliograph.observe.alarms import Alarms
@@ -39,12 +41,21 @@ class StoredMessages:
 
     Args:
         on_committed: Called for each ticket of its group commit, in order.
+        refusals: Told while it refuses messages.
     """
 
-    def __init__(self, name: str, database: LocalDatabase, settings: MessagesConfig, on_committed: OnCommitted) -> None:
+    def __init__(
+        self,
+        name: str,
+        database: LocalDatabase,
+        settings: MessagesConfig,
+        on_committed: OnCommitted,
+        refusals: Refusals,
+    ) -> None:
         self.name = name
         self.database = database
         self._on_committed = on_committed
+        self._refusals = refusals
         self._error: StorageError | None = None  # why nothing is stored, while that is so
         self._alarms: Alarms | None = None
         self._retention = Retention(database, retention_options(settings))
@@ -58,9 +69,10 @@ class StoredMessages:
         try:
             database.open()
         except StorageError as error:
-            # Each publish that needs it tries again to open it, and is refused until that works.
+            # Each tick tries again to open it, and publishes that need it are refused until that works.
             _log.error("the database %s cannot be opened [%s]: %s", name, error.code, error)
             self._error = error
+            refusals.tell(name, error)
         self.group = GroupCommit(
             database, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
         )
@@ -72,7 +84,9 @@ class StoredMessages:
             self._alarm(self._error)
 
     def tick(self, wall_us: int) -> None:
-        """Close and drop generations that are due."""
+        """Close and drop generations that are due; see whether it can be written again after a fault."""
+        if self._error is not None:
+            self._try_again()
         self._retention.tick(wall_us)
         self._offload.tick(wall_us)
 
@@ -98,8 +112,16 @@ class StoredMessages:
             self._tell(error)
         self._on_committed(ticket, error)
 
+    def _try_again(self) -> None:
+        try:
+            self.database.check_usable()
+        except StorageError:
+            return
+        self._tell(None)
+
     def _tell(self, error: StorageError | None) -> None:
         self._error = error
+        self._refusals.tell(self.name, error)
         if error is not None:
             _log.error("the database %s refuses messages [%s]: %s", self.name, error.code, error)
             self._alarm(error)
@@ -110,8 +132,7 @@ class StoredMessages:
 
     def _alarm(self, error: StorageError) -> None:
         if self._alarms is not None:
-            details = {"code": error.code, "database": error.database, "path": str(error.path or "")}
-            self._alarms.activate(self._alarm_name, str(error), details)
+            self._alarms.activate(self._alarm_name, str(error), error.details())
 
     def _tell_offload(self, error: StorageError | None) -> None:
         if self._alarms is None:
@@ -140,6 +161,7 @@ class Databases:
         on_stored: Called when `messages` has a ticket, or refuses it: whoever replays it may go on.
         on_done: Called when everything that was tied to a ticket is durable or refused: it may be acknowledged.
         clock: Gives the node's time in microseconds since the epoch.
+        refusals: Told of databases that refuse messages.
     """
 
     def __init__(
@@ -149,11 +171,13 @@ class Databases:
         on_stored: OnCommitted,
         on_done: OnCommitted,
         clock: Callable[[], int],
+        refusals: Refusals,
     ) -> None:
         backend = LocalBackend(data_dir, clock=clock)
         self._backend = backend
         storage = config.durable_storage
         self._on_stored = on_stored
+        self._refusals = refusals
         self.messages = self._open(backend, MESSAGES, storage.messages, self._stored)
         self._site_fault = self._check_site()
         self.join = CommitJoin(self.messages.group, on_done)
@@ -163,9 +187,12 @@ class Databases:
             follower = self.join.follow(name)
             other = self._open(backend, name, settings, follower.done)
             self._others.append(other)
-            copies.append((other.group, settings.topics, follower))
+            copies.append((other.group, settings.topics, follower, partial(refusals.code, name)))
         topics, group = storage.messages.topics, self.messages.group
-        self.sink = CopyingSink(group, topics, self.join, copies) if copies else StorageSink(group, topics, self.join)
+        code = partial(refusals.code, MESSAGES)
+        self.sink = StorageSink(group, topics, self.join, code)
+        if copies:
+            self.sink = CopyingSink(group, topics, self.join, copies, code)
 
     @property
     def site_id(self) -> str:
@@ -214,7 +241,7 @@ class Databases:
         self, backend: LocalBackend, name: str, settings: MessagesConfig, on_committed: OnCommitted
     ) -> StoredMessages:
         database = backend.database(name, database_options(settings))
-        return StoredMessages(name, database, settings, on_committed)
+        return StoredMessages(name, database, settings, on_committed, self._refusals)
 
     def _check_site(self) -> StorageError | None:
         """Why it is not known who this node is."""

@@ -28,6 +28,7 @@ from heliograph.node.delayed import StoredDelayed, open_delayed
 from heliograph.node.listeners import make_listeners
 from heliograph.node.options import make_broker
 from heliograph.node.pipeline import PipelineProcess, make_pipeline
+from heliograph.node.refusals import Refusals, refusal_code
 from heliograph.node.reports import HookFailureLog, ProtocolErrorLog
 from heliograph.node.retained import RetainedMessages, open_retained
 from heliograph.node.schemas import install_schemas
@@ -37,7 +38,7 @@ from heliograph.node.shared_groups import NodeGroups, open_shared_groups
 from heliograph.rules.engine import RuleEngine
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
-from heliograph.storage.errors import StorageError, StorageFullError
+from heliograph.storage.errors import StorageError
 from heliograph.storage.reader_process import ReaderProcess
 from heliograph.storage.reader_security import ReaderSecurity
 from heliograph.transport.listener import Listener
@@ -73,6 +74,7 @@ class Node:
         self._data_dir = Path(config.node.data_dir)
         self.broker = make_broker(config, Hooks(HookFailureLog()))
         self._clock = NodeClock(self.broker)
+        self._refusals = Refusals(self.broker)
         self._context: ChannelContext | None = None
         self._listeners: list[Listener] = []
         self._databases: Databases | None = None
@@ -100,13 +102,15 @@ class Node:
         self._clock.begin_turn()
         self._context = self._make_context()
         if is_needed(self._config):
-            self._databases = Databases(self._config, self._data_dir, self._stored, self._committed, self._clock.now_us)
+            self._databases = Databases(
+                self._config, self._data_dir, self._stored, self._committed, self._clock.now_us, self._refusals
+            )
             self.broker.set_sink(self._databases.sink)
             with suppress(StorageError):  # whoever needs it is told
                 self._clock.expect_after(self._databases.messages.database.newest_commit_us())
         if self._config.retainer.enable:
             join = None if self._databases is None else self._databases.join
-            self._retained = open_retained(self._config, self._data_dir, self.broker, join)
+            self._retained = open_retained(self._config, self._data_dir, self.broker, join, self._refusals)
             self.broker.retained = self._retained.retainer
         if self._databases is not None and self._config.durable_storage.messages.topics:
             messages, table = self._databases.messages.database, self._context.sessions
@@ -278,10 +282,9 @@ class Node:
         databases, context = self._databases, self._context
         if databases is None or context is None:
             return
-        code = rc.SUCCESS
-        if error is not None:
-            code = rc.QUOTA_EXCEEDED if isinstance(error, StorageFullError) else rc.UNSPECIFIED_ERROR
-        context.commits.done(ticket, code, not databases.sink.is_full())
+        own = databases.join.own_error
+        has_room, reason = not databases.sink.is_full(), "" if error is None else error.reason
+        context.commits.done(ticket, refusal_code(own), has_room, refusal_code(error), reason)
         context.sessions.on_committed(ticket, error is not None)
         if self._services is not None:
             self._services.delayed.on_committed(ticket, error is not None)

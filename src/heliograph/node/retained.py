@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.broker.pubsub import Broker
+from heliograph.broker.retained import RetainedStore
 from heliograph.config import Config
 from heliograph.config.storage import StateConfig
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.options import retainer_options
+from heliograph.node.refusals import Refusals
 from heliograph.observe.alarms import Alarms
 from heliograph.retainer.disc import DiscRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
@@ -39,11 +41,14 @@ class RetainedCommit(RetainedCommits):
     Args:
         table: The messages. It may be out of order: changes are refused until it works.
         join: What acknowledgements wait for.
+        refusals: Told while it refuses messages.
     """
 
-    def __init__(self, table: KeyedTable, join: CommitJoin, settings: StateConfig) -> None:
+    def __init__(self, table: KeyedTable, join: CommitJoin, settings: StateConfig, refusals: Refusals) -> None:
         super().__init__()
         self._table = table
+        self._refusals = refusals
+        self.store: RetainedStore | None = None  # what the broker asks, told too
         self._error: StorageError | None = None  # why nothing is retained, while that is so
         self._alarms: Alarms | None = None
         self._follower = join.follow(RETAINED, lambda: self.is_full)
@@ -53,9 +58,10 @@ class RetainedCommit(RetainedCommits):
         try:
             table.open()
         except StorageError as error:
-            # Each change tries again to open it, and is refused until that works.
+            # Each tick tries again to open it, and changes are refused until that works.
             _log.error("the database of retained messages cannot be opened [%s]: %s", error.code, error)
             self._error = error
+            refusals.tell(RETAINED, error)
 
     def submit(self, change: Change, awaited: bool) -> None:
         """Take a change."""
@@ -87,6 +93,21 @@ class RetainedCommit(RetainedCommits):
         await self._queue.close()
         self._table.close()
 
+    def join(self, store: RetainedStore) -> None:
+        """Have the broker refuse what is to be retained while that is so."""
+        self.store = store
+        store.refusal = self._refusals.code(RETAINED)
+
+    def try_again(self) -> None:
+        """See whether it can be written again after a fault."""
+        if self._error is None:
+            return
+        try:
+            self._table.check_usable()
+        except StorageError:
+            return
+        self._tell(None)
+
     def _committed(self, ticket: int, error: StorageError | None) -> None:
         if (error is None) != (self._error is None):
             self._tell(error)
@@ -94,6 +115,9 @@ class RetainedCommit(RetainedCommits):
 
     def _tell(self, error: StorageError | None) -> None:
         self._error = error
+        self._refusals.tell(RETAINED, error)
+        if self.store is not None:
+            self.store.refusal = self._refusals.code(RETAINED)
         if error is not None:
             _log.error("retained messages are refused [%s]: %s", error.code, error)
             self._alarm(error)
@@ -104,8 +128,7 @@ class RetainedCommit(RetainedCommits):
 
     def _alarm(self, error: StorageError) -> None:
         if self._alarms is not None:
-            details = {"code": error.code, "database": error.database, "path": str(error.path or "")}
-            self._alarms.activate(_ALARM, str(error), details)
+            self._alarms.activate(_ALARM, str(error), error.details())
 
     def __repr__(self) -> str:
         return f"RetainedCommit({self._queue!r})"
@@ -131,6 +154,8 @@ class RetainedMessages:
 
     def tick(self) -> None:
         """Forget what has expired; go on with it soon where that is much."""
+        if self._commit is not None:
+            self._commit.try_again()
         if self._again is None:
             self._sweep()
 
@@ -159,7 +184,9 @@ class RetainedMessages:
         return f"RetainedMessages({self.retainer!r})"
 
 
-def open_retained(config: Config, data_dir: Path, broker: Broker, join: CommitJoin | None) -> RetainedMessages:
+def open_retained(
+    config: Config, data_dir: Path, broker: Broker, join: CommitJoin | None, refusals: Refusals | None = None
+) -> RetainedMessages:
     """What keeps retained messages, as the configuration says.
 
     A database that cannot be opened does not keep the node from starting: it refuses what is to be retained.
@@ -167,13 +194,16 @@ def open_retained(config: Config, data_dir: Path, broker: Broker, join: CommitJo
     Args:
         config: The whole configuration; `retainer.enable` is for the caller to look at.
         join: What acknowledgements wait for; needed for `disc`.
+        refusals: Told while the disk refuses them.
     """
     options = retainer_options(config.retainer)
     if join is None or not is_on_disc(config):
         return RetainedMessages(MemoryRetainer(broker, options), None)
     table = KeyedBackend(data_dir, clock=lambda: int(broker.now_us)).table(RETAINED)
-    commit = RetainedCommit(table, join, config.durable_storage.retained)
-    return RetainedMessages(DiscRetainer(broker, table, commit, options), commit)
+    commit = RetainedCommit(table, join, config.durable_storage.retained, refusals or Refusals(broker))
+    retainer = DiscRetainer(broker, table, commit, options)
+    commit.join(retainer)
+    return RetainedMessages(retainer, commit)
 
 
 def is_on_disc(config: Config) -> bool:

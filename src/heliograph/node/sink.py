@@ -1,6 +1,6 @@
 """The seam between the broker and storage: which messages are stored where, and how they get into the group commits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from heliograph.broker.durable import DurableSink
@@ -13,17 +13,28 @@ _PLACES_REMEMBERED_MAX: Final = 10_000  # topics
 
 
 class StorageSink(DurableSink):
-    """Joins the broker to the group commit of `messages`; owned by the node's databases."""
+    """Joins the broker to the group commit of `messages`; owned by the node's databases.
 
-    def __init__(self, group: GroupCommit, topics: Sequence[str], join: CommitJoin) -> None:
+    Args:
+        code: Gives the reason code with which that database refuses messages now; 0 for none.
+    """
+
+    def __init__(
+        self, group: GroupCommit, topics: Sequence[str], join: CommitJoin, code: Callable[[], int] = lambda: 0
+    ) -> None:
         super().__init__()
         self._group = group
         self._topics = topics
         self._join = join
+        self._code = code  # with which `messages` refuses messages now
 
     def wants(self, topic: str) -> bool:
         """Whether the operator wants messages of this topic stored."""
         return _matches(self._topics, topic)
+
+    def refusal(self, topic: str) -> int:
+        """See `DurableSink.refusal`."""
+        return self._code()
 
     def append(self, message: Message) -> int:
         """Hand a message to the next commit."""
@@ -52,31 +63,40 @@ class CopyingSink(StorageSink):
         group: GroupCommit,
         topics: Sequence[str],
         join: CommitJoin,
-        others: Sequence[tuple[GroupCommit, Sequence[str], Follower]],
+        others: Sequence[tuple[GroupCommit, Sequence[str], Follower, Callable[[], int]]],
+        code: Callable[[], int] = lambda: 0,
     ) -> None:
-        super().__init__(group, topics, join)
+        super().__init__(group, topics, join, code)
         self._others = others
         self._places: dict[str, tuple[bool, list[tuple[GroupCommit, Follower]]]] = {}  # by topic
 
     def wants(self, topic: str) -> bool:
         """Whether messages of this topic are stored anywhere."""
-        return super().wants(topic) or any(_matches(topics, topic) for _, topics, _ in self._others)
+        return super().wants(topic) or any(_matches(topics, topic) for _, topics, _, _ in self._others)
+
+    def refusal(self, topic: str) -> int:
+        """See `DurableSink.refusal`: that of the first database that wants messages of this topic and refuses them."""
+        own = self._code()
+        if own and super().wants(topic):
+            return own
+        return next((code() for _, topics, _, code in self._others if code() and _matches(topics, topic)), 0)
 
     def append(self, message: Message) -> int:
         """Hand a message to the next commits; its ticket is answered for when all of them are done."""
         is_replayed, others = self._places.get(message.topic) or self._find_places(message.topic)
+        self.is_joined = bool(others)
         for group, follower in others:
             follower.took(group.append(message))
         return super().append(message) if is_replayed else self.settle()
 
     def is_full(self) -> bool:
         """Whether any buffer before storage is full."""
-        return super().is_full() or any(group.is_full for group, _, _ in self._others)
+        return super().is_full() or any(group.is_full for group, _, _, _ in self._others)
 
     def _find_places(self, topic: str) -> tuple[bool, list[tuple[GroupCommit, Follower]]]:
         if len(self._places) >= _PLACES_REMEMBERED_MAX:
             self._places.clear()
-        others = [(group, follower) for group, topics, follower in self._others if _matches(topics, topic)]
+        others = [(group, follower) for group, topics, follower, _ in self._others if _matches(topics, topic)]
         found = self._places[topic] = super().wants(topic), others
         return found
 

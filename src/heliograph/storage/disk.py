@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from heliograph.storage.directory_swap import sync_directory
-from heliograph.storage.engine import Rdict, is_absent, open_primary
+from heliograph.storage.engine import MEMTABLE_BYTES, Rdict, is_absent, open_primary
 from heliograph.storage.errors import GONE, StorageDamagedError
 from heliograph.storage.register import Register
 from heliograph.storage.wal import LogFiles, SyncRequest
@@ -82,11 +82,34 @@ class Disk:
                         total += entry.stat().st_size
         return total
 
+    def free_bytes(self, path: Path) -> int:
+        """What the file system of a database has left for this process; very much where that is not known."""
+        try:
+            found = os.statvfs(path)
+        except OSError:
+            return _UNKNOWN_BYTES
+        return found.f_bavail * found.f_frsize
+
+    def needed_bytes(self, path: Path) -> int:
+        """How much room a database that ran out of it needs to be opened and written again.
+
+        RocksDB writes what its log has, which is a memtable as a rule, to a table, and begins another log.
+        """
+        logs = 0
+        with suppress(OSError), os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name.endswith(".log"):
+                    with suppress(FileNotFoundError):
+                        logs += entry.stat().st_size
+        return min(logs, MEMTABLE_BYTES) + _SPARE_BYTES
+
     def aside(self, target: Callable[[], None], name: str) -> Aside:
         """Work to be begun, for what blocks without holding the GIL."""
         return threading.Thread(target=target, name=name, daemon=True)
 
 
+_UNKNOWN_BYTES: Final = 1 << 62
+_SPARE_BYTES: Final = 4 << 20  # for the list of tables, the new log and a few commits
 THIS_DISK: Final = Disk()
 
 

@@ -4,6 +4,7 @@ The only module that imports rocksdict. Two facts about it shape the callers: it
 reports every failure as a bare `Exception` whose text is RocksDB's.
 """
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -46,7 +47,7 @@ __all__ = [
 COMPRESSIONS: Final = ("zstd", "lz4", "none")
 
 # A memtable is what the log may grow to, so also what a start after a crash must read again.
-_MEMTABLE_BYTES: Final = 32 << 20
+MEMTABLE_BYTES: Final = 32 << 20
 _MEMTABLES_MAX: Final = 4
 # SST blocks compress together; 32 KiB holds several small columnar blocks and is still little to read for one.
 _SST_BLOCK_BYTES: Final = 32 << 10
@@ -75,7 +76,7 @@ def open_primary(path: Path, compression: str) -> Rdict:
     options.create_if_missing(is_new)
     if not is_new:
         _check_files(path)
-    options.set_write_buffer_size(_MEMTABLE_BYTES)
+    options.set_write_buffer_size(MEMTABLE_BYTES)
     options.set_max_write_buffer_number(_MEMTABLES_MAX)
     options.set_target_file_size_base(_SST_FILE_BYTES)
     options.set_max_background_jobs(2)
@@ -121,6 +122,8 @@ def is_absent(path: Path) -> bool:
             return next(entries, None) is None
     except FileNotFoundError:
         return True
+    except NotADirectoryError as error:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
 
 
 def _check_files(path: Path) -> None:

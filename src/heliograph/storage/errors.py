@@ -23,6 +23,7 @@ class StorageError(Exception):
 
     code: ClassVar[str] = "storage_failed"
     advice: ClassVar[str] = "Nothing of the refused batch was acknowledged; the next one is tried again."
+    reason: ClassVar[str] = "storage failed"  # for clients, which are not told more
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class StorageError(Exception):
         shard: int | None = None,
         stream: str | None = None,
     ) -> None:
+        self.needed_bytes = 0  # for one about room: how much must be free before it is tried again
         self.problem = problem
         self.database = database
         self.path = path
@@ -48,11 +50,17 @@ class StorageError(Exception):
         where = f" ({', '.join(places)})" if places else ""
         super().__init__(f"{problem}{where}. {self.advice}")
 
+    def details(self) -> dict[str, object]:
+        """What an alarm tells programs of it."""
+        details: dict[str, object] = {"code": self.code, "database": self.database, "path": str(self.path or "")}
+        return {**details, "needed_bytes": self.needed_bytes} if self.needed_bytes else details
+
 
 class StorageFullError(StorageError):
     """The disk has no room, or a limit on file sizes was met."""
 
     code = "storage_full"
+    reason = "storage is full"
     advice = "Free some space on that file system; storing resumes by itself."
 
 
@@ -60,6 +68,7 @@ class StorageReadOnlyError(StorageFullError):
     """The files of the database, or the file system that they lie on, cannot be written."""
 
     code = "storage_read_only"
+    reason = "storage cannot be written"
     advice = "Make the files writable for the node's user; storing resumes by itself."
 
 
@@ -67,6 +76,7 @@ class StorageDamagedError(StorageError):
     """What is on disk is not what was written."""
 
     code = "storage_damaged"
+    reason = "storage is damaged"
     advice = (
         "Nothing of it was changed. Stop the node and mend it with `heliograph storage check --repair DATABASE`, which "
         "keeps everything that can be read, or restore it from a copy."

@@ -93,14 +93,6 @@ class KeyedTable(KeptInStore):
         """
         self._store.open()
 
-    def check_usable(self) -> None:
-        """Open it again after a fault, if it is time.
-
-        Raises:
-            StorageError: It is not open.
-        """
-        self._store.usable()
-
     def close(self) -> None:
         """Leave everything that was written on the disk; the table cannot be used any more."""
         self._store.close()

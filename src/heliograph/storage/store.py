@@ -13,7 +13,13 @@ from pathlib import Path
 
 from heliograph.storage.disk import THIS_DISK, Aside, Disk
 from heliograph.storage.engine import Rdict, WriteBatch, memory_state, records, translated
-from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageDamagedError, StorageError
+from heliograph.storage.errors import (
+    StorageBusyError,
+    StorageClosedError,
+    StorageDamagedError,
+    StorageError,
+    StorageFullError,
+)
 from heliograph.storage.wal import LogFiles, SyncRequest
 
 
@@ -49,6 +55,7 @@ class Store:
         self._memory_state: int | None = None
         self._fault: StorageError | None = None
         self._retry_at = 0.0
+        self._needed_bytes = 0  # free on its file system, before what failed for want of room is tried again
         self._is_closed = False
         self._freeing: Aside | None = None
         self._to_free: deque[tuple[bytes, bytes]] = deque()
@@ -88,7 +95,7 @@ class Store:
         """
         if self._is_closed:
             raise StorageClosedError("the database was closed", database=self.name, path=self.path)
-        if self._fault is not None and time.monotonic() < self._retry_at:
+        if self._fault is not None and not self._is_time():
             raise self._error()
         if self._rocks is None or self._fault is not None:
             self.open()
@@ -111,9 +118,10 @@ class Store:
             self._memory_state = state
         except Exception as error:
             translation = translated(error, self.name, self.path)
-            if not isinstance(translation, StorageBusyError):
-                self._fail(error)
-            raise translation from error
+            if isinstance(translation, StorageBusyError):
+                raise translation from error
+            self._fail(error)
+            raise self._error() from error
 
     def sync_request(self) -> SyncRequest:
         """What must be synced so that everything written so far outlives the machine; may run in another thread.
@@ -244,16 +252,34 @@ class Store:
         assert self._logs is not None  # it is opened with RocksDB
         return self._logs
 
+    def _is_time(self) -> bool:
+        """Whether what failed is worth another attempt: when the room that was missing is there, or after a while."""
+        if self._needed_bytes:
+            if self._disk.free_bytes(self.path) < self._needed_bytes:
+                return False
+            self._needed_bytes = 0
+            return True
+        return time.monotonic() >= self._retry_at
+
     def _fail(self, error: Exception) -> None:
-        self._fault = translated(error, self.name, self.path)
+        self._fault = fault = translated(error, self.name, self.path)
         self._retry_at = time.monotonic() + self._reopen_interval_s
+        self._needed_bytes = 0
+        if type(fault) is StorageFullError:
+            free, needed = self._disk.free_bytes(self.path), self._disk.needed_bytes(self.path)
+            if free < needed:  # and not a quota, or a limit on the size of files
+                self._needed_bytes = needed
+                problem = f"{fault.problem}: storing resumes when {needed:,} bytes are free there, and {free:,} are"
+                self._fault = StorageFullError(problem, database=fault.database, path=fault.path)
 
     def _error(self) -> StorageError:
         """Why it is not open: a new error each time, since an exception gathers the frames of all who raise it."""
         fault = self._fault
         if fault is None:
             return StorageClosedError("the database is not open", database=self.name, path=self.path)
-        return type(fault)(fault.problem, database=fault.database, path=fault.path, shard=fault.shard)
+        again = type(fault)(fault.problem, database=fault.database, path=fault.path, shard=fault.shard)
+        again.needed_bytes = self._needed_bytes
+        return again
 
     def _abandon(self) -> None:
         if self._logs is not None:
@@ -293,6 +319,14 @@ class KeptInStore:
     def path(self) -> Path:
         """Its directory."""
         return self._store.path
+
+    def check_usable(self) -> None:
+        """Open it again after a fault, if it is time.
+
+        Raises:
+            StorageError: It is not open.
+        """
+        self._store.usable()
 
     def sync_request(self) -> SyncRequest:
         """What must be synced so that everything written so far outlives the machine; may run in another thread.

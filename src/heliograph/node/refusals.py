@@ -1,0 +1,36 @@
+"""Which databases of a node refuse messages now, so that these are refused before anybody gets them."""
+
+from heliograph.broker.pubsub import Broker
+from heliograph.mqtt import reason_codes as rc
+from heliograph.storage.errors import StorageError, StorageFullError
+
+
+class Refusals:
+    """The databases that refuse messages, and why; owned by the node, which it keeps the broker informed for."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._errors: dict[str, StorageError] = {}
+
+    def tell(self, database: str, error: StorageError | None) -> None:
+        """A database refuses messages from now on, or takes them again."""
+        if error is None:
+            self._errors.pop(database, None)
+        else:
+            self._errors[database] = error
+        self._broker.is_refusing = bool(self._errors)
+        self._broker.refusal_reason = next((error.reason for error in self._errors.values()), "")
+
+    def code(self, database: str) -> int:
+        """The reason code with which a database refuses messages now; 0 where it takes them."""
+        return refusal_code(self._errors.get(database))
+
+    def __repr__(self) -> str:
+        return f"Refusals({', '.join(self._errors) or 'none'})"
+
+
+def refusal_code(error: StorageError | None) -> int:
+    """With which reason code an error of storage refuses a message; 0 for none."""
+    if error is None:
+        return rc.SUCCESS
+    return rc.QUOTA_EXCEEDED if isinstance(error, StorageFullError) else rc.UNSPECIFIED_ERROR
