@@ -31,6 +31,9 @@ from heliograph.rules.json_text import encode_exactly
 from heliograph.rules.schemas.configured import schema_faults
 from heliograph.rules.values import string_of
 
+_SECRET: Final = re.compile(r"(?i)(.*[_.-])?(token|password|passwd|passphrase|secret|secret_key|authorization|api_key)")
+_SWITCHES: Final = ("require_token",)
+_STARS: Final = "******"
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_@%|-]+")
 
 
@@ -47,7 +50,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="print the file as JSON",
         description=(
             "Print as JSON what the file says, with its includes read, its substitutions resolved and the HELIOGRAPH_ "
-            "variables that name settings applied. Defaults are not filled in and nothing is checked. With --batch, "
+            "variables that name settings applied, and stars for passwords and tokens. Defaults are not filled in and "
+            "nothing is checked. With --batch, "
             'each line of standard input is a case {"text", "files": {name: text}, "env": {name: text}}, answered with '
             '{"value"} or {"error", "line", "file"}; every HELIOGRAPH_ variable of a case applies.'
         ),
@@ -87,8 +91,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(file: Path, environ: Mapping[str, str], *, origins: bool) -> None:
-    node = apply_overrides(parse_file(file), known_overrides(environ))
+    node = without_secrets(apply_overrides(parse_file(file), known_overrides(environ)))
     print("\n".join(origin_lines(node)) if origins else to_json(node))
+
+
+def without_secrets(node: Node) -> Node:
+    """A document whose secrets, known by the names of their settings, are stars."""
+    value = node.value
+    if isinstance(value, dict):
+        kept = {key: _masked(key, child) for key, child in value.items()}
+        return Node(kept, node.position, node.source)
+    if isinstance(value, list):
+        return Node([without_secrets(item) for item in value], node.position, node.source)
+    return node
+
+
+def _masked(key: str, node: Node) -> Node:
+    if _SECRET.fullmatch(key) and key not in _SWITCHES and isinstance(node.value, str) and node.value:
+        return Node(_STARS, node.position, node.source)
+    return without_secrets(node)
 
 
 def _answer(case: Case) -> Answer | str:

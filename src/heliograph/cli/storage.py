@@ -5,6 +5,7 @@ Everything but `check --repair` only reads, beside a running node or of a stoppe
 
 import argparse
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -186,6 +187,7 @@ def _lts(args: argparse.Namespace, data_dir: Path) -> int:
 
 
 def _check(args: argparse.Namespace, data_dir: Path) -> int:
+    os.umask(0o077)  # as the node has it
     if args.database in state_directories(data_dir):
         return _check_state(args, data_dir)
     if args.repair:
@@ -276,6 +278,7 @@ def _export(args: argparse.Namespace, data_dir: Path) -> int:
 
 
 def _offload(args: argparse.Namespace, data_dir: Path) -> int:
+    os.umask(0o077)
     target = args.to if "://" in args.to else str(Path(args.to).absolute())
     due = offload_due(data_dir, args.database)
     report = due if args.dry_run else offload_now(data_dir, args.database, target)

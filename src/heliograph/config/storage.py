@@ -178,8 +178,8 @@ class FlightConfig:
     require_token: str = setting(
         Switch("auto"),
         "auto",
-        "Whether a request without a token is refused. `auto`: where there are tokens; without any, `bind` must be an "
-        "address that only this machine reaches.",
+        "Whether a request without a token is refused. `auto`: it is; without `tokens` the node makes one for its own "
+        "user, and `bind` must be an address that only this machine reaches.",
     )
     tokens: tuple[FlightTokenConfig, ...] = section_list(FlightTokenConfig, "Who may read, and what.")
     tls: FlightTlsConfig = section(FlightTlsConfig, "TLS of the reader.")

@@ -5,6 +5,7 @@ import fcntl
 import gc
 import json
 import logging
+import os
 import secrets
 import sys
 import time
@@ -39,6 +40,7 @@ from heliograph.rules.engine import RuleEngine
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 from heliograph.storage.errors import StorageError
+from heliograph.storage.local_token import FILE, announce, withdraw
 from heliograph.storage.reader_process import ReaderProcess
 from heliograph.storage.reader_security import ReaderSecurity
 from heliograph.transport.listener import Listener
@@ -46,6 +48,7 @@ from heliograph.transport.listener import Listener
 _log = logging.getLogger(__name__)
 
 _TICK_S = 0.5
+_FOLDERS = ("storage", "state", "keyed")  # of a data directory, with what was published
 _SLOW_CLIENTS_LOGGED = 20
 _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 
@@ -124,7 +127,7 @@ class Node:
                 self._groups.start(table)
         flight = self._config.durable_storage.flight
         if flight.enable:
-            security = partial(ReaderSecurity.of, flight)
+            security = partial(ReaderSecurity.of, flight, self._data_dir)
             self._reader = ReaderProcess(self._data_dir, str(flight.bind), security=security)
         deny_by_default(self._config.authorization, self.broker)
         install_schemas(self._config)
@@ -150,6 +153,7 @@ class Node:
             self._retained.report_to(self._services.alarms)
         if self._reader is not None:
             await self._reader.start()
+            self._announce_token(self._reader)
         self._attributes = ZoneAttributes(self._config, self._context.clock)
         self._listeners = make_listeners(self._config, self._context, self._attributes)
         for listener in self._listeners:
@@ -187,6 +191,7 @@ class Node:
         if self._sessions is not None:
             await self._sessions.close()
         if self._reader is not None:
+            withdraw(self._reader.bind, self._data_dir)
             await self._reader.stop()
         if self._databases is not None:
             self._databases.close()
@@ -253,6 +258,14 @@ class Node:
         for listener in self._listeners:
             listener.reload_certificates()
 
+    def _announce_token(self, reader: ReaderProcess) -> None:
+        """Let programs of this user find the node's own token."""
+        if (self._data_dir / FILE).exists():
+            try:
+                announce(reader.bind, self._data_dir)
+            except OSError as error:
+                _log.warning("clients of the storage reader must be given the token in %s: %s", FILE, error)
+
     def _make_context(self) -> ChannelContext:
         loop = asyncio.get_running_loop()
         broker = self.broker
@@ -318,8 +331,10 @@ class Node:
 
 
 def _lock(data_dir: Path) -> TextIO:
+    os.umask(0o077)  # what was published is for this user only
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
+        _close_to_others(data_dir)
         lock = (data_dir / "node.lock").open("a")
     except OSError as error:
         raise NodeError(f"node.data_dir {str(data_dir)!r} cannot be used: {error.strerror}. Choose another") from error
@@ -330,6 +345,19 @@ def _lock(data_dir: Path) -> TextIO:
         advice = "Stop it, or choose another directory with node.data_dir or --data-dir"
         raise NodeError(f"node.data_dir {str(data_dir)!r} is used by another node. {advice}") from error
     return lock
+
+
+def _close_to_others(data_dir: Path) -> None:
+    """Let nobody else into a data directory that is open to others: an earlier version's, or one made by hand."""
+    if data_dir.stat().st_mode & 0o077 == 0:
+        return
+    try:
+        data_dir.chmod(0o700)
+        for path in (one for folder in _FOLDERS for one in (data_dir / folder, *(data_dir / folder).rglob("*"))):
+            if path.exists() and not path.is_symlink():
+                path.chmod(0o700 if path.is_dir() else 0o600)
+    except OSError as error:
+        _log.warning("others may be able to read node.data_dir %s: %s", data_dir, error)
 
 
 def _tune_interpreter() -> None:

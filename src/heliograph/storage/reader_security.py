@@ -18,6 +18,7 @@ from heliograph.config.storage import TOKEN_LENGTH_MIN, FlightConfig, FlightTlsC
 from heliograph.config.units import is_loopback
 from heliograph.mqtt.topic import filter_covers
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
+from heliograph.storage.local_token import read_or_make_token
 
 _SCHEME: Final = "Bearer "
 _VERIFY_PEER: Final = "verify_peer"
@@ -27,7 +28,10 @@ class UnauthenticatedError(StorageError):
     """A request without a token, or with one that the reader does not know."""
 
     code = "storage_unauthenticated"
-    advice = "Send a token of durable_storage.flight.tokens as `authorization: Bearer TOKEN` (option `token` in Spark)."
+    advice = (
+        "Send a token of durable_storage.flight.tokens, or the node's own in DATA_DIR/flight_token, as `authorization: "
+        "Bearer TOKEN` (options `token` and `tokenFile` in Spark)."
+    )
 
 
 class ForbiddenError(StorageError):
@@ -111,6 +115,7 @@ class ReaderSecurity:
         certfile: PEM file with the certificate; empty for no TLS.
         keyfile: PEM file with its key; empty if that is in `certfile`.
         cacertfile: PEM file with the authorities of clients' certificates; empty if clients need none.
+        local_digest: SHA-256 of the node's own token, which allows everything; empty for none.
     """
 
     tokens: tuple[Token, ...] = ()
@@ -118,10 +123,15 @@ class ReaderSecurity:
     certfile: str = ""
     keyfile: str = ""
     cacertfile: str = ""
+    local_digest: str = ""
 
     @classmethod
-    def of(cls, config: FlightConfig) -> "ReaderSecurity":
+    def of(cls, config: FlightConfig, data_dir: Path | None = None) -> "ReaderSecurity":
         """Take it from the configuration of a node; files of tokens are read.
+
+        Args:
+            data_dir: The node's data directory, where its own token lies; made there if no others are described and
+                nobody said that none is needed.
 
         Raises:
             ReaderSettingsError: One cannot be used.
@@ -133,7 +143,13 @@ class ReaderSecurity:
         tls = config.tls if config.tls.enable else FlightTlsConfig()
         open_to_all = {"true": False, "false": True}.get(config.require_token)
         authorities = tls.cacertfile if tls.verify == _VERIFY_PEER else ""
-        return cls(tokens, open_to_all, tls.certfile, tls.keyfile, authorities)
+        local_digest = ""
+        if data_dir is not None and not tokens and open_to_all is None:
+            try:
+                local_digest = digest_of(read_or_make_token(data_dir))
+            except (OSError, UnicodeDecodeError) as error:
+                raise ReaderSettingsError(f"the node's own token: {error}", database="") from None
+        return cls(tokens, open_to_all, tls.certfile, tls.keyfile, authorities, local_digest)
 
     @classmethod
     def from_json(cls, text: str) -> "ReaderSecurity":
@@ -172,11 +188,13 @@ class ReaderSecurity:
             UnauthenticatedError: It needs a token that the reader knows.
         """
         if authorization is None:
-            if self.open_to_all if self.open_to_all is not None else not self.tokens:
+            if self.open_to_all if self.open_to_all is not None else not (self.tokens or self.local_digest):
                 return None
             raise UnauthenticatedError("this storage reader needs a token, and the request has none", database="")
         digest = digest_of(authorization.removeprefix(_SCHEME))
         found = None
+        if self.local_digest and hmac.compare_digest(self.local_digest, digest):
+            return None
         for token in self.tokens:  # all of them, always: the time tells nothing
             if hmac.compare_digest(token.digest, digest):
                 found = token

@@ -22,6 +22,7 @@ from heliograph.pipeline.errors import (
     ReaderRefusedError,
     ReaderUnavailableError,
 )
+from heliograph.storage.local_token import find_token
 
 DEFAULT_ENDPOINT: Final = "127.0.0.1:8815"
 DEFAULT_DATABASE: Final = "messages"
@@ -130,7 +131,7 @@ class StorageClient:
 
     Args:
         endpoint: host:port of the reader, or ``grpc+tls://host:port`` where it speaks TLS.
-        token: The token that the reader asks for.
+        token: The token that the reader asks for; without one, that of a node of this user on this machine.
         tls_ca: PEM file with the authorities that the reader's certificate is checked against; with it the client
             speaks TLS whatever the endpoint says. Without, those that gRPC brings are asked.
         tls_cert: PEM file with a certificate to show, where the reader asks for one.
@@ -151,6 +152,7 @@ class StorageClient:
     ) -> None:
         scheme, _, self._endpoint = endpoint.rpartition("://")
         self._is_tls = scheme == _TLS_SCHEME or tls_ca is not None
+        token = token or find_token(self._endpoint)
         self._headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
         certificates = {
             "tls_root_certs": _pem("tlsCa", tls_ca),

@@ -1,0 +1,104 @@
+"""What was published is for the node's user only: its files, and the reader that gives everything out."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import aiomqtt
+import pytest
+from pyarrow import flight
+
+from heliograph.cli.main import main
+from heliograph.pipeline.datasource.client import StorageClient
+from heliograph.storage import local_token
+from support.process import NodeProcess
+
+pytestmark = [pytest.mark.service, pytest.mark.slow]
+
+SETTINGS = "durable_sessions.enable = true\nretainer { enable = true, backend.storage_type = disc }"
+
+
+async def publish(node: NodeProcess) -> None:
+    async with aiomqtt.Client("127.0.0.1", node.port) as client:
+        await client.publish("t/1", b"private", qos=1, retain=True)
+
+
+def open_to_others(data_dir: Path) -> list[Path]:
+    """What somebody else may do anything with."""
+    paths = [data_dir, *data_dir.rglob("*")]
+    return [path for path in paths if stat.S_IMODE(path.lstat().st_mode) & 0o077 and not path.is_symlink()]
+
+
+async def test_the_data_directory_is_for_its_user_only_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with NodeProcess(tmp_path, SETTINGS) as node:
+            await publish(node)
+            assert open_to_others(node.data_dir) == []
+            assert stat.S_IMODE((node.data_dir / "flight_token").stat().st_mode) == 0o600
+            assert node.stop() == 0
+        for path in (tmp_path / "data", *(tmp_path / "data/storage").rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        with NodeProcess(tmp_path, SETTINGS) as node:
+            assert open_to_others(node.data_dir) == []
+            assert node.stop() == 0
+        assert open_to_others(tmp_path / "data") == []
+    finally:
+        os.umask(before)
+
+
+async def test_the_reader_asks_for_the_token_that_lies_in_the_data_directory(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, SETTINGS) as node:
+        await publish(node)
+        stranger = flight.FlightClient(f"grpc://127.0.0.1:{node.flight_port}")
+        action = flight.Action("get_streams", json.dumps({"database": "messages", "topics": ["#"]}).encode())
+        with pytest.raises(flight.FlightUnauthenticatedError, match="flight_token"):
+            list(stranger.do_action(action))
+        token = (node.data_dir / "flight_token").read_text().strip()
+        options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {token}".encode())])
+        assert list(stranger.do_action(action, options))
+        with StorageClient(f"127.0.0.1:{node.flight_port}") as friend:
+            assert friend.info("messages")["messages"] == 1
+        assert node.stop() == 0
+    with NodeProcess(tmp_path, SETTINGS) as node:  # it stays
+        assert (node.data_dir / "flight_token").read_text().strip() == token
+
+
+def test_a_note_that_somebody_else_may_have_written_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_token, "TEMPORARY", tmp_path)
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    token = local_token.read_or_make_token(data_dir)
+    local_token.announce("127.0.0.1:8815", data_dir)
+    assert local_token.find_token("grpc://127.0.0.1:8815") == token
+    assert local_token.find_token("db.example.org:8815") is None
+    (notes,) = tmp_path.glob("heliograph-*")
+    notes.chmod(0o777)
+    assert local_token.find_token("127.0.0.1:8815") is None
+    with pytest.raises(PermissionError):
+        local_token.announce("127.0.0.1:8815", data_dir)
+
+
+@pytest.mark.parametrize("origins", [[], ["--origins"]])
+def test_conf_show_prints_no_secrets(tmp_path: Path, capsys: pytest.CaptureFixture[str], origins: list[str]) -> None:
+    file = tmp_path / "heliograph.conf"
+    file.write_text(
+        """
+        durable_storage.flight { require_token = true, tokens = [{ name = ops, token = "sixteen-or-more-secret" }] }
+        schema_registry.external.other { auth { username = u, password = "sixteen-or-more-secret" } }
+        """
+    )
+    assert main(["conf", "show", str(file), *origins]) == 0
+    said = capsys.readouterr().out
+    assert "sixteen-or-more-secret" not in said
+    assert "******" in said
+    assert "ops" in said
+
+
+def test_a_reader_with_tokens_of_its_own_makes_none(tmp_path: Path) -> None:
+    tokens = 'durable_storage.flight.tokens = [{ token = "sixteen-or-more-secret" }]'
+    with NodeProcess(tmp_path, tokens) as node:
+        assert not (node.data_dir / "flight_token").exists()
