@@ -43,3 +43,36 @@ def test_not_more_than_a_thousand_at_a_time() -> None:
     alarms = node.services.alarms
     assert [alarms.activate(f"a{n}", "", {}) for n in range(1001)] == [True] * 1000 + [False]
     assert alarms.statistics() == {"alarms.active": 1000, "alarms.dropped": 1}
+
+
+def test_who_comes_later_sees_what_goes_on() -> None:
+    node = Node("retainer.enable = false")
+    alarms = node.services.alarms
+    for name in ("disk", "client/a+b", "over"):
+        alarms.activate(name, "something is wrong", {})
+    alarms.deactivate("over")
+    node.advance(1)
+
+    def seen(topic_filter: str) -> dict[str, object]:
+        peer = node.connect()
+        peer.send_subscribe(p.SubscribeEntry(PREFIX + topic_filter, 0, False, False, 0))
+        found = {topic: alarm["name"] for topic, alarm in told(peer)}
+        peer.disconnect()
+        return found
+
+    assert seen("#") == {"activate": "client/a+b", "active/disk": "disk", "active/client%2Fa%2Bb": "client/a+b"}
+    assert seen("activate") == {"activate": "client/a+b"}
+    alarms.deactivate("client/a+b")
+    assert seen("#") == {"activate": "disk", "active/disk": "disk"}
+    alarms.deactivate("disk")
+    assert seen("#") == {}
+
+
+def test_retained_messages_of_clients_are_found_beside_them() -> None:
+    node = Node("sys_topics { allow_publish = true, sys_msg_interval = disabled, sys_heartbeat_interval = disabled }")
+    node.connect("c").publish(PREFIX + "mine", b"{}", retain=True)
+    node.services.alarms.activate("disk", "the disk is full", {})
+    node.advance(1)
+    peer = node.connect()
+    peer.send_subscribe(p.SubscribeEntry(PREFIX + "#", 0, False, False, 0))
+    assert [topic for topic, _ in told(peer)] == ["activate", "active/disk", "mine"]

@@ -1,7 +1,9 @@
 """What clients of a TLS listener see: certificates of both sides, versions, names, renewal, and broken handshakes."""
 
 import asyncio
+import logging
 import os
+import re
 import shutil
 import ssl
 from dataclasses import replace
@@ -62,14 +64,21 @@ async def test_a_client_is_served(authority: Authority) -> None:
     ],
 )
 async def test_versions(
-    authority: Authority, versions: tuple[str, ...], highest: ssl.TLSVersion, spoken: str | None
+    authority: Authority,
+    versions: tuple[str, ...],
+    highest: ssl.TLSVersion,
+    spoken: str | None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)
     async with listening("ssl", ssl_listener(authority, versions=versions)) as rig:
         context = authority.context(highest=highest)
         if spoken is None:
             with pytest.raises((ssl.SSLError, ConnectionResetError)):
                 await rig.socket(tls=context)
             await rig.until("handshake_failures", 1)
+            (line,) = (record.getMessage() for record in caplog.records)
+            assert re.match(r"listener ssl:test: connection of 127\.0\.0\.1:\d+ failed: TLS: ", line)
         else:
             client = await rig.client(tls=context)
             assert client.writer.get_extra_info("ssl_object").version() == spoken

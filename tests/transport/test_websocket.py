@@ -1,5 +1,6 @@
 """What WebSocket clients see, byte by byte: the handshake, frames both ways, goodbyes, and what is not MQTT."""
 
+import logging
 import os
 import re
 import zlib
@@ -133,13 +134,18 @@ async def test_handshakes_that_are_taken(changes: dict[str, str | None]) -> None
     ],
     ids=str,
 )
-async def test_handshakes_that_are_refused(changes: dict[str, str | None], status: int) -> None:
+async def test_handshakes_that_are_refused(
+    changes: dict[str, str | None], status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     async with listening("ws", ws()) as rig:
         client = await rig.socket()
         await client.say(request(**changes) + frame(CONNECT))
         response = await client.hear_the_end()
         assert response.startswith(f"HTTP/1.1 {status} ".encode()), response
         assert rig.count("handshake_failures") == 1
+        (line,) = (record.getMessage() for record in caplog.records)
+        assert line.startswith(f"listener ws:test: connection of {client.address} failed: WebSocket handshake: ")
         await rig.until("current_connections", 0)
 
 

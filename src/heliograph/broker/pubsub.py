@@ -6,6 +6,7 @@ from mypy_extensions import i64
 
 from heliograph.broker.clock import Clock
 from heliograph.broker.counters import Counters
+from heliograph.broker.drops import DropLedger
 from heliograph.broker.durable import DurableSink
 from heliograph.broker.fanout import Fanout, Fanouts, Spreader
 from heliograph.broker.hooks import STOP, Hooks, Refusal
@@ -57,6 +58,7 @@ class Broker:
         self.at_once_max: i64 = _AT_ONCE_MAX  # subscriptions that a message is handed to in one go
         self.fanouts.on_unheard = self._on_unheard
         self.counters = Counters()
+        self.drops = DropLedger()
         self.sink: DurableSink | None = None
         self.retained: RetainedStore | None = None
         # Whether retained messages are held back whose publishers lost the right to publish them.

@@ -54,6 +54,10 @@ class Authorizer(Guard):
             self._subscribing = cache
         return self._decide(cache, SUBSCRIBE, topic_filter)
 
+    def tell_denied(self, topic: str) -> None:
+        """Tell those who want to know that it may not publish to a topic, which nobody was asked about."""
+        self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHZ_COMPLETE, (self._client, PUBLISH, topic, DENY))
+
     def may_receive(self, topic: str) -> bool:
         """Whether it may have a message that one of its wildcards matched: if it may subscribe to just its topic."""
         return self.may_subscribe(self._without_mountpoint(topic))

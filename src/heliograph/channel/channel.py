@@ -339,8 +339,6 @@ class Channel(Entrance):
             now: i64 = self._broker.now_us
             will = decide.will(self._will, client, self._options, now, self._ids.next_low(), self._authorizer)
         end = hooks.SESSION_DISCARDED if reason == "discarded" else hooks.SESSION_TERMINATED
-        if session.dropped_count > 0:
-            self._report(f"{session.dropped_count} messages for it were dropped while its session lived")
         context.sessions.leave(session, will, end)
         told = Properties() if properties is None else properties
         self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason, told))

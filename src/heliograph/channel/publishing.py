@@ -283,6 +283,8 @@ class Publishing:
         """Answer a PUBLISH that the client was not allowed; MQTT 3 has no refusal 3.1.1 [MQTT-3.3.5-2]."""
         broker = self._broker
         broker.counters.messages_not_authorized += 1
+        if route.is_sys and broker.protects_sys:
+            self._authorizer.tell_denied(route.topic)
         if broker.hooks.message_dropped.callbacks:
             client, low = self._session.clientid, self._ids.next_low()
             message = Message(broker.now_us, low, route.topic, publish, client, self._username, NEVER)

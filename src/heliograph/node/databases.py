@@ -203,6 +203,11 @@ class Databases:
         """
         return self._backend.site_id
 
+    @property
+    def names(self) -> list[str]:
+        """The databases."""
+        return [one.name for one in self._all()]
+
     def report_to(self, alarms: Alarms) -> None:
         """Raise an alarm for each database while it refuses messages."""
         fault = self._site_fault

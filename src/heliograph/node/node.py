@@ -21,6 +21,7 @@ from heliograph.broker.hooks import Hooks
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
 from heliograph.mqtt import reason_codes as rc
+from heliograph.node import announcements
 from heliograph.node.authorization import deny_by_default
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.clock import NodeClock, uptime_us
@@ -31,7 +32,7 @@ from heliograph.node.options import make_broker
 from heliograph.node.pipeline import PipelineProcess, make_pipeline
 from heliograph.node.refusals import Refusals, refusal_code
 from heliograph.node.reports import HookFailureLog, ProtocolErrorLog
-from heliograph.node.retained import RetainedMessages, open_retained
+from heliograph.node.retained import RetainedMessages, is_on_disc, open_retained
 from heliograph.node.schemas import install_schemas
 from heliograph.node.services import Services
 from heliograph.node.sessions import DurableSessions, open_sessions
@@ -102,6 +103,7 @@ class Node:
         """
         _tune_interpreter()
         self._lock = _lock(self._data_dir)
+        announcements.tell_begin(self._config, self._data_dir)
         self._clock.begin_turn()
         self._context = self._make_context()
         if is_needed(self._config):
@@ -152,12 +154,15 @@ class Node:
         if self._retained is not None:
             self._retained.report_to(self._services.alarms)
         if self._reader is not None:
+            self._reader.report_to(self._services.alarms)
             await self._reader.start()
             self._announce_token(self._reader)
+        self._tell_parts(self._context)
         self._attributes = ZoneAttributes(self._config, self._context.clock)
         self._listeners = make_listeners(self._config, self._context, self._attributes)
         for listener in self._listeners:
             await listener.start()
+        announcements.tell_listeners(self._listeners, self.broker.hooks)
         if self._config.pipeline.enable and self._reader is not None:
             self._pipeline = make_pipeline(
                 self._config, self._data_dir, self._reader.bind, self._listeners, self._services.alarms
@@ -167,6 +172,9 @@ class Node:
 
     async def stop(self) -> None:
         """Stop accepting, say goodbye, commit what was taken, stop the reader."""
+        began = time.monotonic()
+        if self._context is not None:
+            announcements.tell_stop_begins(self._context.channels.statistics()["live_connections.count"])
         if self._pipeline is not None:
             await self._pipeline.stop()
         for listener in self._listeners:
@@ -197,6 +205,8 @@ class Node:
             self._databases.close()
         if self._lock is not None:
             self._lock.close()
+        if self._ticker is not None:
+            announcements.tell_stopped(time.monotonic() - began, self._reader is not None)
 
     def ready_line(self) -> str:
         """One line that says where the node can be reached."""
@@ -265,6 +275,15 @@ class Node:
                 announce(reader.bind, self._data_dir)
             except OSError as error:
                 _log.warning("clients of the storage reader must be given the token in %s: %s", FILE, error)
+
+    def _tell_parts(self, context: ChannelContext) -> None:
+        databases = () if self._databases is None else self._databases.names
+        if self._retained is None:
+            retained = "none"
+        else:
+            retained = f"{len(self._retained.retainer)} {'on the disk' if is_on_disc(self._config) else 'in memory'}"
+        reader = "" if self._reader is None else f"grpc://{self._reader.bind}"
+        announcements.tell_parts(databases, retained, len(context.sessions), reader)
 
     def _make_context(self) -> ChannelContext:
         loop = asyncio.get_running_loop()

@@ -9,15 +9,18 @@ from heliograph.channel.context import ChannelContext
 from heliograph.mqtt.errors import ProtocolError, TopicNameError
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
 from heliograph.observe import event_messages
+from heliograph.observe.alarms import Retained
 from heliograph.observe.outgoing import Kernel
 from heliograph.observe.views import SYSTEM_CLIENTID
+from heliograph.retainer.state_topics import StateTopics
 
 
-class SystemPublisher(Kernel):
-    """Publishes messages of the broker's own; owned by the node's services."""
+class SystemPublisher(Kernel, Retained):
+    """Publishes and retains messages of the broker's own; owned by the node's services."""
 
     def __init__(self, context: ChannelContext) -> None:
         self._broker = context.broker
+        self._states = context.broker.retained = StateTopics(context.broker.retained)
         self._context = context
         self._ids = IdSource(context.node, context.next_number())
         self._invalid = 0
@@ -44,6 +47,15 @@ class SystemPublisher(Kernel):
                 self._send(route if outcome.topic == topic else self._route(outcome.topic), outcome)
         except ProtocolError:
             self._invalid += 1
+
+    def keep(self, topic: str, payload: bytes) -> None:
+        """Make a message the retained one of its topic; nobody gets it now, and it ends with the process."""
+        now, low = self._broker.now_us, self._ids.next_low()
+        self._states.keep(make_message(now, low, topic, payload, 0, True, b"", SYSTEM_CLIENTID, None))
+
+    def forget(self, topic: str) -> None:
+        """Forget what `keep` made of a topic."""
+        self._states.forget(topic)
 
     def work(self) -> int:
         """What was done so far, in deliveries."""

@@ -19,12 +19,14 @@ from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config, FlappingDetect
+from heliograph.node.drop_watch import DropWatch
 from heliograph.node.guards import Guards
 from heliograph.node.options import levels_max
 from heliograph.node.publisher import SystemPublisher
 from heliograph.node.rules import make_rule_engine
 from heliograph.node.schemas import SPARKPLUG, make_sparkplug
 from heliograph.observe.alarms import Alarm, Alarms
+from heliograph.observe.client_log import ClientLog, ConflictWatch
 from heliograph.observe.event_messages import EventMessages
 from heliograph.observe.metrics import Lifecycle
 from heliograph.observe.outgoing import Outgoing
@@ -34,10 +36,12 @@ from heliograph.policies.delayed import Delayed
 from heliograph.policies.rewrite import TopicRewrite
 
 _log = logging.getLogger(__name__)
+_clients_log = logging.getLogger("heliograph.clients")
 
 # Who runs first at a hook point, in EMQX's order: a rewritten topic may be a delayed one, what is delayed goes nowhere.
 REWRITE: Final = 980
 ACCESS: Final = 970
+LOG: Final = 960
 SYS_TOPICS: Final = 950
 AUTO_SUBSCRIBE: Final = 920
 EVENTS: Final = 900
@@ -115,8 +119,11 @@ class Services:
         self._config = config
         self._publisher = SystemPublisher(context)
         self._outgoing = Outgoing(self._publisher)
-        self.alarms = Alarms(config.node.name, self._outgoing, lambda: broker.now_us, self._tell_alarm)
+        self.alarms = Alarms(config.node.name, self._outgoing, lambda: broker.now_us, self._tell_alarm, self._publisher)
         self._lifecycle = Lifecycle()
+        self._client_log = ClientLog(_clients_log, context.clock)
+        self._conflicts = ConflictWatch(self.alarms, _clients_log, context.clock)
+        self._drops = DropWatch(broker.drops, self.alarms, _clients_log, context.clock)
         self._clients = ConnectedClients()
         self.bans = BanList(now_s, config.banned.max_entries)
         self._flapping = FlappingDetector(_zones(config), self.bans, now_s, context.clock, _log)
@@ -182,6 +189,8 @@ class Services:
         self._flapping.expire()
         self.delayed.tick(uptime_us)
         self._sys_topics.tick(uptime_us)
+        self._conflicts.tick()
+        self._drops.tick()
 
     def statistics(self) -> dict[str, int]:
         """Counters and sizes of all services."""
@@ -192,6 +201,8 @@ class Services:
             self._outgoing,
             self._publisher,
             self._sys_topics,
+            self._conflicts,
+            self._drops,
             self.alarms,
             self.bans,
             self._flapping,
@@ -227,7 +238,7 @@ class Services:
             wanted.append(_Hook(hooks.CLIENT_UNSUBSCRIBE, rewrite.on_client_unsubscribe, REWRITE))
         if self._config.auto_subscribe.topics:
             wanted.append(_Hook(hooks.CLIENT_CONNECTED, self._auto_subscribe.on_client_connected, AUTO_SUBSCRIBE))
-        return [*wanted, *self._event_hooks()]
+        return [*wanted, *self._event_hooks(), *self._log_hooks()]
 
     def _lifecycle_hooks(self) -> list[_Hook]:
         lifecycle = self._lifecycle
@@ -240,6 +251,18 @@ class Services:
             _Hook(hooks.SESSION_DISCARDED, lifecycle.on_session_discarded, SYS_TOPICS),
             _Hook(hooks.SESSION_TERMINATED, lifecycle.on_session_terminated, SYS_TOPICS),
         ]
+
+    def _log_hooks(self) -> list[_Hook]:
+        told = self._client_log
+        found = [_Hook(hooks.CLIENT_DISCONNECTED, self._conflicts.on_client_disconnected, LOG)]
+        if told.tells_clients:
+            found.append(_Hook(hooks.CLIENT_CONNECTED, told.on_client_connected, LOG))
+            found.append(_Hook(hooks.CLIENT_DISCONNECTED, told.on_client_disconnected, LOG))
+            found.append(_Hook(hooks.CLIENT_CHECK_AUTHZ_COMPLETE, told.on_check_authz_complete, LOG))
+        if told.tells_subscriptions:
+            found.append(_Hook(hooks.SESSION_SUBSCRIBED, told.on_session_subscribed, LOG))
+            found.append(_Hook(hooks.SESSION_UNSUBSCRIBED, told.on_session_unsubscribed, LOG))
+        return found
 
     def _event_hooks(self) -> list[_Hook]:
         about, wanted = self._config.sys_topics.sys_event_messages, self._config.event_message

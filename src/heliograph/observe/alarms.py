@@ -1,9 +1,10 @@
 """Alarms: what is wrong with a node for longer than a moment, from when it begins until it ends.
 
-    $SYS/brokers/NODE/alarms/activate     when an alarm begins
-    $SYS/brokers/NODE/alarms/deactivate   when it ends
+    $SYS/brokers/NODE/alarms/activate       when an alarm begins; the newest that goes on is retained
+    $SYS/brokers/NODE/alarms/deactivate     when it ends
+    $SYS/brokers/NODE/alarms/active/ALARM   each that goes on, retained: for those who subscribe later
 
-Both carry JSON as EMQX's do. An alarm that is active already is not raised again, so a cause that comes back with every
+All carry JSON as EMQX's do. An alarm that is active already is not raised again, so a cause that comes back with every
 message makes one. What raises them is the business of other rooms.
 """
 
@@ -11,12 +12,14 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 from heliograph.observe.outgoing import Outgoing
 
 ACTIVE_MAX: Final = 1000
 HISTORY_MAX: Final = 1000
+# What a level of a topic name cannot hold, in the name of an alarm that names a client.
+_ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "+": "%2B", "#": "%23", "\0": "%00"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,16 @@ class Alarm:
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
+class Retained(Protocol):
+    """Where alarms are for those who subscribe later; `node.publisher` fills it."""
+
+    def keep(self, topic: str, payload: bytes) -> None:
+        """Make a message the retained one of its topic; nobody gets it now."""
+
+    def forget(self, topic: str) -> None:
+        """Forget the retained message of a topic."""
+
+
 class Alarms:
     """The alarms of one node; owned by its services.
 
@@ -58,6 +71,7 @@ class Alarms:
         outgoing: Where messages go.
         now_us: The time, in microseconds since the epoch.
         tell: Told each alarm when it begins, and again when it ends.
+        retained: Where alarms are while they go on; None for nowhere.
     """
 
     def __init__(
@@ -66,9 +80,11 @@ class Alarms:
         outgoing: Outgoing,
         now_us: Callable[[], int],
         tell: Callable[[Alarm], object] = lambda alarm: None,
+        retained: Retained | None = None,
     ) -> None:
         self._prefix = f"$SYS/brokers/{node_name}/alarms/"
         self._outgoing = outgoing
+        self._retained = retained
         self._now_us = now_us
         self._tell = tell
         self._active: dict[str, Alarm] = {}
@@ -83,7 +99,11 @@ class Alarms:
             self._dropped += 1
             return False
         alarm = self._active[name] = Alarm(name, message, details, self._now_us() // 1000)
-        self._outgoing.put(self._prefix + "activate", alarm.to_json())
+        payload = alarm.to_json()
+        self._outgoing.put(self._prefix + "activate", payload)
+        if self._retained is not None:
+            self._retained.keep(self._prefix + "activate", payload)
+            self._retained.keep(self._topic_of(alarm), payload)
         self._tell(alarm)
         return True
 
@@ -95,6 +115,8 @@ class Alarms:
         ended = replace(alarm, deactivate_at=self._now_us() // 1000)
         self._history.append(ended)
         self._outgoing.put(self._prefix + "deactivate", ended.to_json())
+        if self._retained is not None:
+            self._forget(self._retained, alarm)
         self._tell(ended)
         return True
 
@@ -105,6 +127,17 @@ class Alarms:
     def history(self) -> list[Alarm]:
         """Those that ended, oldest first; at most the last thousand."""
         return list(self._history)
+
+    def _forget(self, retained: Retained, alarm: Alarm) -> None:
+        retained.forget(self._topic_of(alarm))
+        newest = next(reversed(self._active.values()), None)
+        if newest is None:
+            retained.forget(self._prefix + "activate")
+        else:
+            retained.keep(self._prefix + "activate", newest.to_json())
+
+    def _topic_of(self, alarm: Alarm) -> str:
+        return f"{self._prefix}active/{alarm.name.translate(_ESCAPED)}"
 
     def statistics(self) -> dict[str, int]:
         """Counts for metrics."""

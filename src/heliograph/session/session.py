@@ -8,6 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from heliograph.broker.drops import Drops
 from heliograph.broker.message import NEVER, Message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.subscription import Subscriber, Subscription
@@ -43,7 +44,7 @@ class Session(Subscriber):
         self.mountpoint = ""  # that its subscriptions were made with
         self.subscriptions: dict[str, Subscription] = {}  # by the filters as the client knows them
         self.shared_count: i64 = 0  # of these, shared ones
-        self.dropped_count: i64 = 0
+        self._drops: Drops | None = None  # made with the first drop
         self._inflight: dict[int, Delivery] = {}
         self._queue: MessageQueue | None = None  # made when first needed: most sessions never queue
         self._awaiting_rel: AwaitingRel | None = None
@@ -79,6 +80,11 @@ class Session(Subscriber):
             if delivery is None:
                 return
             self._wait(delivery)
+
+    @property
+    def dropped_count(self) -> int:
+        """How many messages its client did not get since it began, apart from those that it did not want."""
+        return 0 if self._drops is None else sum(self._drops.counts().values())
 
     @property
     def attached(self) -> bool:
@@ -644,21 +650,35 @@ class Session(Subscriber):
 
     def _drop(self, message: Message, reason: str) -> None:
         counters = self.broker.counters
-        self.dropped_count += 1
-        if reason == "qos0_msg":
-            counters.delivery_dropped_qos0 += 1
-        elif reason == "queue_full":
-            counters.delivery_dropped_queue_full += 1
-        elif reason == "no_local":
+        if reason == "no_local":  # what the client asked for is no loss
             counters.delivery_dropped_no_local += 1
-        elif reason == "expired":
-            counters.delivery_dropped_expired += 1
-        elif reason == "not_authorized":
-            counters.delivery_dropped_not_authorized += 1
         else:
-            counters.delivery_dropped_too_large += 1
+            self._count_drop(reason)
         if self.broker.hooks.delivery_dropped.callbacks:
             self.broker.hooks.delivery_dropped.run((self.clientid, message, reason))
+
+    def _count_drop(self, reason: str) -> None:
+        counters, drops = self.broker.counters, self._drops
+        if drops is None:
+            drops = Drops(self.clientid)
+            self._drops = drops
+        if reason == "qos0_msg":
+            counters.delivery_dropped_qos0 += 1
+            drops.qos0_msg += 1
+        elif reason == "queue_full":
+            counters.delivery_dropped_queue_full += 1
+            drops.queue_full += 1
+        elif reason == "expired":
+            counters.delivery_dropped_expired += 1
+            drops.expired += 1
+        elif reason == "not_authorized":
+            counters.delivery_dropped_not_authorized += 1
+            drops.not_authorized += 1
+        else:
+            counters.delivery_dropped_too_large += 1
+            drops.too_large += 1
+        if not drops.is_watched:
+            self.broker.drops.watch(drops)
 
     def _next_packet_id(self) -> int:
         packet_id = self._last_packet_id

@@ -8,11 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from heliograph.observe.alarms import Alarms
 from heliograph.storage.child_process import ChildProcess
 from heliograph.storage.errors import StorageError
 from heliograph.storage.reader_security import ReaderSecurity
 
 _log = logging.getLogger(__name__)
+
+ALARM: Final = "storage_reader_down"
 
 _START_S: Final = 30.0
 _STOP_S: Final = 5.0
@@ -53,6 +56,7 @@ class ReaderProcess(ChildProcess):
         self._bind = bind
         self._on_restart = on_restart
         self._security = security
+        self._alarms: Alarms | None = None
 
     @property
     def bind(self) -> str:
@@ -68,6 +72,10 @@ class ReaderProcess(ChildProcess):
         """
         await self._spawn()
         self._watch()
+
+    def report_to(self, alarms: Alarms) -> None:
+        """Raise an alarm while it does not serve."""
+        self._alarms = alarms
 
     def statistics(self) -> dict[str, int]:
         """Counts for metrics."""
@@ -107,7 +115,13 @@ class ReaderProcess(ChildProcess):
             code = await self._process.wait()
             if loop.time() - began >= _STEADY_S:
                 backoff_s = _BACKOFF_FIRST_S
-            _log.warning("the storage reader ended with code %s; starting it again in %.1f s", code, backoff_s)
+            told = (
+                f"the storage reader (process {self._process.pid}) ended with code {code}; it is started again in "
+                f"{backoff_s:.1f} s, until then pipelines and other readers wait; MQTT clients notice nothing"
+            )
+            _log.warning("%s", told)
+            if self._alarms is not None:
+                self._alarms.activate(ALARM, told, {"pid": self._process.pid, "exit_code": code})
             await asyncio.sleep(backoff_s)
             backoff_s = min(2 * backoff_s, _BACKOFF_MAX_S)
             try:
@@ -116,6 +130,9 @@ class ReaderProcess(ChildProcess):
                 _log.error("%s", error)
                 continue
             self._restarts += 1
+            _log.info("the storage reader serves again at %s, as process %s", self._bind, self.pid)
+            if self._alarms is not None:
+                self._alarms.deactivate(ALARM)
             if self._on_restart is not None:
                 self._on_restart()
 

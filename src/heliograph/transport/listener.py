@@ -106,7 +106,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self._all_gone = asyncio.Event()
         self._checked_certificates_us = context.clock()
         self._checked_silence_us = self._checked_certificates_us
-        self._tally = Tally(f"{kind}:{name}")
+        self._tally = Tally(f"{kind}:{name}", context.clock)
 
     # --- told by the node
 
@@ -135,6 +135,20 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         return f"{self.kind}://{host}:{self.port}{path}"
 
     @property
+    def host(self) -> str | None:
+        """The address or name that it is bound to; None for a Unix socket."""
+        bind = self._settings.bind
+        return None if isinstance(bind, UnixAddress) else bind.host
+
+    @property
+    def demands_certificates(self) -> bool:
+        """Whether clients without a certificate are refused."""
+        settings = self._settings
+        return (
+            isinstance(settings, config.SslListener | config.WssListener) and settings.ssl_options.fail_if_no_peer_cert
+        )
+
+    @property
     def port(self) -> int:
         """The port, the real one while it listens; 0 for a Unix socket."""
         bind = self._settings.bind
@@ -147,10 +161,10 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         for arrival in [each for each in self._arrivals if 0 < each.deadline_us < uptime_us]:
             self._arrivals.discard(arrival)
             arrival.close()
-            self._tally.timeouts += 1
+            self._tally.time_out(arrival.peername, "TLS or PROXY handshake")
         for handshake in [each for each, deadline_us in self._requests.items() if deadline_us < uptime_us]:
             handshake.abort()
-            self._tally.timeouts += 1
+            self._tally.time_out(handshake.peername, "WebSocket request")
         self._cut_stalled(uptime_us)
         self._cut_silent(uptime_us)
         if self._certificates is not None and uptime_us - self._checked_certificates_us >= _CERTIFICATE_CHECK_US:
@@ -260,9 +274,9 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         """A connection's buffer has room again."""
         self._congested.pop(link, None)
 
-    def count_failure(self, reason: str) -> None:
+    def count_failure(self, peername: str, reason: str) -> None:
         """A peer broke the protocol of TLS, WebSocket or its proxy."""
-        self._tally.fail(reason)
+        self._tally.fail(peername, reason)
 
     # --- from a socket to a connection
 
@@ -296,7 +310,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     def _turn_away(self, arrival: Arrival, reason: str) -> None:
         self._arrivals.discard(arrival)
         arrival.close()
-        self.count_failure(reason)
+        self.count_failure(arrival.peername, reason)
 
     def _join(self, arrival: Arrival) -> None:
         if self._poller is not None:
@@ -329,11 +343,11 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
                     ssl_shutdown_timeout=_TLS_GOODBYE_S,
                 )
         except (TimeoutError, ConnectionAbortedError):  # the second is what the event loop calls a slow handshake
-            self._tally.timeouts += 1
+            self._tally.time_out(arrival.peername, "TLS handshake")
         except OSError as error:
             if certificates is None:
                 arrival.connection.close()
-            self.count_failure(f"{'TLS' if certificates is not None else 'accepting'}: {error}")
+            self.count_failure(arrival.peername, f"{'TLS' if certificates is not None else 'accepting'}: {error}")
         finally:
             self._arrivals.discard(arrival)
 

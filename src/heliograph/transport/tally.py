@@ -1,11 +1,18 @@
-"""Counts the connections that a listener turned away, and tells the log of them now and then.
+"""Counts the connections that a listener turned away, and tells the log of them.
 
-One line for each would let a flood of bad connections fill the disk.
+Each that failed has a line with its peer's address, so many a minute; now and then a line tells all counts.
 """
 
 import logging
+from collections.abc import Callable
+from typing import Final
+
+from heliograph.observe.bounded_log import BoundedLog
 
 _log = logging.getLogger(__name__)
+
+
+_LINES_A_MINUTE: Final = 60
 
 
 class Tally:
@@ -13,6 +20,7 @@ class Tally:
 
     Args:
         listener: The listener, as `tcp:default`.
+        clock: Microseconds on a clock that nobody sets.
 
     Attributes:
         refused: More than `max_connections`.
@@ -22,20 +30,37 @@ class Tally:
         stalled: They did not read what they were sent.
     """
 
-    def __init__(self, listener: str) -> None:
+    def __init__(self, listener: str, clock: Callable[[], int]) -> None:
         self._listener = listener
+        self._log = BoundedLog(_log, clock, _LINES_A_MINUTE)
         self.refused = 0
         self.denied = 0
         self.failures = 0
         self.timeouts = 0
         self.stalled = 0
         self._told = 0
-        self._last_failure = ""
 
-    def fail(self, reason: str) -> None:
+    def fail(self, peername: str, reason: str) -> None:
         """A peer broke a protocol."""
         self.failures += 1
-        self._last_failure = reason
+        self._log.write(
+            logging.INFO,
+            "listener %s: connection of %s failed: %s",
+            self._listener,
+            peername or "an unknown peer",
+            reason,
+        )
+
+    def time_out(self, peername: str, what: str) -> None:
+        """A peer was too slow."""
+        self.timeouts += 1
+        self._log.write(
+            logging.INFO,
+            "listener %s: connection of %s is closed, its %s took too long",
+            self._listener,
+            peername or "an unknown peer",
+            what,
+        )
 
     def tell(self) -> None:
         """Write into the log what came since the last time, as one line."""
@@ -43,7 +68,7 @@ class Tally:
         if total == self._told:
             return
         _log.info(
-            "listener %s closed %d connections (in all: %d refused, %d denied, %d failed, %d timed out, %d stalled)%s",
+            "listener %s closed %d connections (in all: %d refused, %d denied, %d failed, %d timed out, %d stalled)",
             self._listener,
             total - self._told,
             self.refused,
@@ -51,10 +76,8 @@ class Tally:
             self.failures,
             self.timeouts,
             self.stalled,
-            f"; last failure: {self._last_failure}" if self._last_failure else "",
         )
         self._told = total
-        self._last_failure = ""
 
     def statistics(self) -> dict[str, int]:
         """The counts."""

@@ -58,6 +58,11 @@ class WebSocketHandshake:
             self._listener.identify(self._peer, self._transport)
             self._listener.await_request(self)
 
+    @property
+    def peername(self) -> str:
+        """Where it comes from, until it is answered."""
+        return "" if self._peer is None else self._peer.peername
+
     def connection_lost(self, exc: Exception | None) -> None:
         """It ended before it began."""
         self._transport = None
@@ -109,8 +114,8 @@ class WebSocketHandshake:
             connection.data_received(rest)
 
     def _refuse(self, transport: asyncio.Transport, reason: str) -> None:
-        self._peer = None
-        self._listener.count_failure(f"WebSocket handshake: {reason}")
+        peername, self._peer = self.peername, None
+        self._listener.count_failure(peername, f"WebSocket handshake: {reason}")
         transport.close()
 
 
@@ -128,6 +133,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
         "_is_congested",
         "_is_paused",
         "_listener",
+        "_peername",
         "_silent_checks",
         "_transport",
         "data_received",
@@ -139,6 +145,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
         self._transport: asyncio.Transport | None = transport
         self._is_paused = False
         self._is_congested = False
+        self._peername = ""
         self._silent_checks = 0
         self._goodbye: int | None = None  # the code to say goodbye with, when what was read before it is done
         channel = Channel(listener.context, self, listener.options)
@@ -154,6 +161,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
         """Take over the transport from the handshake."""
         transport, channel = self._transport, self._channel
         if transport is not None and channel is not None:
+            self._peername = peer.peername
             transport.set_write_buffer_limits(high=self._listener.high_watermark)
             transport.set_protocol(cast("asyncio.Protocol", self))
             channel.connection_made(peer)
@@ -230,7 +238,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
 
     def on_fault(self, code: int, reason: str) -> None:
         """End a connection that broke the protocol."""
-        self._listener.count_failure(f"WebSocket: {reason}")
+        self._listener.count_failure(self._peername, f"WebSocket: {reason}")
         self._finish(code)
 
     def on_piece(self, piece: bytes, is_compressed: bool, is_end: bool) -> None:

@@ -1,0 +1,95 @@
+"""What a node tells the log when it starts and stops, and of listeners that anybody can reach."""
+
+import ipaddress
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from heliograph import __version__
+from heliograph.broker import hooks
+from heliograph.broker.hooks import Hooks
+from heliograph.config import Config
+from heliograph.transport.listener import Listener
+
+_log = logging.getLogger("heliograph.node")
+
+
+def tell_begin(config: Config, data_dir: Path) -> None:
+    """A node begins to start."""
+    _log.info(
+        "heliograph %s starts as %s: process %d, data directory %s, at most %d open files",
+        __version__,
+        config.node.name,
+        os.getpid(),
+        data_dir.resolve(),
+        _open_files_max(),
+    )
+
+
+def tell_parts(databases: Sequence[str], retained: str, sessions: int, reader: str) -> None:
+    """What was opened stands.
+
+    Args:
+        databases: The databases of messages; empty where nothing is stored.
+        retained: Where retained messages are.
+        sessions: How many sessions are known.
+        reader: Where the storage reader serves; empty where there is none.
+    """
+    _log.info(
+        "storage: %s; retained messages: %s; sessions known: %d; storage reader: %s",
+        f"messages in {', '.join(databases)}" if databases else "no messages are stored",
+        retained,
+        sessions,
+        reader or "none",
+    )
+
+
+def tell_listeners(listeners: Sequence[Listener], chains: Hooks) -> None:
+    """Listeners stand; loudly where everybody is let in from everywhere."""
+    has_authenticators = bool(chains.point(hooks.CLIENT_AUTHENTICATE).callbacks)
+    for listener in listeners:
+        _log.info("listener %s:%s listens on %s", listener.kind, listener.name, listener.address)
+    open_ones = [listener for listener in listeners if is_open(listener, has_authenticators)]
+    if open_ones:
+        _log.warning(
+            "EVERYBODY WHO REACHES %s IS LET IN, may subscribe to everything and publish everywhere: nobody "
+            "authenticates clients there. Bind it to 127.0.0.1, put it behind a firewall, ask for client certificates "
+            "(ssl_options.verify = verify_peer, fail_if_no_peer_cert = true), or add an authenticator (docs/hooks.md)",
+            ", ".join(f"{listener.kind}:{listener.name} ({listener.address})" for listener in open_ones),
+        )
+
+
+def tell_stop_begins(connections: int) -> None:
+    """A node begins to stop."""
+    _log.info("stopping: no connection is accepted any more, %d clients are told goodbye", connections)
+
+
+def tell_stopped(seconds: float, reader_stopped: bool) -> None:
+    """A node has stopped."""
+    _log.info(
+        "stopped after %.1f s: what was acknowledged is on the disk%s",
+        seconds,
+        ", the storage reader has ended" if reader_stopped else "",
+    )
+
+
+def is_open(listener: Listener, has_authenticators: bool) -> bool:
+    """Whether a listener lets everybody in whom the network lets through, who may be anybody."""
+    if listener.demands_certificates or (listener.options.enable_authn and has_authenticators):
+        return False
+    return is_public(listener.host)
+
+
+def is_public(host: str | None) -> bool:
+    """Whether others than this machine reach an address; a name is taken for one, None for a Unix socket."""
+    if host is None or host == "localhost":
+        return False
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return True
+
+
+def _open_files_max() -> int:
+    return os.sysconf("SC_OPEN_MAX")

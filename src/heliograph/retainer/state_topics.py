@@ -1,0 +1,85 @@
+"""What is so now, as retained messages of the broker's own below `$SYS/`: alarms that go on.
+
+They lie in memory in front of the retainer: a full disk, a limit or a retainer that is switched off keeps nobody from
+learning of an alarm, and none outlives the process that raised it.
+"""
+
+from heliograph.broker.message import Message
+from heliograph.broker.retained import RetainedMatches, RetainedStore
+from heliograph.mqtt.topic import SYS_PREFIX, topic_matches
+
+
+class StateTopics(RetainedStore):
+    """The retained messages of a node: the broker's own here, all others in the store behind; owned by the services.
+
+    Args:
+        store: The retainer; None where nothing else is retained.
+    """
+
+    def __init__(self, store: RetainedStore | None) -> None:
+        super().__init__(
+            0 if store is None else store.batch_deliver_number, None if store is None else store.delivery_rate
+        )
+        self._store = store
+        self._messages: dict[str, Message] = {}
+
+    def keep(self, message: Message) -> None:
+        """Make a message the one of its topic."""
+        self._messages[message.topic] = message
+
+    def forget(self, topic: str) -> None:
+        """Forget the message of a topic, if it has one."""
+        self._messages.pop(topic, None)
+
+    def find(self, topic: str) -> Message | None:
+        """The message of a topic."""
+        return self._messages.get(topic)
+
+    def retain(self, message: Message) -> bool:
+        """Have the store behind keep or forget a message; whether it goes on to subscribers."""
+        return self._store is None or self._store.retain(message)
+
+    def may_match(self, topic_filter: str) -> bool:
+        """Whether a filter can match a retained message."""
+        if self._messages and topic_filter.startswith(SYS_PREFIX):
+            return True
+        return self._store is not None and self._store.may_match(topic_filter)
+
+    def match(self, topic_filter: str) -> RetainedMatches:
+        """The retained messages whose topics a filter matches, the broker's own first."""
+        store = self._store
+        if store is not None and not (self._messages and topic_filter.startswith(SYS_PREFIX)):
+            return store.match(topic_filter)
+        topics = [topic for topic in self._messages if topic_matches(topic, topic_filter)]
+        topics.reverse()
+        return StateMatches(self, topics, None if store is None else store.match(topic_filter))
+
+    def __repr__(self) -> str:
+        return f"StateTopics({len(self._messages)} messages in front of {self._store!r})"
+
+
+class StateMatches(RetainedMatches):
+    """What one filter matches.
+
+    Args:
+        topics: Those of the broker's own messages, the first one last.
+        others: What it matches in the store behind.
+    """
+
+    def __init__(self, store: StateTopics, topics: list[str], others: RetainedMatches | None) -> None:
+        super().__init__()
+        self._store = store
+        self._topics = topics
+        self._others = others
+
+    def next(self) -> Message | None:
+        """The next message; None where there is none."""
+        while self._topics:
+            message = self._store.find(self._topics.pop())
+            if message is not None:
+                return message
+        return None if self._others is None else self._others.next()
+
+    def is_done(self) -> bool:
+        """Whether none is left."""
+        return not self._topics and (self._others is None or self._others.is_done())

@@ -1,0 +1,72 @@
+"""What a node says of itself when it starts and stops."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from heliograph.broker import hooks
+from heliograph.config import load_config
+from heliograph.node import Node
+from heliograph.node.announcements import is_public
+
+LOUD = "EVERYBODY WHO REACHES"
+
+
+@pytest.mark.parametrize(
+    ("host", "is_one"),
+    [
+        ("127.0.0.1", False),
+        ("::1", False),
+        ("localhost", False),
+        ("127.8.0.1", False),
+        (None, False),
+        ("0.0.0.0", True),
+        ("::", True),
+        ("192.0.2.1", True),
+        ("broker.example.org", True),
+    ],
+)
+def test_which_addresses_others_reach(host: str | None, is_one: bool) -> None:
+    assert is_public(host) is is_one
+
+
+async def lines_of(
+    settings: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, *, guarded: bool = False
+) -> list[str]:
+    file = tmp_path / "node.conf"
+    file.write_text("durable_storage.flight.enable = false\n" + settings)
+    caplog.clear()
+    with caplog.at_level(logging.INFO):
+        node = Node(load_config(file, {}, {"node.data_dir": str(tmp_path / "data")}))
+        if guarded:
+            node.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(lambda *asked: hooks.OK)
+        await node.start()
+        await node.stop()
+    return [record.getMessage() for record in caplog.records if record.name == "heliograph.node"]
+
+
+def test_a_start_and_a_stop_say_what_they_do(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    begin, parts, listener, stops, stopped = asyncio.run(
+        lines_of('listeners.tcp.default.bind = "127.0.0.1:0"', tmp_path, caplog)
+    )
+    assert begin.startswith("heliograph ")
+    assert f"data directory {tmp_path / 'data'}" in begin
+    assert parts == (
+        "storage: messages in messages; retained messages: 0 on the disk; sessions known: 0; storage reader: none"
+    )
+    assert listener.startswith("listener tcp:default listens on tcp://127.0.0.1:")
+    assert stops == "stopping: no connection is accepted any more, 0 clients are told goodbye"
+    assert stopped.startswith("stopped after ")
+
+
+def test_a_listener_that_lets_everybody_in_is_told_loudly(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    open_one = 'listeners.tcp.default.bind = "0.0.0.0:0"'
+    told = asyncio.run(lines_of(open_one, tmp_path, caplog))
+    (loud,) = (line for line in told if LOUD in line)
+    assert "tcp:default (tcp://0.0.0.0:" in loud
+    assert not [line for line in asyncio.run(lines_of(open_one, tmp_path, caplog, guarded=True)) if LOUD in line]
+    switched_off = open_one + '\nlisteners.tcp.default.enable_authn = "false"'
+    told = asyncio.run(lines_of(switched_off, tmp_path, caplog, guarded=True))
+    assert [line for line in told if LOUD in line]

@@ -1,0 +1,55 @@
+"""The runbook names every alarm that there is, and nothing that there is not."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import heliograph
+from heliograph.config import load_config
+from heliograph.config.description import describe
+from heliograph.node import Node
+
+ROOT = Path(heliograph.__file__).parent
+RUNBOOK = (Path(__file__).parents[2] / "docs" / "runbook.md").read_text(encoding="utf-8")
+
+_CONSTANT = re.compile(r'^_?[A-Z_]*ALARM\b[A-Z_]*(?:: Final)? = "([a-z_]+)"', re.MULTILINE)
+_LITERAL = re.compile(r'\.activate\(\s*f?"([a-z_]+)')
+_NAME = re.compile(r"`([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)+)`")
+
+
+def alarms() -> set[str]:
+    """The names of all alarms, or what they begin with."""
+    found: set[str] = set()
+    for file in ROOT.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        found.update(_CONSTANT.findall(text), _LITERAL.findall(text))
+    return found
+
+
+def test_every_alarm_has_a_row() -> None:
+    _, table = RUNBOOK.split("\n## Alarms\n")
+    listed = {name.partition("/")[0] for name in re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)}
+    assert listed == alarms()
+    assert len(listed) > 8
+
+
+def test_counters_and_settings_are_there(tmp_path: Path) -> None:
+    async def names() -> set[str]:
+        settings = 'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage.flight.bind = "127.0.0.1:0"\n'
+        file = tmp_path / "node.conf"
+        file.write_text(settings)
+        node = Node(load_config(file, {}, {"node.data_dir": str(tmp_path / "data")}))
+        await node.start()
+        found = set(node.statistics())
+        await node.stop()
+        return found
+
+    known = asyncio.run(names()) | set(re.findall(r"^\| `([^`]+)`", describe(), re.MULTILINE))
+    mentioned = set(_NAME.findall(RUNBOOK)) - {"details.code"}
+    assert {name for name in mentioned if not {name, name.replace(".default.", ".NAME.")} & known} == set()
+
+
+def test_links_within_the_page_lead_somewhere() -> None:
+    titles = re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE)
+    headings = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
+    assert set(re.findall(r"\(#([a-z-]+)\)", RUNBOOK)) <= headings
