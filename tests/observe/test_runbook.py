@@ -4,7 +4,10 @@ import asyncio
 import re
 from pathlib import Path
 
+import pytest
+
 import heliograph
+from heliograph.cli.main import main
 from heliograph.config import load_config
 from heliograph.config.description import describe
 from heliograph.node import Node
@@ -12,7 +15,9 @@ from heliograph.node import Node
 ROOT = Path(heliograph.__file__).parent
 RUNBOOK = (Path(__file__).parents[2] / "docs" / "runbook.md").read_text(encoding="utf-8")
 
-_CONSTANT = re.compile(r'^_?[A-Z_]*ALARM\b[A-Z_]*(?:: Final)? = "([a-z_]+)"', re.MULTILINE)
+# Modules that raise alarms hold no other constants of that form.
+_RAISES = re.compile(r"^from heliograph\.observe\.(?:alarms|lasting) import", re.MULTILINE)
+_CONSTANT = re.compile(r'^[A-Z_]+(?:: Final)? = "([a-z]+(?:_[a-z]+)+)"', re.MULTILINE)
 _LITERAL = re.compile(r'\.activate\(\s*f?"([a-z_]+)')
 _NAME = re.compile(r"`([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)+)`")
 
@@ -22,7 +27,8 @@ def alarms() -> set[str]:
     found: set[str] = set()
     for file in ROOT.rglob("*.py"):
         text = file.read_text(encoding="utf-8")
-        found.update(_CONSTANT.findall(text), _LITERAL.findall(text))
+        if _RAISES.search(text):
+            found.update(_CONSTANT.findall(text), _LITERAL.findall(text))
     return found
 
 
@@ -53,3 +59,15 @@ def test_links_within_the_page_lead_somewhere() -> None:
     titles = re.findall(r"^## (.+)$", RUNBOOK, re.MULTILINE)
     headings = {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
     assert set(re.findall(r"\(#([a-z-]+)\)", RUNBOOK)) <= headings
+
+
+def test_commands_take_what_the_page_gives_them(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = {" ".join(command.split()) for command in re.findall(r"`heliograph ([^`]+)`", RUNBOOK)}
+    assert len(commands) >= 5
+    for command in commands:
+        first, second, *rest = command.split()
+        with pytest.raises(SystemExit) as ended:
+            main([first, second, "--help"])
+        assert ended.value.code == 0
+        text = capsys.readouterr().out
+        assert all(word in text for word in rest if word.startswith("--")), command

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 import aiomqtt
 import pytest
 
+from heliograph.cli.main import main
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
@@ -160,17 +160,43 @@ async def test_files_are_damaged(tmp_path: Path) -> None:
         await publisher.close()
         assert node.stop() == 0
     node.log.unlink()
-    shutil.copytree(tmp_path / "data", tmp_path / "copy")
     for manifest in (tmp_path / "data" / "storage" / "messages").glob("MANIFEST-*"):
         manifest.write_bytes(b"\xff\x00garbage" * 99)
     async with afternoon(tmp_path, settings) as (node, seen):
         assert "storage_refuses_messages" in await seen.seen_later()
         assert len(seen.lines("the database messages cannot be opened [storage_damaged]")) == 1
+    assert "storage check --repair" in RUNBOOK
+    assert main(["storage", "check", "--repair", "--data-dir", str(tmp_path / "data")]) == 0
     node.log.unlink()
-    shutil.rmtree(tmp_path / "data")
-    (tmp_path / "copy").rename(tmp_path / "data")
     async with afternoon(tmp_path, settings) as (node, seen):
         assert await seen.seen_later() == set()
         publisher = await Publisher.connect(node.port)
         assert await publisher.publish(b"t/x", b"x") in (0, 0x10)
         await publisher.close()
+
+
+CLOCK = """
+import os, time
+real = time.time_ns
+def time_ns():
+    try:
+        return real() + int(open(os.environ["CLOCK_OFFSET"]).read() or 0) * 10**9
+    except OSError:
+        return real()
+time.time_ns = time_ns
+time.time = lambda: time_ns() / 1e9
+"""
+
+
+async def test_the_clock_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker's wall clock is set ahead by a day and back again; the machine's is left alone."""
+    (tmp_path / "sitecustomize.py").write_text(CLOCK)
+    offset = tmp_path / "offset"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("CLOCK_OFFSET", str(offset))
+    async with afternoon(tmp_path, "durable_storage.flight.enable = false") as (_, seen):
+        offset.write_text("86400")
+        await seen.happens_and_ends("clock_jumped_ahead", "the wall clock jumped ahead by 86400")
+        offset.write_text("0")
+        await seen.alarm("deactivate", "clock_jumped_ahead")
+        assert await seen.seen_later() == set()
