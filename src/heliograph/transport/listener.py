@@ -318,7 +318,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
                 self._poller.connect(arrival.connection, self._protocol_of(arrival))
             except OSError as error:
                 arrival.connection.close()
-                self.count_failure(f"accepting: {error}")
+                self.count_failure(arrival.peername, f"accepting: {error}")
             finally:
                 self._arrivals.discard(arrival)
             return
