@@ -6,6 +6,7 @@ is done is the business of `turns`; which members outlive their connections, of 
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
@@ -41,6 +42,7 @@ from heliograph.storage.state import StateDatabase
 
 _log = logging.getLogger(__name__)
 
+_TICKED_AT_ONCE: Final = 64  # members, 1 ms
 _CLOCKS_US: Final = 60_000_000  # how far the clock of commits may be behind that of the broker
 _DAMAGES_MAX: Final = 10_000  # places that were told; beyond that, they are counted each time
 
@@ -98,6 +100,8 @@ class DurableGroups(GroupKeeper):
         self._state = state
         self._declared = declared
         self._registry = LeaderRegistry(state, self._find_streams, self, now_us, self.timers)
+        self._registry.on_more = self.turns.schedule_more
+        self._unticked: deque[Member] = deque()  # members that have yet to be told the time
         self._groups: dict[GroupName, KeptGroup] = {}
         self._members: dict[BorrowerId, Member] = {}
         self._of_session: dict[Subscriber, list[Member]] = {}
@@ -327,9 +331,18 @@ class DurableGroups(GroupKeeper):
 
     def tick(self) -> None:
         """Time has passed."""
-        for member in list(self._members.values()):
-            member.tick()
+        if not self._unticked:
+            self._unticked.extend(self._members.values())
+        self._tick_members()
         self._registry.tick()
+
+    def _tick_members(self) -> None:
+        for _ in range(min(_TICKED_AT_ONCE, len(self._unticked))):
+            member = self._unticked.popleft()
+            if self._members.get(member.borrower.id) is member:
+                member.tick()
+        if self._unticked:
+            self.turns.schedule_more()
 
     def statistics(self) -> dict[str, int]:
         """How many groups, members and shares there are, and what became of messages."""
@@ -348,6 +361,11 @@ class DurableGroups(GroupKeeper):
     def on_letters_read(self) -> None:
         """See `Work`."""
         self._registry.settle()
+
+    def go_on(self) -> None:
+        """See `Work`."""
+        self._tick_members()
+        self._registry.go_on()
 
     def on_sent(self, member: Member) -> None:
         """See `Work`."""

@@ -6,7 +6,9 @@ it: whoever was deposed cannot save anything any more, and learns of it by that.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 from heliograph.shared_groups import record
@@ -32,6 +34,9 @@ from heliograph.storage.state import StateBatch, StateDatabase
 _log = logging.getLogger(__name__)
 
 _RENEW_STREAMS_US: Final = 30_000_000
+# Leaders that are settled at once, and looked after: 1 to 3 ms.
+_SETTLED_AT_ONCE: Final = 32
+_TICKED_AT_ONCE: Final = 64
 
 FindStreams = Callable[[GroupName, int], Sequence[StreamOffer]]
 
@@ -57,6 +62,7 @@ class LeaderRegistry:
         node: The node's permanent name, set before the first `open`. Leases of the same name may be taken over at once:
             only one process bears it.
         database: What the disk has of groups.
+        on_more: Called when `go_on` is to be called in a later turn; without it, all is done at once.
 
     Args:
         state: The database `shared_groups`.
@@ -82,7 +88,10 @@ class LeaderRegistry:
         self._now_us = now_us
         self._timers = timers
         self._offices: dict[GroupName, _Office] = {}
+        self.on_more: Callable[[], None] | None = None
         self._unsettled: dict[_Office, None] = {}  # those that have heard something in this turn
+        self._unticked: deque[_Office] = deque()  # those that have yet to be told the time
+        self._unopened: deque[GroupName] = deque()  # groups that may have to find a leader
         self._seeking: set[GroupName] = set()
         self._begins: dict[GroupName, tuple[int, int]] = {}  # of all groups that are to have a leader
         self._wanted: dict[GroupName, dict[BorrowerId, None]] = {}
@@ -162,10 +171,10 @@ class LeaderRegistry:
             self._wanted.get(group, {}).pop(sender, None)
 
     def settle(self) -> None:
-        """All letters of this turn are read: share out, answer, and save what has changed."""
+        """All letters of this turn are read: share out, answer, and save what has changed; some leaders at once."""
         now = self._now_us()
-        unsettled, self._unsettled = self._unsettled, {}
-        for office in unsettled:
+        for office in list(islice(self._unsettled, _SETTLED_AT_ONCE)):
+            del self._unsettled[office]
             if self._offices.get(office.group) is not office:
                 continue
             if office.is_behind:
@@ -174,6 +183,19 @@ class LeaderRegistry:
             self._post(office)
             if office.leader.has_changes:
                 self._save(office)
+        if self._unsettled:
+            self._want_more()
+
+    def go_on(self) -> None:
+        """Go on with what was more than a turn takes."""
+        self._tick_some()
+        self.settle()
+
+    def _want_more(self) -> None:
+        if self.on_more is None:
+            self.go_on()
+        else:
+            self.on_more()
 
     def on_grown(self, streams: Sequence[StreamId]) -> None:
         """A commit added to these streams, or closed them."""
@@ -189,17 +211,35 @@ class LeaderRegistry:
             self._streams_due_us = now + _RENEW_STREAMS_US
             self._known_streams.clear()
             self._look_for_streams()
-        for office in list(self._offices.values()):
-            if office.record.lease_until_us <= now:
-                self._depose(office, "its lease could not be renewed in time")
-                continue
-            if office.record.lease_until_us - now < self._timers.lease_us // 2 and not office.renewing:
-                self._renew(office)
-            office.leader.tick(now)
-            self._unsettled[office] = None
-        for group, begins in self._begins.items():
-            self.open(group, *begins)
-        self.settle()
+        if not self._unticked and not self._unopened:
+            self._unticked.extend(self._offices.values())
+            self._unopened.extend(self._begins)
+        self.go_on()
+
+    def _tick_some(self) -> None:
+        now = self._now_us()
+        left = _TICKED_AT_ONCE
+        while self._unticked and left > 0:
+            left -= 1
+            self._tick_office(self._unticked.popleft(), now)
+        while self._unopened and left > 0:
+            group = self._unopened.popleft()
+            if group in self._begins and group not in self._offices:
+                left -= 1
+                self.open(group, *self._begins[group])
+        if self._unticked or self._unopened:
+            self._want_more()
+
+    def _tick_office(self, office: _Office, now: int) -> None:
+        if self._offices.get(office.group) is not office:
+            return
+        if office.record.lease_until_us <= now:
+            self._depose(office, "its lease could not be renewed in time")
+            return
+        if office.record.lease_until_us - now < self._timers.lease_us // 2 and not office.renewing:
+            self._renew(office)
+        office.leader.tick(now)
+        self._unsettled[office] = None
 
     def statistics(self) -> dict[str, int]:
         """What leaders did, all together."""
@@ -231,7 +271,7 @@ class LeaderRegistry:
         self._take_claims(office)
         for borrower in self._wanted.pop(group, {}):
             leader.on_letter(self._now_us(), borrower, LeaderWanted())
-        self.settle()
+        self._settle_later()
 
     def _renew(self, office: _Office) -> None:
         held = office.record._replace(lease_until_us=self._now_us() + self._timers.lease_us)
@@ -293,7 +333,14 @@ class LeaderRegistry:
         office.leader.on_saved(token, is_saved)
         self._unsettled[office] = None
         if is_saved:  # what was refused is tried again at the next tick
+            self._settle_later()
+
+    def _settle_later(self) -> None:
+        """Settle in a turn of its own: one commit may answer for thousands of groups."""
+        if self.on_more is None:
             self.settle()
+        else:
+            self.on_more()
 
     def _take_claims(self, office: _Office) -> None:
         claims = self._claims.pop(office.group, None)

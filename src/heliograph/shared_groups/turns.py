@@ -6,6 +6,7 @@ A turn reads letters first, then streams, sends what was read, and writes report
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final, Protocol
 
 from heliograph.shared_groups.member import Member
@@ -14,11 +15,14 @@ from heliograph.storage.errors import StorageError
 
 _log = logging.getLogger(__name__)
 
-# Messages read or sent between two writes of the outboxes: about 5 ms.
-_PER_TURN: Final = 1024
+# Messages read or sent between two writes of the outboxes, and letters and reports: 1 to 3 ms each.
+_PER_TURN: Final = 512
+_LETTERS_PER_TURN: Final = 128
+_REPORTS_PER_TURN: Final = 64
 _PER_MEMBER: Final = 128
 _RETRY_S: Final = 1.0
-_READING_COST: Final = 16  # what asking a stream costs, in messages
+_READING_COST: Final = 16  # what asking a stream costs, in messages,
+_ASKING_COST: Final = 1  # and asking a member
 
 
 class Loop(Protocol):
@@ -39,6 +43,9 @@ class Work(Protocol):
 
     def on_sent(self, member: Member) -> None:
         """A member's client was sent what it takes in this turn."""
+
+    def go_on(self) -> None:
+        """Go on with what was put off by `schedule_more`."""
 
 
 class GroupTurns:
@@ -68,6 +75,7 @@ class GroupTurns:
         self._soon: dict[Member, None] = {}
         self._late: dict[Member, None] = {}
         self._is_scheduled = False
+        self._has_more = False
         self._reports_later = False
         self._is_closed = False
 
@@ -122,6 +130,11 @@ class GroupTurns:
             self._is_scheduled = True
             self._loop.call_soon(self._run)
 
+    def schedule_more(self) -> None:
+        """Have a turn in which `Work.go_on` is called."""
+        self._has_more = True
+        self.schedule()
+
     def close(self) -> None:
         """Report how far everybody is, deliver what is on its way, and have no turn any more."""
         for member in [*self._soon, *self._late]:
@@ -138,13 +151,16 @@ class GroupTurns:
         if self._is_closed:
             return
         self._begin_turn()
-        for _ in range(len(self._letters)):
+        for _ in range(min(_LETTERS_PER_TURN, len(self._letters))):
             self._letters.popleft()()
         self._work.on_letters_read()
+        if self._has_more:
+            self._has_more = False
+            self._work.go_on()
         self._read()
         self._pump()
-        soon, self._soon = self._soon, {}
-        for member in soon:
+        for member in list(islice(self._soon, _REPORTS_PER_TURN)):
+            del self._soon[member]
             member.report()
         if self._letters or self._wanting or self._reading or self._soon:
             self.schedule()
@@ -193,7 +209,7 @@ class GroupTurns:
                 continue
             limit = min(budget, _PER_MEMBER)
             count = member.pump(limit)
-            budget -= count
+            budget -= count + _ASKING_COST
             self.counts["delivered"] += count
             self._work.on_sent(member)
             if count == limit and member.waits:
@@ -202,8 +218,8 @@ class GroupTurns:
     def _report_late(self) -> None:
         self._reports_later = False
         late, self._late = self._late, {}
-        for member in late:
-            member.report()
+        self._soon.update(late)
+        self.schedule()
 
     def __repr__(self) -> str:
         return f"GroupTurns({len(self._wanting)} members and {len(self._reading)} streams wait)"
