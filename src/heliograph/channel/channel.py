@@ -22,7 +22,7 @@ from heliograph.channel.reader import (
     FILTERS,
 )
 from heliograph.channel.receipts import take_receipt
-from heliograph.channel.subscribing import FilterWork, Subscribing
+from heliograph.channel.subscribing import FilterWork, Subscribing, Undecoded
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
@@ -35,6 +35,11 @@ from heliograph.session.session import Session
 
 # How long a peer may take to read the last words of its connection before it is cut.
 _LINGER_US: Final = 10_000_000
+# Topic filters of a packet that are decoded in one go, and what one costs, in deliveries.
+_DECODED_AT_ONCE: Final = 1024
+_DECODE_WORK: Final = 8
+# What the rest of a packet that is no PUBLISH counts as at the most.
+_PACKET_WORK_MAX: Final = 8192
 
 
 class Channel(Entrance):
@@ -47,7 +52,8 @@ class Channel(Entrance):
     def __init__(self, context: ChannelContext, wire: Wire, options: ChannelOptions) -> None:
         super().__init__(context, wire, options)
         self._subscribing: Subscribing | None = None  # made by the first SUBSCRIBE
-        self._filters: FilterWork | None = None  # of a SUBSCRIBE or UNSUBSCRIBE that is not done yet
+        self._filters: FilterWork | None = None  # of a SUBSCRIBE or UNSUBSCRIBE that is not done yet,
+        self._undecoded: Undecoded | None = None  # or not even decoded
 
     # --- told by the transport
 
@@ -174,8 +180,12 @@ class Channel(Entrance):
                 return
         if kind == p.CONNECT:
             raise ProtocolError("a second CONNECT")  # [MQTT-3.1.0-2] 3.1.1 [MQTT-3.1.0-2]
-        self._broker.work += stop - pos  # a field of a few bytes costs as much as a few deliveries
-        packet = decode_packet(data, pos, body, stop, self._version, self._options.max_user_properties)
+        self._broker.work += min(
+            stop - pos, _PACKET_WORK_MAX
+        )  # a field of a few bytes costs as much as some deliveries
+        packet = decode_packet(
+            data, pos, body, stop, self._version, self._options.max_user_properties, _DECODED_AT_ONCE
+        )
         counters = self._broker.counters
         if isinstance(packet, p.Ack):
             self._on_receipt(session, kind, packet.packet_id, packet.code)
@@ -184,9 +194,11 @@ class Channel(Entrance):
             counters.pingresp_sent += 1
             self._outbox.put(PINGRESP)  # [MQTT-3.12.4-1] 3.1.1 [MQTT-3.12.4-1]
         elif isinstance(packet, p.Subscribe):
-            self._on_subscribe(packet)
+            self._broker.counters.subscribe_received += 1
+            self._decode_filters(Undecoded(packet, None, data, stop))
         elif isinstance(packet, p.Unsubscribe):
-            self._on_unsubscribe(packet)
+            self._broker.counters.unsubscribe_received += 1
+            self._decode_filters(Undecoded(None, packet, data, stop))
         elif isinstance(packet, p.Disconnect) and kind == p.DISCONNECT:
             self._on_disconnect(session, packet)
         elif isinstance(packet, p.Disconnect):
@@ -204,9 +216,12 @@ class Channel(Entrance):
 
     def go_on(self) -> None:
         """Go on with what was more than a turn's work."""
-        if self._filters is not None:
+        if self._filters is not None or self._undecoded is not None:
             try:
-                self._go_on_with_filters(self._filters)
+                if self._undecoded is not None:
+                    self._decode_filters(self._undecoded)
+                elif self._filters is not None:
+                    self._go_on_with_filters(self._filters)
             except ProtocolError as error:
                 self.on_protocol_error(error)
         self.deliver_retained()
@@ -259,15 +274,31 @@ class Channel(Entrance):
             self._subscribing = subscribing
         return subscribing
 
+    def _decode_filters(self, undecoded: Undecoded) -> None:
+        """Decode some more filters of a packet, and act on it when it is whole."""
+        broker = self._broker
+        end = self._context.turns.work_max
+        while not undecoded.advance(self._version):
+            broker.work += _DECODED_AT_ONCE * _DECODE_WORK
+            if broker.work > end:
+                self._undecoded = undecoded
+                if not self._paused & FILTERS:
+                    self._hold_packets(FILTERS)
+                self._wait_for_turn()
+                return
+        self._undecoded = None
+        if undecoded.subscribe is not None:
+            self._on_subscribe(undecoded.subscribe)
+        elif undecoded.unsubscribe is not None:
+            self._on_unsubscribe(undecoded.unsubscribe)
+
     def _on_subscribe(self, packet: p.Subscribe) -> None:
-        self._broker.counters.subscribe_received += 1
         subscribing = self._subscriber()
         if subscribing is not None:
             self._filters = subscribing.begin_subscribe(packet)
             self._go_on_with_filters(self._filters)
 
     def _on_unsubscribe(self, packet: p.Unsubscribe) -> None:
-        self._broker.counters.unsubscribe_received += 1
         subscribing = self._subscriber()
         if subscribing is not None:
             self._filters = subscribing.begin_unsubscribe(packet)
@@ -334,6 +365,7 @@ class Channel(Entrance):
         context.channels.unregister(client.clientid, self)
         self._subscribing = None
         self._filters = None
+        self._undecoded = None
         will = None
         if self._will is not None and with_will:  # [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-12]
             now: i64 = self._broker.now_us

@@ -18,6 +18,7 @@ from heliograph.channel.options import INFINITE, ChannelOptions
 from heliograph.channel.retained import RetainedDelivery
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.decode import decode_entries, decode_topic_filters
 from heliograph.mqtt.properties import Properties
 from heliograph.mqtt.strictness import strict_fault
 from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, bare_filter, has_wildcard, split_share, subscription_fault
@@ -26,6 +27,7 @@ from heliograph.session.session import Session
 # What deciding a filter costs, in deliveries, and how many are decided whatever they cost.
 _FILTER_WORK: Final = 8
 _FILTERS_AT_ONCE: Final = 16
+_DECODED_AT_ONCE: Final = 1024
 
 
 class Subscribing:
@@ -239,6 +241,33 @@ class Subscribing:
                 if self._retained is None:
                     self._retained = RetainedDelivery(self._context, self._session)
                 self._retained.add(subscription)
+
+
+class Undecoded:
+    """A SUBSCRIBE or an UNSUBSCRIBE with more filters than are decoded at once, and the bytes that it stands in."""
+
+    def __init__(
+        self, subscribe: p.Subscribe | None, unsubscribe: p.Unsubscribe | None, data: bytes, stop: i64
+    ) -> None:
+        self.subscribe = subscribe
+        self.unsubscribe = unsubscribe
+        self._data = data
+        self._stop = stop
+
+    def advance(self, version: i64) -> bool:
+        """Decode some more filters; whether all are.
+
+        Raises:
+            ProtocolError: One breaks the specification.
+        """
+        if self.subscribe is not None:
+            if self.subscribe.rest_at < self._stop:
+                decode_entries(self.subscribe, self._data, self._stop, version, _DECODED_AT_ONCE)
+            return self.subscribe.rest_at >= self._stop
+        if self.unsubscribe is not None and self.unsubscribe.rest_at < self._stop:
+            decode_topic_filters(self.unsubscribe, self._data, self._stop, _DECODED_AT_ONCE)
+            return self.unsubscribe.rest_at >= self._stop
+        return True
 
 
 class FilterWork:

@@ -90,12 +90,20 @@ def decode_publish(data: bytes, start: i64, body: i64, stop: i64, version: i64) 
 
 
 def decode_packet(
-    data: bytes, start: i64, body: i64, stop: i64, version: i64, user_max: i64 = props.ANY_NUMBER
+    data: bytes,
+    start: i64,
+    body: i64,
+    stop: i64,
+    version: i64,
+    user_max: i64 = props.ANY_NUMBER,
+    filters_max: i64 = props.ANY_NUMBER,
 ) -> p.Packet:
     """Decode the packet that fills `data[start:stop]` with its body at `body`.
 
     Args:
         user_max: How many user properties it may have; those of a PUBLISH are for who decodes them to count.
+        filters_max: How many topic filters are decoded now; what is left is for `decode_entries` and
+            `decode_topic_filters`.
 
     Raises:
         ProtocolError: It breaks the specification.
@@ -116,9 +124,9 @@ def decode_packet(
     if p.PUBACK <= kind <= p.PUBCOMP:
         return _decode_ack(kind, data, body, stop, version, user_max)
     if kind == p.SUBSCRIBE:
-        return _decode_subscribe(data, body, stop, version, user_max)
+        return _decode_subscribe(data, body, stop, version, user_max, filters_max)
     if kind == p.UNSUBSCRIBE:
-        return _decode_unsubscribe(data, body, stop, version, user_max)
+        return _decode_unsubscribe(data, body, stop, version, user_max, filters_max)
     if kind == p.PINGREQ or kind == p.PINGRESP:
         if body != stop:
             raise MalformedPacketError(f"{p.NAMES[kind]} with a body")
@@ -235,7 +243,7 @@ def _decode_ack(kind: i64, data: bytes, at: i64, stop: i64, version: i64, user_m
     return p.Ack(kind, packet_id, code, properties)
 
 
-def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64, user_max: i64) -> p.Subscribe:
+def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64, user_max: i64, filters_max: i64) -> p.Subscribe:
     packet_id = _packet_id(p.SUBSCRIBE, data, at, stop)
     at += 2
     properties = Properties()
@@ -243,8 +251,23 @@ def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64, user_max: i
         properties, at = decode_properties(data, at, stop, props.ALLOWED_SUBSCRIBE, user_max)
         if len(properties.subscription_ids) > 1:
             raise ProtocolError("SUBSCRIBE with two subscription identifiers")
-    entries: list[p.SubscribeEntry] = []
-    while at < stop:
+    packet = p.Subscribe(packet_id, [], properties)
+    if at >= stop:
+        raise ProtocolError("SUBSCRIBE without a topic filter")  # [MQTT-3.8.3-2] 3.1.1 [MQTT-3.8.3-3]
+    packet.rest_at = at
+    decode_entries(packet, data, stop, version, filters_max)
+    return packet
+
+
+def decode_entries(packet: p.Subscribe, data: bytes, stop: i64, version: i64, count_max: i64) -> None:
+    """Decode so many more filters of a SUBSCRIBE at the most; it is whole when its `rest_at` is `stop`.
+
+    Raises:
+        ProtocolError: One breaks the specification.
+    """
+    at = packet.rest_at
+    while at < stop and count_max > 0:
+        count_max -= 1
         topic_filter, at = decode_string(data, at, stop)  # [MQTT-3.8.3-1] 3.1.1 [MQTT-3.8.3-1]
         if at >= stop:
             raise MalformedPacketError("SUBSCRIBE without options behind a topic filter")
@@ -257,25 +280,38 @@ def _decode_subscribe(data: bytes, at: i64, stop: i64, version: i64, user_max: i
         entry = p.SubscribeEntry(topic_filter, options & 3, bool(options & 4), bool(options & 8), (options >> 4) & 3)
         if entry.no_local and topic_filter.startswith(("$share/", "$queue/")):
             raise ProtocolError("no-local on a shared subscription")  # [MQTT-3.8.3-4]
-        entries.append(entry)
-    if not entries:
-        raise ProtocolError("SUBSCRIBE without a topic filter")  # [MQTT-3.8.3-2] 3.1.1 [MQTT-3.8.3-3]
-    return p.Subscribe(packet_id, entries, properties)
+        packet.entries.append(entry)
+    packet.rest_at = at
 
 
-def _decode_unsubscribe(data: bytes, at: i64, stop: i64, version: i64, user_max: i64) -> p.Unsubscribe:
+def _decode_unsubscribe(
+    data: bytes, at: i64, stop: i64, version: i64, user_max: i64, filters_max: i64
+) -> p.Unsubscribe:
     packet_id = _packet_id(p.UNSUBSCRIBE, data, at, stop)
     at += 2
     properties = Properties()
     if version == p.V5:
         properties, at = decode_properties(data, at, stop, props.ALLOWED_UNSUBSCRIBE, user_max)
-    topic_filters: list[str] = []
-    while at < stop:
-        topic_filter, at = decode_string(data, at, stop)  # [MQTT-3.10.3-1] 3.1.1 [MQTT-3.10.3-1]
-        topic_filters.append(topic_filter)
-    if not topic_filters:
+    packet = p.Unsubscribe(packet_id, [], properties)
+    if at >= stop:
         raise ProtocolError("UNSUBSCRIBE without a topic filter")  # [MQTT-3.10.3-2] 3.1.1 [MQTT-3.10.3-2]
-    return p.Unsubscribe(packet_id, topic_filters, properties)
+    packet.rest_at = at
+    decode_topic_filters(packet, data, stop, filters_max)
+    return packet
+
+
+def decode_topic_filters(packet: p.Unsubscribe, data: bytes, stop: i64, count_max: i64) -> None:
+    """Decode so many more filters of an UNSUBSCRIBE at the most; it is whole when its `rest_at` is `stop`.
+
+    Raises:
+        ProtocolError: One breaks the specification.
+    """
+    at = packet.rest_at
+    while at < stop and count_max > 0:
+        count_max -= 1
+        topic_filter, at = decode_string(data, at, stop)  # [MQTT-3.10.3-1] 3.1.1 [MQTT-3.10.3-1]
+        packet.topic_filters.append(topic_filter)
+    packet.rest_at = at
 
 
 def _decode_suback(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> p.Suback:

@@ -180,13 +180,18 @@ class SubscribeEntry:
 
 
 class Subscribe(Packet):
-    """SUBSCRIBE: at least one entry."""
+    """SUBSCRIBE: at least one entry.
+
+    Attributes:
+        rest_at: Where in the bytes that it is decoded from the entries begin that are not decoded yet.
+    """
 
     def __init__(self, packet_id: int, entries: list[SubscribeEntry], properties: Properties) -> None:
         super().__init__(SUBSCRIBE)
         self.packet_id = packet_id
         self.entries = entries
         self.properties = properties
+        self.rest_at: i64 = 0
 
 
 class Suback(Packet):
@@ -200,13 +205,14 @@ class Suback(Packet):
 
 
 class Unsubscribe(Packet):
-    """UNSUBSCRIBE: at least one filter."""
+    """UNSUBSCRIBE: at least one filter; `rest_at` as for SUBSCRIBE."""
 
     def __init__(self, packet_id: int, topic_filters: list[str], properties: Properties) -> None:
         super().__init__(UNSUBSCRIBE)
         self.packet_id = packet_id
         self.topic_filters = topic_filters
         self.properties = properties
+        self.rest_at: i64 = 0
 
 
 class Ping(Packet):

@@ -56,8 +56,8 @@ _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 # A commit's worker thread must not wait 5 ms for the interpreter while the loop is busy.
 _SWITCH_INTERVAL_S = 0.0005
 # Nothing on a message's way is part of a cycle, and a collection of a full broker takes long: let it be rare. One of
-# young objects takes 1 ms for 10,000 of them, and comes after as many.
-_GC_THRESHOLDS = (10_000, 5, 2_000)
+# young objects takes 1 to 3 ms for 10,000 of them.
+_GC_THRESHOLDS = (5_000, 4, 5_000)
 
 
 class NodeError(Exception):

@@ -107,6 +107,7 @@ class DurableSessions(Durability):
         broker.fanouts.on_passed = self._follow
         self._saves_due_us = 0
         self._sweep_due_us = 0
+        self._parking: deque[DurableSession] = deque()
         self._swept: list[Session] = []  # of the sweep that is under way
         self._counts = {"forgotten": 0, "awoken": 0, "slept": 0, "unreadable": 0}
         self.on_saved: Callable[[int], object] | None = None  # told of each ticket of session state that is durable
@@ -372,6 +373,20 @@ class DurableSessions(Durability):
             StorageError: They cannot be read.
         """
         return self._journal.scan(prefix)
+
+    def park(self, session: Session) -> None:
+        """A session has more subscriptions to park than one turn takes."""
+        if isinstance(session, DurableSession):
+            self._parking.append(session)
+            if len(self._parking) == 1:
+                self._loop.call_soon(self._park_some)
+
+    def _park_some(self) -> None:
+        session = self._parking.popleft()
+        if not session.park_some():
+            self._parking.append(session)
+        if self._parking:
+            self._loop.call_soon(self._park_some)
 
     def want(self, session: Session) -> None:
         """A session is behind and takes messages: give it a turn."""

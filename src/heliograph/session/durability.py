@@ -181,6 +181,10 @@ class Durability:
         """A session is behind and takes messages: give it a turn."""
         raise NotImplementedError(type(self).__name__)
 
+    def park(self, session: Session) -> None:
+        """A session has more subscriptions to park (`park_some`) than one turn takes."""
+        raise NotImplementedError(type(self).__name__)
+
     def recall(self, session: Session) -> None:
         """A session that was read from the disk gets its client: give it back the messages that are in flight.
 

@@ -31,6 +31,8 @@ _LIVE_BYTES_MAX: Final = 67_108_864
 # how many it keeps while its queue does not get empty.
 _RECENT: Final = 64
 _RECENT_MAX: Final = 8192
+# Subscriptions that are taken out of the routing table, or put into it again, at once: 1 ms.
+_LISTED_AT_ONCE: Final = 512
 
 
 class DurableSession(Session):
@@ -80,6 +82,8 @@ class DurableSession(Session):
         self._recent_bytes: i64 = 0
         self._caught: dict[tuple[int, int], list[Delivery]] = {}  # by message id, in the order in which they came
         self._caught_bytes: i64 = 0
+        self._listing: list[Subscription] | None = None  # those that are yet to be parked, or listed again
+        self._is_unparking = False
 
     # --- the connection
 
@@ -133,6 +137,7 @@ class DurableSession(Session):
             else:
                 self._fall_behind()
             self.left_us = self.broker.now_us
+            self._is_unparking = False
             if self.expiry_interval_s != 0:
                 self._park()
                 self.durability.save(self)
@@ -214,7 +219,8 @@ class DurableSession(Session):
         self.cursor_us = max(self.cursor_us, head_us)
         self.emitted = []
         self.touch()
-        self._unpark()
+        if not self._unpark():
+            return False  # another turn goes on with it
         if self._ignored <= ticket:
             self._go_live()
             return False
@@ -474,22 +480,54 @@ class DurableSession(Session):
     def _is_stored(self, subscription: Subscription) -> bool:
         return not subscription.group and self.durability.covers(subscription.topic_filter)
 
-    def _park(self) -> None:
-        """Nobody who publishes need come across it any more: what it misses is replayed."""
-        for subscription in self.subscriptions.values():
-            if self._is_stored(subscription):
-                self.parked = True
-                self.broker.router.park(subscription)
+    def park_some(self) -> bool:
+        """Take some more subscriptions out of the routing table, unless its client is back; whether that is all.
 
-    def _unpark(self) -> None:
-        """What is published from now on comes; what was meanwhile is to be replayed."""
+        Nobody who publishes need come across them any more: what they miss is replayed. One that is still listed lets
+        pass what can be replayed as well.
+        """
+        left = self._listing
+        if left is None or self._outbox is not None:
+            return True
+        for _ in range(min(_LISTED_AT_ONCE, len(left))):
+            subscription = left.pop()
+            if subscription.slot >= 0 and self._is_stored(subscription):
+                self.broker.router.park(subscription)
+        if left:
+            return False
+        self._listing = None
+        return True
+
+    def _park(self) -> None:
+        """Called while its client leaves."""
+        self.parked = True
+        self._outbox = None
+        self._listing = list(self.subscriptions.values())
+        if not self.park_some():
+            self.durability.park(self)
+
+    def _unpark(self) -> bool:
+        """Put some more into the routing table again; whether all are: what is published from now on then comes.
+
+        What was published meanwhile is to be replayed.
+        """
         if not self.parked:
-            return
-        self.parked = False
-        for subscription in self.subscriptions.values():
+            return True
+        if not self._is_unparking:
+            self._is_unparking = True
+            self._listing = list(self.subscriptions.values())
+        left = self._listing or []
+        for _ in range(min(_LISTED_AT_ONCE, len(left))):
+            subscription = left.pop()
             if subscription.slot == PARKED:
                 self.broker.router.unpark(subscription)
+        if left:
+            return False
+        self._listing = None
+        self._is_unparking = False
+        self.parked = False
         self._ignored = max(self._ignored, self.broker.newest_ticket)
+        return True
 
     def _stop_catching(self) -> None:
         for deliveries in self._caught.values():

@@ -34,9 +34,9 @@ from heliograph.storage.state import StateBatch, StateDatabase
 _log = logging.getLogger(__name__)
 
 _RENEW_STREAMS_US: Final = 30_000_000
-# Leaders that are settled at once, and looked after: 1 to 3 ms.
-_SETTLED_AT_ONCE: Final = 32
-_TICKED_AT_ONCE: Final = 64
+# Leaders that are settled at once, and looked after: about 1 ms each.
+_SETTLED_AT_ONCE: Final = 8
+_TICKED_AT_ONCE: Final = 32
 
 FindStreams = Callable[[GroupName, int], Sequence[StreamOffer]]
 

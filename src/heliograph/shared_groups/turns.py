@@ -15,13 +15,13 @@ from heliograph.storage.errors import StorageError
 
 _log = logging.getLogger(__name__)
 
-# Messages read or sent between two writes of the outboxes, and letters and reports: 1 to 3 ms each.
-_PER_TURN: Final = 512
-_LETTERS_PER_TURN: Final = 128
-_REPORTS_PER_TURN: Final = 64
+# Messages read or sent between two writes of the outboxes, and letters and reports: about 1 ms each.
+_PER_TURN: Final = 256
+_LETTERS_PER_TURN: Final = 32
+_REPORTS_PER_TURN: Final = 16
 _PER_MEMBER: Final = 128
 _RETRY_S: Final = 1.0
-_READING_COST: Final = 16  # what asking a stream costs, in messages,
+_READING_COST: Final = 32  # what asking a stream costs, in messages,
 _ASKING_COST: Final = 1  # and asking a member
 
 
