@@ -78,6 +78,8 @@ def test_messages_that_come_meanwhile_are_delivered_before_the_answer() -> None:
     kernel = Kernel()
     sub, pub = kernel.connect("sub"), kernel.connect("pub")
     sub.feed(sub.encoded(subscribe()))
+    while kernel.broker.statistics()["subscriptions.count"] == 0:  # its filters are decoded before
+        kernel.turn()
     pub.feed(publish("t/0", b"early").data)
     kernel.run()
     first, second = sub.heard()
