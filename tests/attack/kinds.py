@@ -1,5 +1,5 @@
 """Every module with attacks; importing this one registers them."""
 
-from attack import work
+from attack import later, work
 
-__all__ = ["work"]
+__all__ = ["later", "work"]

@@ -92,9 +92,14 @@ class DelayedNode(Node):
         return self.state
 
     def _done(self, ticket: int, error: StorageError | None) -> None:
-        self.context.commits.done(ticket, rc.SUCCESS if error is None else rc.QUOTA_EXCEEDED, True)
+        own = self.join.own_error
+        self.context.commits.done(ticket, code_of(own), True, code_of(error))
         self.sessions.on_committed(ticket, error is not None)
         self.services.delayed.on_committed(ticket, error is not None)
+
+
+def code_of(error: StorageError | None) -> int:
+    return rc.SUCCESS if error is None else rc.QUOTA_EXCEEDED
 
 
 def heard(node: Kernel, topic_filter: str, seconds: float) -> list[str]:
@@ -214,6 +219,17 @@ def test_while_the_disk_refuses_publishers_are_refused_and_nothing_is_published_
     assert pub.heard() == ["PUBACK #7"]
     assert heard(node, "t", 5) == ["PUBLISH t 'x' q0"]
     assert node.statistics()["delayed.dropped.not_stored"] == 2
+
+
+@pytest.mark.parametrize(("qos", "answer"), [(1, "PUBACK #5 0x97"), (2, "PUBREC #5 0x97")])
+def test_a_refusal_by_its_own_database_is_told_though_messages_are_taken(qos: int, answer: str) -> None:
+    node = DelayedNode()
+    pub = node.connect()
+    pub.publish("$delayed/1/t", b"x", qos, 5)
+    pub.publish("t", b"y", 1, 6)
+    node.state.commit(StorageFullError("no space", database="delayed"))
+    node.commit_all()
+    assert pub.heard() == [answer, "PUBACK #6"]
 
 
 def test_a_will_that_is_delayed_by_its_topic_is_kept() -> None:

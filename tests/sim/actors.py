@@ -269,7 +269,8 @@ class Publisher(Actor):
 
     def _send(self, packet_id: int, sent: Sent, *, dup: bool) -> None:
         retain, version = sent.retain, self.version
-        self.send(publish(sent.topic, sent.payload, sent.qos, packet_id, retain=retain, dup=dup, version=version))
+        topic = sent.topic if sent.delay_s is None else f"$delayed/{sent.delay_s}/{sent.topic}"
+        self.send(publish(topic, sent.payload, sent.qos, packet_id, retain=retain, dup=dup, version=version))
 
     def on_connected(self, present: bool) -> None:
         if not present:
@@ -319,6 +320,28 @@ class Publisher(Actor):
     def _done(self, packet_id: int) -> None:
         del self.open[packet_id]
         self._released.discard(packet_id)
+
+
+class Delayer(Publisher):
+    """Publishes messages that are to be held for a while, over restarts."""
+
+    def __init__(self, world: "World", clientid: str) -> None:
+        super().__init__(world, clientid, [], p.V5)
+
+    def _publish(self) -> None:
+        if len(self.open) >= _OPEN_MAX:
+            return
+        world, chance = self.world, self.chance
+        self._count += 1
+        marker = b"<%s-%d>" % (self.clientid.encode(), self._count)
+        sent = Sent(marker, "late", marker, chance.choice((1, 2)), False, self.clientid, world.history.tick(), 0)
+        sent.sent_us = world.clock.us
+        sent.delay_s = chance.choice((0, 1, 3))
+        sent.is_doubtful = True  # what was published and not stored is published again
+        world.history.sent[marker] = sent
+        packet_id = self.new_id(self.open)
+        self.open[packet_id] = sent
+        self._send(packet_id, sent, dup=False)
 
 
 class Subscriber(Actor):

@@ -337,6 +337,9 @@ class SimulatedDisk(Disk):
             raise Exception(failure)
         return cast("Rdict", FakeRocks(self, volume))
 
+    def is_there(self, path: Path) -> bool:
+        return str(path) in self.volumes
+
     def log_files(self, path: Path) -> LogFiles:
         return LogFiles(path)
 

@@ -32,6 +32,7 @@ class Sent:
         is_doubtful: It may be stored twice.
         is_repeated: Its publisher has sent it again.
         is_dropped: Its generation was dropped.
+        delay_s: How long it is held before it is published; such a message may come twice.
     """
 
     marker: bytes
@@ -47,6 +48,7 @@ class Sent:
     is_doubtful: bool = False
     is_repeated: bool = False
     is_dropped: bool = False
+    delay_s: int | None = None
 
     @property
     def is_owed_retained(self) -> bool:
@@ -153,7 +155,8 @@ class History:
                 raise Violation(f"{who} gets {marker!r} on {topic!r} by its subscription to {line.topic_filter!r}")
             if line.ended_at is not None and sent.sent_at > line.ended_at:
                 raise Violation(f"{who} gets {marker!r}, published after its subscription {number} had ended")
-            if sent.acked_at is not None and sent.acked_at < line.versions[0].sent_at:
+            is_before = sent.acked_at is not None and sent.acked_at < line.versions[0].sent_at
+            if is_before and sent.delay_s is None:
                 raise Violation(f"{who} gets {marker!r}, published before its subscription {number} was made")
             if qos not in {min(sent.qos, version.qos) for version in line.versions}:
                 raise Violation(f"{who} gets {marker!r} at QoS {qos} by its subscription {number}")

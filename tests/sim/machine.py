@@ -25,7 +25,7 @@ from sim.loop import Agenda, Clock, VirtualLoop, new_loop
 
 # How long after a fault of the disk the broker may still refuse what needs it.
 REFUSES_US: Final = 5_000_000
-_DISK_METHODS: Final = ("open", "log_files", "table_bytes", "aside")
+_DISK_METHODS: Final = ("open", "is_there", "log_files", "table_bytes", "aside")
 
 
 class Machine:

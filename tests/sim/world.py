@@ -25,7 +25,7 @@ from heliograph.storage.compaction import CompactionOptions, Compactor
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import Batch
 from heliograph.storage.local_database import LocalDatabase
-from sim.actors import FOR_EVER_S, Actor, Publisher, Subscriber
+from sim.actors import FOR_EVER_S, Actor, Delayer, Publisher, Subscriber
 from sim.disk import MARKER
 from sim.history import RETAINED_QOS, History, Sent, Violation
 from sim.machine import REFUSES_US, Machine
@@ -33,7 +33,7 @@ from sim.network import Connection, Network
 from support.packets import decode_all
 
 TOPICS: Final = ["a/0", "a/1", "b/0", "b/1", "d/x/0", "d/y/0", "d/z/1"]
-FILTERS: Final = ["#", "a/#", "a/0", "+/1", "b/+", "d/+/0", "d/y/0", "r/#"]
+FILTERS: Final = ["#", "a/#", "a/0", "+/1", "b/+", "d/+/0", "d/y/0", "r/#", "late"]
 
 _ACTIVE_US: Final = (3_000_000, 8_000_000, 20_000_000)
 _DOTS: Final = re.compile(r"\.{4,}")
@@ -109,6 +109,8 @@ class World:
             Subscriber(self, f"s{number}", chance.sample(FILTERS, 3), chance.choice((0, 8, FOR_EVER_S, FOR_EVER_S)))
             for number in range(chance.choice((2, 3, 4)))
         ]
+        self.delayer = Delayer(self, "later")
+        self.publishers.append(self.delayer)
         self.actors: list[Actor] = [*self.publishers, *self.subscribers]
         self.counts = {"kills": 0, "power cuts": 0, "stops": 0, "lost batches": 0}
 
@@ -344,6 +346,10 @@ class World:
 
     def _check_durable(self, sent: Sent | None) -> None:
         if sent is None or not sent.payload:
+            return
+        if sent.delay_s is not None:
+            if not any(self.machine.disk.has(name, sent.marker) for name in ("delayed", "messages")):
+                raise Violation(f"{sent.marker!r} is acknowledged, and a power cut would take it while it is held")
             return
         names = ["messages"]
         is_retained = sent.retain and self.keeps_retained and sent.qos in RETAINED_QOS

@@ -161,6 +161,7 @@ class DurableKernel(Kernel):
             self.database.write(batch)
         self.durable.on_messages_committed(sink.committed_ticket, code != 0)
         self.context.commits.done(sink.committed_ticket, code, not sink.full)
+        self.durable.on_joined(sink.committed_ticket)
         self.sessions.on_committed(sink.committed_ticket, code != 0)
         super().run()
 

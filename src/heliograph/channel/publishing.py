@@ -304,6 +304,7 @@ class Publishing:
             return
         if refusal.code == rc.SUCCESS or self._version != p.V5:
             # Whoever took it may have to keep it first. MQTT 3 repeats what is not acknowledged.
+            self._joined = True
             ticket = self._broker.settle() if refusal.code == rc.SUCCESS else NOT_STORED
             self._answer(publish, ticket, rc.SUCCESS)
             return

@@ -108,7 +108,8 @@ class StoredMessages:
         return counts
 
     def _committed(self, ticket: int, error: StorageError | None) -> None:
-        if (error is None) != (self._error is None):
+        # A commit that had nothing to store says nothing of a database that is closed.
+        if (error is None) != (self._error is None) and (error is not None or self.database.is_open):
             self._tell(error)
         self._on_committed(ticket, error)
 

@@ -13,6 +13,7 @@ from heliograph.node import delayed_record as record
 from heliograph.node.commit_join import CommitJoin
 from heliograph.observe.alarms import Alarms
 from heliograph.policies.delayed import Delayed
+from heliograph.storage.disk import THIS_DISK
 from heliograph.storage.errors import StorageError
 from heliograph.storage.local_state import LocalState
 from heliograph.storage.state import OnStateCommitted, StateBatch, StateDatabase
@@ -208,6 +209,8 @@ def open_delayed(config: Config, data_dir: Path, delayed: Delayed, join: CommitJ
             _log.error("the database of delayed messages cannot be opened [%s]: %s", error.code, error)
         return database
 
-    stored = StoredDelayed(delayed, open_state, database.path.exists(), join, asyncio.get_running_loop().call_soon)
+    stored = StoredDelayed(
+        delayed, open_state, THIS_DISK.is_there(database.path), join, asyncio.get_running_loop().call_soon
+    )
     stored.load()
     return stored

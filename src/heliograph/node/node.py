@@ -317,6 +317,8 @@ class Node:
         own = databases.join.own_error
         has_room, reason = not databases.sink.is_full(), "" if error is None else error.reason
         context.commits.done(ticket, refusal_code(own), has_room, refusal_code(error), reason)
+        if self._sessions is not None:
+            self._sessions.on_joined(ticket)
         context.sessions.on_committed(ticket, error is not None)
         if self._services is not None:
             self._services.delayed.on_committed(ticket, error is not None)

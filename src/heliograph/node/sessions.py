@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -104,6 +105,8 @@ class DurableSessions(Durability):
         self._replays = Replays(messages, settings.batch_size, loop, begin_turn)
         self._newest_us = 0  # the time of the newest commit
         self._heads: deque[tuple[int, int]] = deque()  # tickets and times of commits that the head does not cover yet
+        self._unjoined: deque[tuple[int, int]] = deque()  # the same, of which another database may not have its part
+        self._whole: tuple[int, int] = 0, 0  # the newest of which all have theirs
         broker.fanouts.on_passed = self._follow
         self._saves_due_us = 0
         self._sweep_due_us = 0
@@ -152,6 +155,8 @@ class DurableSessions(Durability):
         self.head_us = self._newest_us = self._messages.newest_commit_us()
         self.head_ticket = self.committed
         self._heads.clear()
+        self._unjoined.clear()
+        self._whole = self._whole[0], self._newest_us
         self._replays.on_committed(self.head_us, self.committed)
         for clientid in list(self._given_up):
             self._survey.remove_now(clientid)
@@ -196,6 +201,11 @@ class DurableSessions(Durability):
         self.knows_all = True
         if len(self._table):
             _log.info("%d sessions are known", len(self._table))
+
+    @property
+    def _complete_us(self) -> int:
+        """A commit time: whatever is stored up to it has its identifier gathered, and its part in every database."""
+        return min(int(self.head_us), self._whole[1])
 
     def _mark(self) -> None:
         """Say how far the packet identifiers of what is stored are complete: a start looks no further back."""
@@ -403,11 +413,18 @@ class DurableSessions(Durability):
     def on_messages_committed(self, ticket: int, is_refused: bool = False) -> None:
         """A commit of messages is done, or refused."""
         if not is_refused:
-            self._newest_us = self._messages.newest_commit_us()
+            with suppress(StorageError):  # it had nothing to store, and the database cannot be read now
+                self._newest_us = self._messages.newest_commit_us()
         self.answered(ticket, is_refused)
         self.release()
         self._heads.append((ticket, self._newest_us))
+        self._unjoined.append((ticket, self._newest_us))
         self._follow()
+
+    def on_joined(self, ticket: int) -> None:
+        """All databases have what was tied to a ticket, or refused it: what was taken from clients is complete."""
+        while self._unjoined and self._unjoined[0][0] <= ticket:
+            self._whole = self._unjoined.popleft()
 
     def _follow(self) -> None:
         """Let the head follow the commits, up to the oldest message that has yet to be handed to a subscriber.
@@ -433,7 +450,7 @@ class DurableSessions(Durability):
         if uptime_us < self._saves_due_us:
             return
         self._saves_due_us = uptime_us + int(self._settings.checkpoint_interval * 1_000_000)
-        if self.head_us != self._marked_us:
+        if self._complete_us != self._marked_us:
             self._mark()
         if not self._swept and uptime_us >= self._sweep_due_us:
             self._sweep_due_us = uptime_us + _SWEEP_US
@@ -478,8 +495,8 @@ class DurableSessions(Durability):
         self._dirty.clear()
         if self._marks:
             self._marks = False
-            self._marked_us = self.head_us
-            batch.put(record.COMPLETE_UP_TO, record.encode_pair(self.head_us, self.committed))
+            self._marked_us = self._complete_us
+            batch.put(record.COMPLETE_UP_TO, record.encode_pair(self._marked_us, self._whole[0]))
         number: int = self.gathering
         self.gathering = number + 1
         self._journal.cut(number)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -93,7 +94,8 @@ class NodeGroups:
         """A commit of messages is done, or refused."""
         if is_refused:
             return
-        self._groups.turns.on_committed(self._messages.newest_commit_us())
+        with suppress(StorageError):  # it had nothing to store, and the database cannot be read now
+            self._groups.turns.on_committed(self._messages.newest_commit_us())
 
     def tick(self) -> None:
         """Time has passed; `DurableSessions` was told before."""

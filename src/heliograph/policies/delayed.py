@@ -29,7 +29,7 @@ _FIRST_TIME_S: Final = 1_000_000_000
 _WORK_PER_TURN: Final = 8192
 _MESSAGES_PER_TURN: Final = 32
 # How long a message waits whose publication a disk refused.
-_RETRY_US: Final = 10_000_000
+_RETRY_US: Final = 5_000_000
 # What a held message costs beside its packet.
 _MESSAGE_BYTES: Final = 1024
 

@@ -44,6 +44,10 @@ class Disk:
             _create(path, compression)
         return open_primary(path, compression)
 
+    def is_there(self, path: Path) -> bool:
+        """Whether a database is there, or was made and must be."""
+        return not is_absent(path) or self.is_known(path)
+
     def is_known(self, path: Path) -> bool:
         """Whether a database was made there before, so that there must be something."""
         return Register.of(path).has(path)
