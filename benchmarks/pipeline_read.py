@@ -6,9 +6,11 @@ that both sides meet the same machine:
 - `json`: one field taken out of the JSON, grouped by topic and averaged, by the data source's `schema=json` and by
   Spark's `get_json_object`; beside the same query over Parquet, which has the latter only.
 - `raw`: topics and payloads of the eight million counted and measured without looking into them; beside a fixed rate.
+- `closed`: the same query over the eight million in a closed generation that was exported, by `read_messages`; beside
+  Spark's own reader over a table that Spark wrote.
 - `floor`: the duration of a micro-batch of one commit; beside a Python source that makes up its one row.
 
-    python benchmarks/pipeline_read.py [json] [raw] [floor] [--messages N] [--runs N]
+    python benchmarks/pipeline_read.py [json] [raw] [closed] [floor] [--messages N] [--runs N]
 """
 
 import argparse
@@ -32,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.findings import checked
 
+from heliograph.pipeline.history import read_messages
 from heliograph.pipeline.spark.session import spark_session
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.local import LocalBackend
@@ -47,6 +50,9 @@ _JSON_TARGET: Final = 0.7
 _RAW_TARGET: Final = 2_500_000
 _DECODED: Final = "schema=json"
 _FLOOR_TARGET: Final = 1.3
+_CLOSED_TARGET: Final = 0.9
+_EXPORTED: Final = "exported"
+_WARM_RUNS: Final = 5
 _FLOOR_BATCHES: Final = 25
 _FLOOR_WARM: Final = 5
 
@@ -132,6 +138,33 @@ def compare_raw(session: SparkSession, endpoint: str, directory: Path, messages:
     found = alternate({"raw": _bound(measure_raw, rows)}, runs)["raw"]
     rates = [_TIMES_MORE * messages / duration for duration in found]
     return _told("raw", statistics.median(rates), max(rates), _RAW_TARGET, "messages/s")
+
+
+def compare_closed(session: SparkSession, endpoint: str, directory: Path, messages: int, runs: int) -> bool:
+    """A closed generation out of Parquet files beside plain Parquet; whether the target is met."""
+    exported = str(directory / _EXPORTED)
+    read_messages(session, exported, endpoint=endpoint, database=_MORE).write.parquet(str(directory / "plain"))
+    tables = {
+        "read_messages": read_messages(session, exported, endpoint=endpoint, database=_MORE, columns="topic,payload"),
+        "parquet": session.read.parquet(str(directory / "plain")),
+    }
+    actions = {name: _bound(measure_raw, table) for name, table in tables.items()}
+    alternate(actions, _WARM_RUNS)
+    durations = alternate(actions, runs)
+    medians = {name: statistics.median(found) for name, found in durations.items()}
+    for name, median in medians.items():
+        print(f"closed {name:30}{median:8.2f} s{_TIMES_MORE * messages / median:14,.0f} messages/s")
+    best = max(parquet / ours for parquet, ours in zip(durations["parquet"], durations["read_messages"], strict=True))
+    return _told("closed", medians["parquet"] / medians["read_messages"], best, _CLOSED_TARGET, "x parquet")
+
+
+def close_and_export(data_dir: Path, directory: Path) -> None:
+    """Begin a generation after the messages that are there, and export what is closed."""
+    database = LocalBackend(data_dir).open_db(_MORE, DatabaseOptions())
+    database.add_generation()
+    database.close()
+    command = [sys.executable, "-m", "heliograph.cli.main", "storage", "export", _MORE, "--data-dir", str(data_dir)]
+    subprocess.run([*command, "--to", str(directory / _EXPORTED)], check=True, stdout=subprocess.DEVNULL)
 
 
 def compare_floor(session: SparkSession, endpoint: str, directory: Path, messages: int, runs: int) -> bool:
@@ -231,6 +264,7 @@ def _told(name: str, median: float, best: float, target: float, unit: str, is_mo
 _COMPARISONS: Final[dict[str, Callable[..., bool]]] = {
     "json": compare_json,
     "raw": compare_raw,
+    "closed": compare_closed,
     "floor": compare_floor,
 }
 
@@ -254,8 +288,10 @@ def main() -> int:
         data_dir = args.data or directory
         if not (data_dir / "storage").exists():
             _store_and_tell(data_dir, _MESSAGES, args.messages)
-            if not args.what or "raw" in args.what:
+            if not args.what or {"raw", "closed"} & set(args.what):
                 _store_and_tell(data_dir, _MORE, _TIMES_MORE * args.messages)
+        if not args.what or "closed" in args.what:
+            close_and_export(data_dir, directory)
         command = [sys.executable, "-m", "heliograph.storage.reader", "--data-dir", str(data_dir)]
         reader = subprocess.Popen([*command, "--bind", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
         try:
