@@ -76,3 +76,11 @@ def test_retained_messages_of_clients_are_found_beside_them() -> None:
     peer = node.connect()
     peer.send_subscribe(p.SubscribeEntry(PREFIX + "#", 0, False, False, 0))
     assert [topic for topic, _ in told(peer)] == ["activate", "active/disk", "mine"]
+
+
+def test_the_retainer_behind_refuses_as_before() -> None:
+    node = Node()
+    node.retainer.refusal = 0x97
+    assert node.broker.refusal(node.broker.route(b"t"), True) == 0x97
+    node.retainer.refusal = 0
+    assert node.broker.refusal(node.broker.route(b"t"), True) == 0

@@ -154,8 +154,9 @@ class Broker:
     def refusal(self, route: Route, retain: bool) -> int:
         """The reason code with which a message is refused because what has to keep it does not, 0 if it may go on."""
         sink, retained = self.sink, self.retained
-        if retain and retained is not None and retained.refusal != 0:
-            return int(retained.refusal)
+        code = retained.refusal_code() if retain and retained is not None else 0
+        if code != 0:
+            return code
         return sink.refusal(route.topic) if route.durable and sink is not None else 0
 
     def settle(self) -> i64:

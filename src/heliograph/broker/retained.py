@@ -47,6 +47,10 @@ class RetainedStore:
         """
         raise NotImplementedError(type(self).__name__)
 
+    def refusal_code(self) -> int:
+        """The reason code with which messages are refused now; 0 while they are taken."""
+        return self.refusal
+
     def may_match(self, topic_filter: str) -> bool:
         """Whether a filter can match a retained message; False only where that is certain, and costs little to know."""
         return True

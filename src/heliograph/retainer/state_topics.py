@@ -39,6 +39,10 @@ class StateTopics(RetainedStore):
         """Have the store behind keep or forget a message; whether it goes on to subscribers."""
         return self._store is None or self._store.retain(message)
 
+    def refusal_code(self) -> int:
+        """The reason code with which the store behind refuses messages."""
+        return 0 if self._store is None else self._store.refusal_code()
+
     def may_match(self, topic_filter: str) -> bool:
         """Whether a filter can match a retained message."""
         if self._messages and topic_filter.startswith(SYS_PREFIX):
