@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+_SOAK_MIB: Final = 512
 ROOT: Final = Path(__file__).resolve().parents[1]
 
 
@@ -37,6 +38,10 @@ def main() -> int:
         verdict = trial.run(frame.ATTACKS[name], seconds, is_short=options.short)
         print(verdict.row(), flush=True)
         unmet += not verdict.is_met
+    if not options.only:
+        soak = importlib.import_module("attack.soak").run(20 * seconds, _SOAK_MIB)
+        print(f"every memory attack at once, node.memory_limit = {_SOAK_MIB}MB\n{soak.summary()}", flush=True)
+        unmet += soak.most_mib >= _SOAK_MIB
     return 1 if unmet else 0
 
 

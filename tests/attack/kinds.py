@@ -1,5 +1,5 @@
 """Every module with attacks; importing this one registers them."""
 
-from attack import later, work
+from attack import later, memory, work
 
-__all__ = ["later", "work"]
+__all__ = ["later", "memory", "work"]

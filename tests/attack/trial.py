@@ -69,22 +69,22 @@ def run(attack: Attack, seconds: float, *, is_short: bool) -> Verdict:
     """Run one attack on a broker of its own."""
     scratch = tempfile.TemporaryDirectory(prefix="heliograph-attack-")
     with scratch as directory, NodeProcess(Path(directory), attack.settings) as node:
-        victim = _child("attack.victim", str(node.port))
-        attacker = _child("attack.attacker", attack.name, str(node.port), "short" if is_short else "whole")
+        victim = child("attack.victim", str(node.port))
+        attacker = child("attack.attacker", attack.name, str(node.port), "short" if is_short else "whole")
         try:
-            _measure(victim, _WARM_S)
-            idle = _measure(victim, seconds)
+            measure(victim, _WARM_S)
+            idle = measure(victim, seconds)
             before = resident_bytes(node.pid)
-            _expect(attacker, "ready")
-            _say(attacker, "go")
+            expect(attacker, "ready")
+            say(attacker, "go")
             time.sleep(_WARM_S)
-            attacked = _measure(victim, seconds)
+            attacked = measure(victim, seconds)
             growth = (resident_bytes(node.pid) - before) / _MIB
         finally:
-            for child in (attacker, victim):
-                child.send_signal(signal.SIGKILL)
-                child.communicate()
-    return Verdict(attack, _p50_p99(idle), _p50_p99(attacked), len(attacked), growth)
+            for one in (attacker, victim):
+                one.send_signal(signal.SIGKILL)
+                one.communicate()
+    return Verdict(attack, p50_p99(idle), p50_p99(attacked), len(attacked), growth)
 
 
 def resident_bytes(pid: int) -> int:
@@ -93,7 +93,8 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _child(module: str, *arguments: str) -> subprocess.Popen[str]:
+def child(module: str, *arguments: str) -> subprocess.Popen[str]:
+    """A module of the tests as a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         stdin=subprocess.PIPE,
@@ -103,25 +104,29 @@ def _child(module: str, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def _say(child: subprocess.Popen[str], line: str) -> None:
+def say(child: subprocess.Popen[str], line: str) -> None:
+    """Write a line to it."""
     assert child.stdin is not None
     child.stdin.write(line + "\n")
     child.stdin.flush()
 
 
-def _expect(child: subprocess.Popen[str], line: str) -> None:
+def expect(child: subprocess.Popen[str], line: str) -> None:
+    """Wait for a line of it."""
     assert child.stdout is not None
     said = child.stdout.readline().strip()
     assert said == line, f"it said {said!r} instead of {line!r}"
 
 
-def _measure(victim: subprocess.Popen[str], seconds: float) -> list[int]:
+def measure(victim: subprocess.Popen[str], seconds: float) -> list[int]:
+    """The victim's round trips in microseconds, for so many seconds."""
     assert victim.stdout is not None
-    _say(victim, f"measure {seconds}")
+    say(victim, f"measure {seconds}")
     trips: list[int] = json.loads(victim.stdout.readline())
     return trips
 
 
-def _p50_p99(trips: list[int]) -> tuple[float, float]:
+def p50_p99(trips: list[int]) -> tuple[float, float]:
+    """In milliseconds."""
     ordered = sorted(trips)
     return ordered[len(ordered) // 2] / 1000, ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)] / 1000

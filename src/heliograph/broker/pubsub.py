@@ -11,6 +11,7 @@ from heliograph.broker.durable import DurableSink
 from heliograph.broker.fanout import Fanout, Fanouts, Spreader
 from heliograph.broker.hooks import STOP, Hooks, Refusal
 from heliograph.broker.message import Message
+from heliograph.broker.pressure import Pressure
 from heliograph.broker.retained import RetainedStore
 from heliograph.broker.router import Route, Router
 from heliograph.broker.shared import SharedGroups, SharedOptions
@@ -59,6 +60,7 @@ class Broker:
         self.fanouts.on_unheard = self._on_unheard
         self.counters = Counters()
         self.drops = DropLedger()
+        self.pressure = Pressure()
         self.sink: DurableSink | None = None
         self.retained: RetainedStore | None = None
         # Whether retained messages are held back whose publishers lost the right to publish them.

@@ -18,6 +18,7 @@ from heliograph.broker.trie import TopicTrie, TrieWalk, filter_matches
 from heliograph.mqtt.errors import MalformedPacketError, TopicNameError
 from heliograph.mqtt.topic import SYS_PREFIX, topic_name_fault
 
+_SMALL_LOG2: Final = 5  # how much smaller the cache is while memory is short
 # A route costs twice its topic's length, and the cache counts routes: longer topics are resolved at each publish.
 _CACHED_NAME_BYTES_MAX: Final = 1024
 # One client with thousands of overlapping filters would make each route of the cache tens of kilobytes, and what finds
@@ -61,6 +62,7 @@ class Router:
     def __init__(self, topic_levels_max: int, routes_max: int) -> None:
         self._levels_max = topic_levels_max
         self._routes_max = routes_max
+        self._cached_max = routes_max  # fewer while memory is short
         self._filters: dict[str, FilterEntry] = {}  # those without wildcards
         self._trie = TopicTrie()
         self._cache: dict[bytes, Route] = {}
@@ -218,7 +220,7 @@ class Router:
             route = Route(name, topic, [], durable, hooked, -1)
             self._find(route)
             return route
-        if len(self._cache) >= self._routes_max:
+        if len(self._cache) >= self._cached_max:
             # Starting anew is cheaper than an order of use kept on every publish, and as bounded. Channels that hold
             # a route must ask again: one that is not in the cache can no longer be withdrawn.
             self._cache.clear()
@@ -277,6 +279,14 @@ class Router:
             self._appeared = self._appeared[_APPEARED_MAX // 2 :]
             self._prefixes = self._prefixes[_APPEARED_MAX // 2 :]
         self.epoch += 1
+
+    def keep_small(self, is_small: bool) -> None:
+        """Let the cache be small from now on, or as large as it may be: memory is short, or no longer."""
+        if is_small and len(self._cache) > self._routes_max >> _SMALL_LOG2:
+            self._cache.clear()
+            self.cache_resets += 1
+            self._forget_routes()
+        self._cached_max = self._routes_max >> _SMALL_LOG2 if is_small else self._routes_max
 
     def _forget_routes(self) -> None:
         """Let every route be resolved anew."""

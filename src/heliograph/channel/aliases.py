@@ -13,6 +13,7 @@ from heliograph.mqtt.properties import Properties
 
 # 65,535 aliases of 64 KiB each would be 4 GiB that one client makes us remember; this is 256 bytes for each.
 _REMEMBERED_BYTES_MAX: Final = 16_777_216
+_ALIAS_BYTES: Final = 120
 
 
 class InboundAliases:
@@ -47,6 +48,10 @@ class InboundAliases:
         else:
             raise ProtocolError(f"topic alias {alias} stands for no topic yet")
         return with_topic(publish, topic, props.encode_properties(properties))
+
+    def held_bytes(self) -> int:
+        """Bytes of the topics, and of their places in the table."""
+        return int(self._bytes) + len(self._topics) * _ALIAS_BYTES
 
     def _remember(self, alias: int, topic: bytes) -> None:
         self._bytes += len(topic) - len(self._topics.get(alias, b""))

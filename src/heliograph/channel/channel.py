@@ -137,6 +137,28 @@ class Channel(Entrance):
             self._broker.hooks.run(hooks.SESSION_TAKENOVER, (self._clientid,))
         self.end(rc.SESSION_TAKEN_OVER, "discarded" if discard else "takenover")  # [MQTT-3.1.4-3] 3.1.1 [MQTT-3.1.4-2]
 
+    def buffered_bytes(self) -> int:
+        """Bytes that wait for the peer, or for its next packet to be whole; what its session queues are among them."""
+        session = self._session
+        waiting = 0 if session is None else session.held_bytes()[1]
+        if self._inbox is not None:
+            waiting += self._inbox.size_bytes
+        return int(self._outbox.waiting_bytes + self._wire.unsent_bytes() + waiting)
+
+    def alias_bytes(self) -> int:
+        """Bytes of the topic aliases that the client set."""
+        return 0 if self._publishing is None else self._publishing.alias_bytes()
+
+    def cut(self, code: int, why: str) -> None:
+        """End the conversation at once: what waits for the peer is lost."""
+        self._begin_turn()
+        self._report(why)
+        is_stuck = self._outbox.congested  # else it reads the DISCONNECT that says why
+        self.end(code, "force_shutdown", why)
+        if is_stuck:
+            self._outbox.abandon()
+            self._wire.abort()
+
     def shut_down(self, code: int) -> None:
         """The broker ends the conversation."""
         self._begin_turn()

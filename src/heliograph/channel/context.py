@@ -67,6 +67,18 @@ class Waiter(Spreader):
         """Who the client is, once its CONNECT was read."""
         return None
 
+    def buffered_bytes(self) -> int:
+        """Bytes that wait for the peer, or for its next packet to be whole."""
+        return 0
+
+    def alias_bytes(self) -> int:
+        """Bytes of the topic aliases that the client set."""
+        return 0
+
+    def cut(self, code: int, why: str) -> None:
+        """End the conversation at once: what waits for the peer is lost."""
+        self.shut_down(code)
+
 
 class Commits:
     """Which channels wait for which storage commit; owned by the node, which tells it of every commit."""
@@ -251,6 +263,18 @@ class ChannelTable:
     def remove(self, number: int) -> None:
         """A connection is gone."""
         self._all.pop(number, None)
+
+    def all(self) -> list[Waiter]:
+        """Every channel."""
+        return list(self._all.values())
+
+    def items(self) -> list[tuple[int, Waiter]]:
+        """Every channel with its number."""
+        return list(self._all.items())
+
+    def get(self, number: int) -> Waiter | None:
+        """The channel with a number, while its connection stands."""
+        return self._all.get(number)
 
     def find(self, clientid: str) -> Waiter | None:
         """The channel that serves a client id now."""

@@ -78,6 +78,9 @@ class Entrance(Reader):
         options, broker, peer = self._options, self._broker, self._peer
         broker.counters.connect_received += 1
         self._version = connect.version
+        if broker.pressure.refuses_connections:
+            broker.pressure.connections_refused += 1
+            raise ProtocolError("memory is short: no client is let in", rc.QUOTA_EXCEEDED)
         self._packet_bytes_max = connect.properties.number(props.MAXIMUM_PACKET_SIZE, 0)
         self._tells_problems = connect.properties.number(props.REQUEST_PROBLEM_INFORMATION, 1) == 1
         self._connect = connect

@@ -11,6 +11,11 @@ class Inbox:
         self._bytes: i64 = 0
         self._wanted: i64 = 0  # how many bytes make the packet, if known
 
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes wait."""
+        return self._bytes if self._pieces else 0
+
     def keep(self, rest: bytes, wanted_bytes: i64) -> None:
         """Keep what could not be parsed; it is enough again when `wanted_bytes` are there (0: whatever comes)."""
         self._pieces = [rest]

@@ -191,7 +191,7 @@ class Subscribing:
                 return rc.QUOTA_EXCEEDED
         if topic_filter in held:
             return rc.SUCCESS
-        if len(held) >= options.max_subscriptions:
+        if len(held) >= options.max_subscriptions or not self.broker.pressure.may_grow(self._client.clientid):
             return rc.QUOTA_EXCEEDED
         if group and self._session.shared_count >= options.max_shared_subscriptions:
             return rc.QUOTA_EXCEEDED

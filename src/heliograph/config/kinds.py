@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 from heliograph.config.access_rules import AccessRule, parse_access_rule
 from heliograph.config.units import (
     Address,
+    Part,
     Rate,
     UnixAddress,
     check_topic_filter,
@@ -226,6 +227,27 @@ class Size(Kind[int]):
     def show(self, value: int) -> str:
         """With a unit."""
         return format_size(value)
+
+
+class SizeOrPart(Kind[int | Part]):
+    """An amount of bytes, or a part in percent of what there is."""
+
+    def __init__(self, minimum: int) -> None:
+        self._size = Size(minimum)
+        self.expected = f"{self._size.expected} or a part as in 70%"
+
+    def convert(self, value: Content) -> int | Part:
+        """A size, or a text with a percent sign."""
+        if isinstance(value, str) and value.endswith("%"):
+            digits = value[:-1].strip()
+            if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:4]) <= 100:
+                raise RefusedError
+            return Part(int(digits))
+        return self._size.convert(value)
+
+    def show(self, value: int | Part) -> str:
+        """With a unit, or with the sign."""
+        return f"{value.percent}%" if isinstance(value, Part) else self._size.show(value)
 
 
 class RateLimit(Kind[Rate]):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from heliograph.config.access import Authorization
 from heliograph.config.fields import overlays, section, section_list, setting
-from heliograph.config.kinds import Choice, Duration, Text
+from heliograph.config.kinds import Choice, Duration, SizeOrPart, Text, Unless
 from heliograph.config.listeners import Listeners
 from heliograph.config.message_transformation import MessageTransformationConfig
 from heliograph.config.mqtt import BrokerConfig, ForceShutdown, MqttConfig
@@ -30,6 +30,7 @@ from heliograph.config.services import (
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.config.shared_groups import SharedGroupsConfig
 from heliograph.config.storage import DurableStorageConfig
+from heliograph.config.units import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,12 @@ class NodeConfig:
         Text("a directory"),
         "data",
         "Directory for everything that the node stores; relative to the working directory. `--data-dir` overrides it.",
+    )
+    memory_limit: int | Part | None = setting(
+        Unless(SizeOrPart(64 * 1024 * 1024), "infinity"),
+        Part(70),
+        "Memory that the process may have resident, or its part of the machine's memory or of the cgroup's limit, "
+        "whichever is less; see docs/memory.md for what is done as it fills.",
     )
     max_clock_jump: float = setting(
         Duration(1.0, 86_400.0),

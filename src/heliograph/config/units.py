@@ -92,6 +92,13 @@ def format_size(size: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A part of something, as in `70%`."""
+
+    percent: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rate:
     """So much in so long.
 

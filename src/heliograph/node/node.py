@@ -28,6 +28,8 @@ from heliograph.node.clock import NodeClock, uptime_us
 from heliograph.node.databases import Databases, is_needed
 from heliograph.node.delayed import StoredDelayed, open_delayed
 from heliograph.node.listeners import make_listeners
+from heliograph.node.memory import MemoryContract
+from heliograph.node.memory_limit import limit_bytes
 from heliograph.node.options import make_broker
 from heliograph.node.pipeline import PipelineProcess, make_pipeline
 from heliograph.node.refusals import Refusals, refusal_code
@@ -90,6 +92,7 @@ class Node:
         self._services: Services | None = None
         self._delayed: StoredDelayed | None = None
         self._attributes: ZoneAttributes | None = None
+        self._memory: MemoryContract | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._lock: TextIO | None = None  # held open while this process owns the data directory
 
@@ -158,6 +161,15 @@ class Node:
             await self._reader.start()
             self._announce_token(self._reader)
         self._tell_parts(self._context)
+        self._memory = MemoryContract(
+            limit_bytes(self._config.node.memory_limit),
+            self.broker,
+            self._context.sessions,
+            self._context.channels,
+            self._services.delayed,
+            self._services.alarms,
+            self._numbers,
+        )
         self._attributes = ZoneAttributes(self._config, self._context.clock)
         self._listeners = make_listeners(self._config, self._context, self._attributes)
         for listener in self._listeners:
@@ -217,6 +229,13 @@ class Node:
 
     def statistics(self) -> dict[str, float]:
         """Every counter and size of the node."""
+        numbers = self._numbers()
+        if self._memory is not None:
+            numbers.update(self._memory.statistics())
+        return numbers
+
+    def _numbers(self) -> dict[str, float]:
+        """All but those of memory, which are made of these."""
         numbers: dict[str, float] = dict(self.broker.counters.snapshot())
         numbers.update(self.broker.statistics())
         numbers.update(self._clock.statistics())
@@ -342,6 +361,8 @@ class Node:
                     self._delayed.tick()
                 if self._groups is not None:
                     self._groups.tick()
+                if self._memory is not None:
+                    self._memory.tick()
                 if self._databases is not None:
                     self._databases.tick(int(self.broker.now_us))
                 for listener in self._listeners:

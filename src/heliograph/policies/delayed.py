@@ -8,7 +8,7 @@ forgotten when all that became of it is durable, and published again where that 
 
 import heapq
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from logging import Logger
 from typing import Final, Protocol
 
@@ -30,6 +30,9 @@ _WORK_PER_TURN: Final = 8192
 _MESSAGES_PER_TURN: Final = 32
 # How long a message waits whose publication a disk refused.
 _RETRY_US: Final = 5_000_000
+# What holding a message costs, its record on the disk included, in deliveries.
+_HOLD_WORK: Final = 512
+_HOLD_BYTES_PER_WORK_LOG2: Final = 4
 # What a held message costs beside its packet.
 _MESSAGE_BYTES: Final = 1024
 
@@ -98,6 +101,7 @@ class Delayed:
         self._uncommitted: deque[tuple[int, int, Message]] = deque()  # published: ticket, number
         self._number = 0
         self._bytes = 0
+        self._held: dict[str, int] = {}  # bytes by client
         self._arrivals = 0
         self._is_deferred = False
         self._dropped_invalid = 0
@@ -121,6 +125,10 @@ class Delayed:
 
     def take(self, message: Message) -> Refusal | None:
         """Hold a message whose topic begins with `$delayed/`, or drop and count it; what its publisher is told then."""
+        self._broker.work += _HOLD_WORK + (len(message.publish.data) >> _HOLD_BYTES_PER_WORK_LOG2)
+        if not self._broker.pressure.may_grow(message.clientid):
+            self._dropped_full += 1
+            return _FULL
         fault = self._no_room(_size_of(message))
         if fault:
             self._dropped_full += 1
@@ -154,7 +162,10 @@ class Delayed:
         gone = set(numbers)
         self._waiting = [held for held in self._waiting if held[1] not in gone]
         heapq.heapify(self._waiting)
-        self._bytes = sum(_size_of(message) for _, _, message in self._waiting)
+        self._bytes = 0
+        self._held = {}
+        for _, _, message in self._waiting:
+            self._count_bytes(message, _size_of(message))
         self._dropped_unstored += len(numbers)
 
     def on_committed(self, ticket: int, is_refused: bool) -> None:
@@ -179,7 +190,7 @@ class Delayed:
                 return
             count += 1
             _, number, message = heapq.heappop(self._waiting)
-            self._bytes -= _size_of(message)
+            self._count_bytes(message, -_size_of(message))
             self._publish(number, message)
 
     def clear(self) -> int:
@@ -187,7 +198,13 @@ class Delayed:
         count = len(self._waiting) if self.store is None else 0
         self._waiting.clear()
         self._bytes = 0
+        self._held.clear()
         return count
+
+    @property
+    def held_bytes(self) -> Mapping[str, int]:
+        """Bytes that are held, by client."""
+        return self._held
 
     def statistics(self) -> dict[str, int]:
         """How many messages are held, were taken, published and dropped."""
@@ -201,6 +218,12 @@ class Delayed:
             "delayed.dropped.banned": self._dropped_banned,
             "delayed.dropped.not_stored": self._dropped_unstored,
         }
+
+    def _count_bytes(self, message: Message, size: int) -> None:
+        self._bytes += size
+        left = self._held.pop(message.clientid, 0) + size
+        if left > 0:
+            self._held[message.clientid] = left
 
     def _no_room(self, size_bytes: int) -> str:
         """Which limit a further message would break, in words; empty for none."""
@@ -236,7 +259,7 @@ class Delayed:
 
     def _hold(self, due_us: int, number: int, message: Message) -> None:
         heapq.heappush(self._waiting, (due_us, number, message))
-        self._bytes += _size_of(message)
+        self._count_bytes(message, _size_of(message))
 
     def _forget(self, number: int) -> None:
         if self.store is not None:

@@ -20,7 +20,7 @@ from heliograph.session.aliases import OutboundAliases
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.guard import Guard
 from heliograph.session.lending import Lender, LentDelivery
-from heliograph.session.mqueue import PUBLISHED, RELEASED, Delivery, MessageQueue, make_queue
+from heliograph.session.mqueue import PUBLISHED, RELEASED, Delivery, MessageQueue, make_queue, size_of
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
 from heliograph.session.will import Will
@@ -30,6 +30,10 @@ PACKET_BYTES_MAX: Final = 268_435_460
 UNSENT_BYTES_MAX: Final = 16_777_216
 # What sending from the queue costs, in deliveries.
 _BYTES_PER_WORK_LOG2: Final = 8
+# What a subscription costs beside twice its filter, and an open identifier of QoS 2; see docs/security.md.
+_SUBSCRIPTION_BYTES: Final = 480
+_IDENTIFIER_BYTES: Final = 100
+_LOOKED_NAMES: Final = 16
 
 
 class Session(Subscriber):
@@ -432,6 +436,37 @@ class Session(Subscriber):
         queue = self._queue
         return 0 if queue is None else queue.count
 
+    def held_bytes(self) -> tuple[int, int, int]:
+        """About how many bytes its subscriptions, its messages and its open QoS 2 identifiers have."""
+        subscriptions = self.subscriptions
+        count: i64 = len(subscriptions)
+        name_bytes: i64 = 0
+        looked: i64 = 0
+        for name in subscriptions:  # some stand for all: a client may have a hundred thousand
+            name_bytes += len(name)
+            looked += 1
+            if looked >= _LOOKED_NAMES:
+                break
+        if looked > 0:
+            name_bytes = count * (_SUBSCRIPTION_BYTES + 2 * name_bytes // looked)
+        queue_bytes: i64 = 0 if self._queue is None else self._queue.size_bytes
+        for delivery in self._inflight.values():
+            queue_bytes += size_of(delivery.message)
+        identifiers: i64 = 0 if self._awaiting_rel is None else len(self._awaiting_rel)
+        return name_bytes, queue_bytes, identifiers * _IDENTIFIER_BYTES
+
+    def shed_qos0(self) -> None:
+        """Drop the QoS 0 messages that wait: memory is short."""
+        queue = self._queue
+        if queue is None:
+            return
+        while True:
+            delivery = queue.pop_qos0()
+            if delivery is None:
+                return
+            self.broker.pressure.qos0_shed += 1
+            self._drop(delivery.message, "qos0_msg")
+
     def statistics(self) -> dict[str, int]:
         """Sizes, named as EMQX's client information names them."""
         return {
@@ -504,6 +539,10 @@ class Session(Subscriber):
 
     def _wait(self, delivery: Delivery) -> None:
         if self._has_ended:  # a subscription that is not dropped yet
+            return
+        if delivery.qos == 0 and self.broker.pressure.sheds_qos0:
+            self.broker.pressure.qos0_shed += 1
+            self._drop(delivery.message, "qos0_msg")
             return
         queue = self._queue
         if queue is None:

@@ -107,6 +107,10 @@ class SessionTable:
             self.broker.counters.sessions_refused += 1
             detail = f"{len(self._absences)} sessions have no connection (broker.max_disconnected_sessions)"
             raise ProtocolError(detail, rc.QUOTA_EXCEEDED)
+        pressure = self.broker.pressure
+        if session is None and expiry_s > 0 and pressure.refuses_growth:
+            pressure.growth_refused += 1
+            raise ProtocolError("memory is short: no session begins that outlives its connection", rc.QUOTA_EXCEEDED)
         durability = self.durability
         is_durable = durability is not None and expiry_s > 0 and options.durable
         if durability is not None and session is None and not is_durable:

@@ -101,6 +101,7 @@ class KeyedTable(KeptInStore):
         """Counts for metrics."""
         return {
             "open": int(self._store.is_open),
+            "memory_bytes": self._store.memory_bytes(),
             "messages": len(self),
             "bytes": self.size_bytes,
             "pending_changes": len(self._pending),

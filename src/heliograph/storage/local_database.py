@@ -330,6 +330,7 @@ class LocalDatabase(KeptInStore):
         structures = [] if opened is None else [one.structure for one in opened.catalog.generations()]
         return {
             "open": int(self.is_open),
+            "memory_bytes": self._store.memory_bytes(),
             "generations": len(structures),
             "dropped_generations": self._dropped_generations,
             "streams": sum(structure.stream_count for structure in structures),

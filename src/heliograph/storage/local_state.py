@@ -160,7 +160,13 @@ class LocalState(KeptInStore):
     def statistics(self) -> dict[str, float]:
         """Counts for metrics."""
         counts = {} if self._queue is None else self._queue.statistics()
-        return {"open": int(self._store.is_open), "pending_keys": len(self._overlay), **counts}
+        memory_bytes = self._store.memory_bytes()
+        return {
+            "open": int(self._store.is_open),
+            "pending_keys": len(self._overlay),
+            "memory_bytes": memory_bytes,
+            **counts,
+        }
 
     async def close(self) -> None:
         """Commit what was taken, answer for it, and close."""

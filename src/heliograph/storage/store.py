@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from heliograph.storage.disk import THIS_DISK, Aside, Disk
 from heliograph.storage.engine import Rdict, WriteBatch, memory_state, records, translated
@@ -21,6 +22,8 @@ from heliograph.storage.errors import (
     StorageFullError,
 )
 from heliograph.storage.wal import LogFiles, SyncRequest
+
+_MEMORY_PROPERTIES: Final = ("cur-size-all-mem-tables", "block-cache-usage", "estimate-table-readers-mem")
 
 
 class Store:
@@ -102,6 +105,13 @@ class Store:
         if self._rocks is None:
             raise self._error()
         return self._rocks
+
+    def memory_bytes(self) -> int:
+        """What the database itself has in memory: what was written last, cached blocks, and indexes of its files."""
+        rocks = self._rocks
+        if rocks is None or not self.is_open:
+            return 0
+        return sum(rocks.property_int_value(f"rocksdb.{name}") or 0 for name in _MEMORY_PROPERTIES)
 
     def write(self, batch: WriteBatch) -> None:
         """Write a batch so that it outlives this process; a sync must follow before it outlives the machine.

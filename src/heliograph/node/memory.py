@@ -1,0 +1,270 @@
+"""The memory contract of a node: what the process has, who holds it, and what is done as it fills.
+
+`memory_policy` decides, this performs, once in a tick; docs/memory.md says what an operator and a client see of it.
+Sessions are counted a part in each tick, so that a million of them hold up nobody.
+"""
+
+import ctypes
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Final, Protocol
+
+from heliograph.broker.pubsub import Broker
+from heliograph.channel.context import ChannelTable
+from heliograph.mqtt import reason_codes as rc
+from heliograph.node import memory_policy as policy
+from heliograph.node.memory_limit import resident_bytes
+from heliograph.observe.alarms import Alarms
+from heliograph.session.session import Session
+from heliograph.session.table import SessionTable
+
+_log = logging.getLogger(__name__)
+
+_SESSIONS_PER_TICK: Final = 5000
+_TICKS_PER_TRIM: Final = 4
+_MIB: Final = 1 << 20
+# Bytes of one, measured; tests/security/test_costs.py holds them to what docs/security.md says.
+SESSION_BYTES: Final = 1400
+ASLEEP_BYTES: Final = 250
+CONNECTION_BYTES: Final = 3300
+ROUTE_BYTES: Final = 700
+GROUP_BYTES: Final = 700
+KEPT_GROUP_BYTES: Final = 5200
+RETAINED_BYTES: Final = 200
+STREAM_BYTES: Final = 1000
+
+_WHAT_HAPPENS: Final = (
+    "",
+    "caches are kept small",
+    "QoS 0 messages wait for nobody",
+    "sessions that outlive their connections, and what is added by the clients that hold most, are refused",
+    "the connections that buffer most are closed",
+    "new connections are refused",
+)
+
+
+class DelayedMessages(Protocol):
+    """What is asked of delayed messages."""
+
+    @property
+    def held_bytes(self) -> Mapping[str, int]:
+        """Bytes that are held, by client."""
+
+
+class MemoryContract:
+    """Keeps a node within its memory; owned by the node, told of every tick.
+
+    Args:
+        limit: Bytes that the process may have; None for no limit, where it only counts.
+        numbers: The node's statistics.
+        resident: What the process has.
+    """
+
+    def __init__(
+        self,
+        limit: int | None,
+        broker: Broker,
+        table: SessionTable,
+        channels: ChannelTable,
+        delayed: DelayedMessages,
+        alarms: Alarms,
+        numbers: Callable[[], Mapping[str, float]],
+        resident: Callable[[], int] = resident_bytes,
+    ) -> None:
+        self.stage = 0
+        self._limit = limit
+        self._broker = broker
+        self._table = table
+        self._channels = channels
+        self._delayed = delayed
+        self._alarms = alarms
+        self._numbers = numbers
+        self._resident = resident
+        self._begin_bytes = resident()  # what interpreter and libraries have before anybody came
+        self._used = self._begin_bytes
+        self._census = Census(table)
+        self._closed_count = 0
+        self._shrunk_count = 0
+        self._ticks = 0  # while memory is short
+        self._trim = _trimmer()
+
+    def tick(self) -> None:
+        """Look at memory, and do what its stage asks for."""
+        self._used = self._resident()
+        self._census.go_on(_SESSIONS_PER_TICK)
+        if self._limit is None:
+            return
+        stage = policy.stage_of(self._used, self._limit, self.stage)
+        if stage != self.stage:
+            self._enter(stage)
+        if stage >= policy.CACHES:
+            self._give_back()
+        if stage >= policy.GROWTH:
+            self._broker.pressure.heavy = policy.heavy(self._holdings())
+        if stage >= policy.CONNECTIONS:
+            self._close_connections(self._limit)
+
+    def statistics(self) -> dict[str, float]:
+        """What the process has and may have, who holds it, and what was done."""
+        pressure = self._broker.pressure
+        held = self.held()
+        used = self._resident()
+        return {
+            "memory.used": used,
+            "memory.limit": self._limit or 0,
+            "memory.stage": self.stage,
+            **{f"memory.held.{name}": size for name, size in held.items()},
+            "memory.held.other": max(0, used - sum(held.values())),
+            "memory.caches_shrunk": self._shrunk_count,
+            "memory.qos0_shed": int(pressure.qos0_shed),
+            "memory.growth_refused": int(pressure.growth_refused),
+            "memory.connections_closed": self._closed_count,
+            "memory.connections_refused": int(pressure.connections_refused),
+        }
+
+    def held(self) -> dict[str, int]:
+        """Bytes by owner: counts times what one costs, and the bytes that are held."""
+        numbers, census = self._numbers(), self._census.done
+        buffered = [channel.buffered_bytes() for channel in self._channels.all()]
+        storage = sum(value for name, value in numbers.items() if name.endswith((".memory_bytes", ".buffered_bytes")))
+        streams = sum(value for name, value in numbers.items() if name.endswith(".streams"))
+        in_memory = "storage.retained.open" not in numbers
+        retained = numbers.get("retained.bytes", 0) + numbers.get("retained.count", 0) * RETAINED_BYTES
+        groups = numbers.get("shared_groups.count", 0) * GROUP_BYTES
+        return {
+            "sessions": census.sessions + self._table.asleep_count * ASLEEP_BYTES,
+            "subscriptions": census.subscriptions,
+            "queues": census.queues,
+            "qos2": census.qos2,
+            "retained": int(retained) if in_memory else 0,
+            "delayed": int(numbers.get("delayed.bytes", 0)),
+            "shared_groups": int(groups + numbers.get("shared_groups.kept", 0) * KEPT_GROUP_BYTES),
+            "caches": int(numbers.get("routes.cached", 0) * ROUTE_BYTES),
+            "storage": int(storage + streams * STREAM_BYTES),
+            "aliases": sum(channel.alias_bytes() for channel in self._channels.all()),
+            "connections": len(buffered) * CONNECTION_BYTES + sum(buffered),
+            "interpreter": self._begin_bytes,
+        }
+
+    # --- inside
+
+    def _enter(self, stage: int) -> None:
+        before, self.stage = self.stage, stage
+        pressure = self._broker.pressure
+        pressure.is_on = stage >= policy.CACHES
+        pressure.sheds_qos0 = stage >= policy.QOS0
+        pressure.refuses_growth = stage >= policy.GROWTH
+        pressure.refuses_connections = stage >= policy.CONNECTS
+        if stage == 0:
+            pressure.noted = {}
+        if stage < policy.GROWTH:
+            pressure.heavy = {}
+        self._broker.router.keep_small(pressure.is_on)
+        if stage > before:
+            self._shrunk_count += 1
+            if before < policy.QOS0 <= stage:
+                self._shed_queues()
+        self._tell(before)
+
+    def _tell(self, before: int) -> None:
+        stage, limit = self.stage, self._limit or 0
+        percent = 100 * self._used // max(1, limit)
+        state = f"{self._used // _MIB} MiB are used, {percent} % of node.memory_limit ({limit // _MIB} MiB)"
+        for one in range(before, stage, -1):
+            self._alarms.deactivate(policy.NAMES[one])
+        if stage < before:
+            if stage == 0:
+                _log.warning("memory is no longer short: %s", state)
+            return
+        held = self.held()
+        most = ", ".join(f"{name} {held[name] // _MIB} MiB" for name in sorted(held, key=lambda one: -held[one])[:3])
+        for one in range(before + 1, stage + 1):
+            details = {"used": self._used, "limit": limit, **held}
+            self._alarms.activate(policy.NAMES[one], f"{state}: {_WHAT_HAPPENS[one]}", details)
+        advice = "Raise node.memory_limit, or lower the limits in docs/security.md"
+        _log.warning("memory is short: %s; most is held by %s. From now on %s. %s",
+                     state, most, _WHAT_HAPPENS[stage], advice)  # fmt: skip
+
+    def _holdings(self) -> dict[str, int]:
+        holdings = dict(self._census.holdings)
+        for others in (self._delayed.held_bytes, self._broker.pressure.noted):
+            for clientid, size in others.items():
+                holdings[clientid] = holdings.get(clientid, 0) + size
+        return holdings
+
+    def _shed_queues(self) -> None:
+        for session in self._table.all():
+            session.shed_qos0()
+
+    def _give_back(self) -> None:
+        """Give freed memory back to the system, now and then: that takes some milliseconds."""
+        self._ticks += 1
+        if self._ticks % _TICKS_PER_TRIM == 1:
+            self._trim()
+            self._used = self._resident()
+
+    def _close_connections(self, limit: int) -> None:
+        buffers = {number: channel.buffered_bytes() for number, channel in self._channels.items()}
+        for number in policy.to_close(buffers, self._used, limit):
+            channel = self._channels.get(number)
+            if channel is not None:
+                channel.cut(rc.QUOTA_EXCEEDED, "memory is short, and much waits for it")
+                self._closed_count += 1
+
+    def __repr__(self) -> str:
+        return f"MemoryContract({self._used} of {self._limit} bytes, stage {self.stage})"
+
+
+class Sums:
+    """What sessions in memory hold, in bytes."""
+
+    def __init__(self) -> None:
+        self.sessions = 0
+        self.subscriptions = 0
+        self.queues = 0
+        self.qos2 = 0
+
+
+class Census:
+    """Counts sessions bit by bit; owned by the contract.
+
+    Attributes:
+        done: The sums of the last count that came to its end.
+        holdings: The clients of it that hold more than a session does by itself.
+    """
+
+    def __init__(self, table: SessionTable) -> None:
+        self.done = Sums()
+        self.holdings: dict[str, int] = {}
+        self._table = table
+        self._left: Iterator[Session] = iter(())
+        self._sums = Sums()
+        self._found: dict[str, int] = {}
+
+    def go_on(self, count: int) -> None:
+        """Count so many more; at the end begin anew with the next call."""
+        looked = 0
+        sums = self._sums
+        for session in islice(self._left, count):
+            looked += 1
+            subscriptions, queues, qos2 = session.held_bytes()
+            sums.sessions += SESSION_BYTES
+            sums.subscriptions += subscriptions
+            sums.queues += queues
+            sums.qos2 += qos2
+            if subscriptions + queues + qos2 > SESSION_BYTES:
+                self._found[session.clientid] = subscriptions + queues + qos2
+        if looked < count:
+            self.done, self.holdings = sums, self._found
+            self._sums, self._found = Sums(), {}
+            self._left = iter(self._table.all())
+
+
+def _trimmer() -> Callable[[], object]:
+    """What gives memory that was freed back to the operating system, where the C library can."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return lambda: None
+    return lambda: trim(0)
