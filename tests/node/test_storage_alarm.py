@@ -105,9 +105,10 @@ async def next_alarm(watcher: aiomqtt.Client) -> tuple[str, dict[str, object]]:
         async for message in watcher.messages:
             assert isinstance(message.payload, bytes)
             fields = json.loads(message.payload)
-            # Sessions on the disk have an alarm of their own.
-            if fields["name"] == "storage_refuses_messages":
-                return str(message.topic).rpartition("/")[2], fields
+            # Sessions on the disk have an alarm of their own; those that go on are below `active` too.
+            event = str(message.topic).rpartition("/")[2]
+            if fields["name"] == "storage_refuses_messages" and event != fields["name"]:
+                return event, fields
     raise AssertionError("the connection ended")
 
 
@@ -178,6 +179,8 @@ async def test_files_that_cannot_be_written_refuse_tell_and_resume(tmp_path: Pat
                 async with asyncio.timeout(WAIT_S):
                     while await publisher.publish(b"t/x", b"%08d" % 2) == rc.QUOTA_EXCEEDED:
                         continue
+                event, alarm = await next_alarm(watcher)
+                assert (event, alarm["name"]) == ("activate", "storage_refuses_messages")  # retained
                 event, alarm = await next_alarm(watcher)
                 assert (event, alarm["name"]) == ("deactivate", "storage_refuses_messages")
             await publisher.close()
