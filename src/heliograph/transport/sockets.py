@@ -118,7 +118,7 @@ class SocketTransport:
         self._receive: Callable[[bytes], None] = protocol.data_received
         self._read_bytes: i64 = _READ_BYTES_MIN
         self._high: i64 = _HIGH_WATERMARK
-        self._unsent: list[bytes] | None = None  # what the system did not take yet
+        self._unsent: list[bytes | memoryview] | None = None  # what the system did not take yet
         self._unsent_bytes: i64 = 0
         self._is_paused = False  # it may not be read from
         self._is_readable = False  # there is more to read, or may be
@@ -145,7 +145,7 @@ class SocketTransport:
             self._lose(error)
             return
         if sent < len(data):
-            self._keep(data[sent:])
+            self._keep(memoryview(data)[sent:] if sent > 0 else data)
 
     def close(self) -> None:
         """Close the connection behind the bytes sent before."""
@@ -250,7 +250,7 @@ class SocketTransport:
             self._fail(error)
         self._poller.loop.call_soon(self.close)  # behind what this turn has to write
 
-    def _keep(self, data: bytes) -> None:
+    def _keep(self, data: bytes | memoryview) -> None:
         if self._unsent is None:
             self._unsent = []
         self._unsent.append(data)
@@ -332,15 +332,15 @@ class SocketTransport:
         return f"SocketTransport({self._descriptor}, {state}{self._unsent_bytes} bytes unsent)"
 
 
-def _drop(pieces: list[bytes], size: i64) -> None:
-    """Take so many bytes from the beginning of pieces."""
+def _drop(pieces: list[bytes | memoryview], size: i64) -> None:
+    """Take so many bytes from the beginning of pieces, without a copy of what a slow peer leaves of a large one."""
     count: i64 = 0
     while count < len(pieces) and size >= len(pieces[count]):
         size -= len(pieces[count])
         count += 1
     del pieces[:count]
     if size > 0:
-        pieces[0] = pieces[0][size:]
+        pieces[0] = memoryview(pieces[0])[size:]
 
 
 def _ignore(data: bytes) -> None:
