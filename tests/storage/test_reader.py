@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from heliograph.config.storage import FlightConfig
 from heliograph.storage import keys
 from heliograph.storage.arrow_rows import PUBLIC_SCHEMA
 from heliograph.storage.engine import new_batch, open_primary, records
@@ -22,6 +24,7 @@ from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
 from heliograph.storage.local import LocalBackend
 from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.reader_process import ReaderProcess, ReaderStartError
+from heliograph.storage.reader_security import ReaderSecurity
 from storage.messages import MakeMessage, message_maker
 
 pytestmark = pytest.mark.service
@@ -271,13 +274,18 @@ async def test_an_address_in_use_is_named(reader: ReaderProcess, data_dir: Path)
 
 
 async def test_the_example_of_the_documentation(
-    reader: ReaderProcess, database: LocalDatabase, make_message: MakeMessage, capsys: pytest.CaptureFixture[str]
+    data_dir: Path, database: LocalDatabase, make_message: MakeMessage, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    security = partial(ReaderSecurity.of, FlightConfig(), data_dir)
+    reader = ReaderProcess(data_dir, "127.0.0.1:0", security=security)
+    await reader.start()
     database.store_batch([make_message("weather/EWR/obs", b"{}"), make_message("elsewhere", b"{}")])
     page = (Path(__file__).parents[2] / "docs" / "storage.md").read_text(encoding="utf-8")
     example = page.split("```python\n")[1].split("```")[0]
     assert "grpc://127.0.0.1:8815" in example
-    exec(example.replace("127.0.0.1:8815", reader.bind), {})
+    code = example.replace("127.0.0.1:8815", reader.bind).replace("data/flight_token", f"{data_dir}/flight_token")
+    await asyncio.to_thread(exec, code, {})
+    await reader.stop()
     assert "weather/EWR/obs" in (printed := capsys.readouterr().out)
     assert "elsewhere" not in printed
 
