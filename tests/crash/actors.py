@@ -269,10 +269,10 @@ class AlarmWatcher(Client):
         name = str(json.loads(payload)["name"])
         self.history.note(self.clientid, f"{topic}: {name}")
         self.told_count += 1
-        if topic.endswith("/activate"):
-            self.active.add(name)
-        else:
+        if topic.endswith("/deactivate"):
             self.active.discard(name)
+        else:  # it begins, or is retained since it goes on
+            self.active.add(name)
 
 
 def group_of(topic_filter: str) -> str:
