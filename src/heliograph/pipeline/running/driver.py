@@ -224,6 +224,7 @@ class PipelineDriver:
         else:
             query.figures.state = RUNNING
             query.figures.positions = query.running.positions
+            query.figures.inputs = query.running.inputs
 
     def _failed(self, query: _Query, error: str) -> None:
         query.failures += 1
