@@ -1,5 +1,9 @@
 """A damaged database of state: the broker starts and serves everything that does not need it."""
 
+import asyncio
+import json
+import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +14,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from heliograph.cli.main import main
+from heliograph.pipeline.datasource.client import Selection, StorageClient
+from heliograph.pipeline.errors import ReaderRefusedError
+from heliograph.storage.engine import open_primary, records
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -103,3 +110,55 @@ async def test_a_site_id_that_is_garbage_is_told_at_every_start(tmp_path: Path) 
         assert file.read_text() == "garbage"
     assert main(["storage", "check", "--repair", "--data-dir", str(tmp_path / "data")]) == 0
     assert file.read_text() == site_id
+
+
+async def test_damage_that_a_reader_meets_is_told_by_the_broker(tmp_path: Path) -> None:
+    settings = "retainer { enable = true, backend.storage_type = disc }"
+    with NodeProcess(tmp_path, settings) as node:
+        await publish(node, b"damaged")
+        assert node.stop() == 0
+    rocks = open_primary(tmp_path / "data/storage/messages", "zstd")
+    key, value = next(records(rocks, b"B", b"C"))
+    rocks.put(key, value[:-4] + b"\x07" + value[-3:])
+    rocks.close()
+    with NodeProcess(tmp_path, settings) as node:
+        async with aiomqtt.Client("127.0.0.1", node.port) as client:
+            await client.subscribe("$SYS/brokers/+/alarms/#")
+            with StorageClient(f"127.0.0.1:{node.flight_port}") as reader:
+                selection = Selection()
+                (stream,) = reader.streams(selection)
+                with pytest.raises(ReaderRefusedError):
+                    await asyncio.to_thread(lambda: list(reader.read(selection, stream.stream)))
+            async with asyncio.timeout(30):
+                message = await anext(aiter(client.messages))
+            assert isinstance(message.payload, bytes)
+            assert json.loads(message.payload)["name"] == "stored_messages_damaged"
+        assert node.stop() == 0
+    line = next(line for line in node.log.read_text().splitlines() if "met damage" in line)
+    assert re.match(r"\d{4}-\d\d-\d\d .* ERROR ", line)
+
+
+async def test_retained_messages_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    settings = "durable_storage.flight.enable = false\nretainer { enable = true, backend.storage_type = disc }"
+    with NodeProcess(tmp_path, settings) as node:
+        async with aiomqtt.Client("127.0.0.1", node.port) as client:
+            for number in range(300):
+                await client.publish(f"r/{number:03}", os.urandom(400), qos=1, retain=True)
+        assert node.stop() == 0
+    for table in (tmp_path / "data/keyed/retained").glob("*.sst"):
+        content = bytearray(table.read_bytes())
+        if len(content) > 50_000:
+            content[len(content) // 2] ^= 0xFF
+            table.write_bytes(content)
+    with NodeProcess(tmp_path, settings) as node:
+        async with aiomqtt.Client("127.0.0.1", node.port) as client:
+            await client.subscribe("$SYS/brokers/+/alarms/#")
+            await client.subscribe("r/#")
+            async with asyncio.timeout(30):
+                async for message in client.messages:
+                    if str(message.topic).startswith("$SYS"):
+                        assert isinstance(message.payload, bytes)
+                        assert json.loads(message.payload)["name"] == "retained_messages_damaged"
+                        break
+        assert node.stop() == 0
+    assert node.log.read_text().count("retained messages cannot be read [storage_damaged]") >= 1

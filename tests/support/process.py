@@ -18,16 +18,24 @@ class NodeProcess:
         settings: More HOCON, put behind the listener's.
         port: The MQTT port; 0 for a free one, which a restart keeps.
         file_bytes_max: The largest file that the process may write, to have its disk run full.
+        open_files_max: How many files the process may have open.
     """
 
     def __init__(
-        self, directory: Path, settings: str = "", *, port: int = 0, file_bytes_max: int | None = None
+        self,
+        directory: Path,
+        settings: str = "",
+        *,
+        port: int = 0,
+        file_bytes_max: int | None = None,
+        open_files_max: int | None = None,
     ) -> None:
         self.directory = directory
         self.settings = settings
         self.port = port
         self.flight_port = 0
         self.file_bytes_max = file_bytes_max
+        self.open_files_max = open_files_max
         self.log = directory / "node.log"
         self.ready_line = ""
         self._process: subprocess.Popen[str] | None = None
@@ -53,6 +61,8 @@ class NodeProcess:
         command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(config)]
         if self.file_bytes_max is not None:
             command = ["prlimit", f"--fsize={self.file_bytes_max}", *command]
+        if self.open_files_max is not None:
+            command = ["prlimit", f"--nofile={self.open_files_max}", *command]
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
                 [*command, "--data-dir", str(self.data_dir)],

@@ -320,6 +320,7 @@ class Publishing:
             # Whoever took it may have to keep it first. MQTT 3 repeats what is not acknowledged.
             self._joined = True
             ticket = self._broker.settle() if refusal.code == rc.SUCCESS else NOT_STORED
+            self._joined = True
             self._answer(publish, ticket, rc.SUCCESS)
             return
         # What is refused is not awaited: a repetition is a new message [MQTT-4.3.3-9].

@@ -1,5 +1,7 @@
 """From the configuration to the node's listeners."""
 
+import logging
+
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
 from heliograph.config.listeners import Listener as ListenerSettings
@@ -7,8 +9,11 @@ from heliograph.config.listeners import enabled
 from heliograph.config.units import Rate
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.options import channel_options, zone_of
+from heliograph.transport import open_files
 from heliograph.transport.listener import Listener
 from heliograph.transport.peer_certificate import Identity
+
+_log = logging.getLogger(__name__)
 
 
 def make_listeners(config: Config, context: ChannelContext, attributes: ZoneAttributes) -> list[Listener]:
@@ -24,6 +29,22 @@ def make_listeners(config: Config, context: ChannelContext, attributes: ZoneAttr
         _make_listener(config, context, attributes, kind, name, settings)
         for kind, name, settings in enabled(config.listeners)
     ]
+
+
+def tell_unreachable_limits(config: Config) -> None:
+    """Warn of `max_connections` that the limit of open files does not allow."""
+    wanted = [(f"{kind}:{name}", one.max_connections) for kind, name, one in enabled(config.listeners)]
+    bounded = {name: most for name, most in wanted if most is not None}
+    files_max = open_files.limit()
+    room = files_max - open_files.reserve(files_max)
+    if sum(bounded.values()) > room:
+        _log.warning(
+            "max_connections of %s cannot be reached: %d files may be open, which leaves %d for connections. "
+            "Raise that limit (ulimit -n, LimitNOFILE in systemd), or lower max_connections",
+            ", ".join(bounded),
+            files_max,
+            room,
+        )
 
 
 def _make_listener(

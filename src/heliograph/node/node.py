@@ -10,6 +10,7 @@ import secrets
 import sys
 import time
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.clock import NodeClock, uptime_us
 from heliograph.node.databases import Databases, is_needed
 from heliograph.node.delayed import StoredDelayed, open_delayed
-from heliograph.node.listeners import make_listeners
+from heliograph.node.listeners import make_listeners, tell_unreachable_limits
 from heliograph.node.memory import MemoryContract
 from heliograph.node.memory_limit import limit_bytes
 from heliograph.node.options import make_broker
@@ -39,6 +40,7 @@ from heliograph.node.schemas import install_schemas
 from heliograph.node.services import Services
 from heliograph.node.sessions import DurableSessions, open_sessions
 from heliograph.node.shared_groups import NodeGroups, open_shared_groups
+from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rules.engine import RuleEngine
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
@@ -46,11 +48,14 @@ from heliograph.storage.errors import StorageError
 from heliograph.storage.local_token import FILE, announce, withdraw
 from heliograph.storage.reader_process import ReaderProcess
 from heliograph.storage.reader_security import ReaderSecurity
+from heliograph.transport import open_files
 from heliograph.transport.listener import Listener
 
 _log = logging.getLogger(__name__)
 
 _TICK_S = 0.5
+_DAMAGE_ALARM = "stored_messages_damaged"
+_FILES_ALARM = "too_many_open_files"
 _FOLDERS = ("storage", "state", "keyed")  # of a data directory, with what was published
 _SLOW_CLIENTS_LOGGED = 20
 _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
@@ -81,6 +86,8 @@ class Node:
         self.broker = make_broker(config, Hooks(HookFailureLog()))
         self._clock = NodeClock(self.broker)
         self._refusals = Refusals(self.broker)
+        self._damaged_places = 0  # that a reader of stored messages met
+        self._damage_log = BoundedLog(_log, uptime_us)
         self._context: ChannelContext | None = None
         self._listeners: list[Listener] = []
         self._databases: Databases | None = None
@@ -133,7 +140,9 @@ class Node:
         flight = self._config.durable_storage.flight
         if flight.enable:
             security = partial(ReaderSecurity.of, flight, self._data_dir)
-            self._reader = ReaderProcess(self._data_dir, str(flight.bind), security=security)
+            self._reader = ReaderProcess(
+                self._data_dir, str(flight.bind), security=security, on_damage=self._tell_damage
+            )
         deny_by_default(self._config.authorization, self.broker)
         install_schemas(self._config)
         self._services = Services(
@@ -172,6 +181,7 @@ class Node:
         )
         self._attributes = ZoneAttributes(self._config, self._context.clock)
         self._listeners = make_listeners(self._config, self._context, self._attributes)
+        tell_unreachable_limits(self._config)
         for listener in self._listeners:
             await listener.start()
         announcements.tell_listeners(self._listeners, self.broker.hooks)
@@ -263,6 +273,7 @@ class Node:
             numbers.update(self._pipeline.statistics())
         if self._reader is not None:
             numbers.update({f"reader.{name}": value for name, value in self._reader.statistics().items()})
+            numbers["reader.damaged_places"] = self._damaged_places
         for listener in self._listeners:
             for name, value in listener.statistics().items():
                 numbers[f"listeners.{listener.kind}.{listener.name}.{name}"] = value
@@ -286,6 +297,33 @@ class Node:
         """Have every listener read its certificates again; connections that stand are not touched."""
         for listener in self._listeners:
             listener.reload_certificates()
+
+    def _tell_damage(self, damage: Mapping[str, object]) -> None:
+        """Log what the storage reader found damaged, and raise an alarm until the node starts again."""
+        told = (
+            f"a reader of stored messages met damage in the database {damage['database']!r} "
+            f"(stream {str(damage['stream'])!r}): {damage['problem']}. Stop the node and mend it with "
+            f"`heliograph storage check --repair {damage['database']}`"
+        )
+        self._damaged_places += 1
+        self._damage_log.write(logging.ERROR, "%s", told)
+        if self._services is not None:
+            self._services.alarms.activate(_DAMAGE_ALARM, told, damage)
+
+    def _watch_open_files(self) -> None:
+        """Raise an alarm while connections wait for open files."""
+        if self._services is None:
+            return
+        waiting = [listener.address for listener in self._listeners if listener.is_out_of_files]
+        if not waiting:
+            self._services.alarms.deactivate(_FILES_ALARM)
+            return
+        told = (
+            f"connections to {', '.join(waiting)} wait: {open_files.limit()} files may be open, of which "
+            f"{open_files.reserve(open_files.limit())} are kept for storage. Raise that limit (ulimit -n), or bound "
+            "connections with max_connections"
+        )
+        self._services.alarms.activate(_FILES_ALARM, told, {"open_files_max": open_files.limit()})
 
     def _announce_token(self, reader: ReaderProcess) -> None:
         """Let programs of this user find the node's own token."""
@@ -367,6 +405,7 @@ class Node:
                     self._databases.tick(int(self.broker.now_us))
                 for listener in self._listeners:
                     listener.tick(now)
+                self._watch_open_files()
             except Exception:  # noqa: BLE001 - whatever fails, time must go on
                 # Without the ticker no connection would ever time out and no session end.
                 _log.exception("a tick failed; the next one comes in %s s", _TICK_S)

@@ -6,6 +6,7 @@ else is served.
 
 import asyncio
 import logging
+import time
 from pathlib import Path
 from typing import Final
 
@@ -17,10 +18,11 @@ from heliograph.node.commit_join import CommitJoin
 from heliograph.node.options import retainer_options
 from heliograph.node.refusals import Refusals
 from heliograph.observe.alarms import Alarms
+from heliograph.observe.bounded_log import BoundedLog
 from heliograph.retainer.disc import DiscRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
-from heliograph.storage.errors import StorageError
+from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.group_commit import CommitQueue
 from heliograph.storage.keyed import KeyedTable
 from heliograph.storage.keyed_backend import KeyedBackend
@@ -29,6 +31,7 @@ from heliograph.storage.keyed_changes import Change
 _log = logging.getLogger(__name__)
 
 RETAINED: Final = "retained"
+_DAMAGE_ALARM: Final = "retained_messages_damaged"
 _ALARM: Final = "storage_refuses_retained_messages"
 _CHANGE_OVERHEAD_BYTES: Final = 400  # what a change costs in memory beside its key and record
 _SWEPT_MAX: Final = 250
@@ -48,6 +51,7 @@ class RetainedCommit(RetainedCommits):
         super().__init__()
         self._table = table
         self._refusals = refusals
+        self._log = BoundedLog(_log, lambda: time.monotonic_ns() // 1000)
         self.store: RetainedStore | None = None  # what the broker asks, told too
         self._error: StorageError | None = None  # why nothing is retained, while that is so
         self._alarms: Alarms | None = None
@@ -68,6 +72,12 @@ class RetainedCommit(RetainedCommits):
         ticket = self._queue.take(change, change.size_bytes + _CHANGE_OVERHEAD_BYTES)
         if awaited:
             self._follower.took(ticket)
+
+    def read_failed(self, error: StorageError) -> None:
+        """Log it, and raise an alarm until the node starts again: nothing else tells subscribers what they miss."""
+        self._log.write(logging.ERROR, "retained messages cannot be read [%s]: %s", error.code, error)
+        if self._alarms is not None and isinstance(error, StorageDamagedError):
+            self._alarms.activate(_DAMAGE_ALARM, f"retained messages are not delivered: {error}", error.details())
 
     def is_idle(self) -> bool:
         """Whether everything that was taken is durable."""

@@ -47,6 +47,9 @@ class RetainedCommits:
         """Whether everything that was taken is durable."""
         raise NotImplementedError(type(self).__name__)
 
+    def read_failed(self, error: StorageError) -> None:
+        """Messages could not be read, and somebody did not get them. Called each time; must not block."""
+
 
 class DiscRetainer(Retainer):
     """Owned by the node.
@@ -95,8 +98,8 @@ class DiscRetainer(Retainer):
         """Forget messages that have expired, after looking at so many at the most; how many it were."""
         try:
             keys = self.table.due(self.broker.now_us, count_max)
-        except StorageError:
-            self._read_failed += 1
+        except StorageError as error:
+            self._tell_failed(error)
             return 0
         for key in keys:
             self.expire(key)
@@ -123,8 +126,8 @@ class DiscRetainer(Retainer):
         self.broker.work += _GET_WORK
         try:
             record = self.table.get(topic)
-        except StorageError:
-            self._read_failed += 1
+        except StorageError as error:
+            self._tell_failed(error)
             return []
         key = self.table.topics.find(topic)
         return [] if record is None or key is None else [(key, record)]
@@ -133,9 +136,9 @@ class DiscRetainer(Retainer):
         """Go on with a walk: keys and records, perhaps none though it is not done."""
         try:
             found = self.table.step(walk, count, _PAGE_BYTES, _COST_MAX)
-        except StorageError:
+        except StorageError as error:
             # What cannot be read is not delivered; the rest could not be found without a look into the same files.
-            self._read_failed += 1
+            self._tell_failed(error)
             walk.is_done = True
             return []
         self.broker.work += _KEY_WORK * found.cost
@@ -183,6 +186,10 @@ class DiscRetainer(Retainer):
         if change is not None:
             self.changes += 1
             self._commits.submit(change, awaited)
+
+    def _tell_failed(self, error: StorageError) -> None:
+        self._read_failed += 1
+        self._commits.read_failed(error)
 
     def _size_bytes(self) -> int:
         return self.table.size_bytes

@@ -7,7 +7,7 @@ from typing import Final
 from pyarrow import flight
 
 from heliograph.storage.errors import StorageError
-from heliograph.storage.reader_request import INVALID_REQUEST, Request
+from heliograph.storage.reader_request import INVALID_REQUEST, REQUEST_BYTES_MAX, Request
 from heliograph.storage.reader_security import ReaderSecurity, Token, UnauthenticatedError
 from heliograph.storage.reading import Answer, Reader
 
@@ -80,6 +80,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         if known is None:
             raise flight.FlightServerError(f"there is no action {action.type!r}; there are: {', '.join(self._actions)}")
         try:
+            if action.body is not None and action.body.size > REQUEST_BYTES_MAX:
+                raise ValueError(f"the request has {action.body.size} bytes; {REQUEST_BYTES_MAX} are allowed")
             request, token = Request(action.body.to_pybytes()), _token_of(context)
             if token is not None:
                 self._check(token, request, has_topics=action.type != _INFO)
@@ -88,6 +90,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
                 answer = _without_what_it_may_not_know(action.type, answer, token)
             return [json.dumps(answer).encode()]
         except Exception as error:
+            self._reader.met(error)
             raise _flight_error(error) from error
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.FlightDataStream:
@@ -98,8 +101,9 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
                 self._check(token, request, has_topics=True)
             schema, batches = self._reader.read(request)
         except Exception as error:
+            self._reader.met(error)
             raise _flight_error(error) from error
-        return flight.GeneratorStream(schema, _with_flight_errors(batches))
+        return flight.GeneratorStream(schema, _with_flight_errors(batches, self._reader))
 
     def _check(self, token: Token, request: Request, *, has_topics: bool) -> None:
         if has_topics:
@@ -133,10 +137,11 @@ def _without_what_it_may_not_know(action: str, answer: dict[str, object], token:
     return answer
 
 
-def _with_flight_errors(batches: Iterator[Answer]) -> Iterator[Answer]:
+def _with_flight_errors(batches: Iterator[Answer], reader: Reader) -> Iterator[Answer]:
     try:
         yield from batches
     except Exception as error:
+        reader.met(error)
         raise _flight_error(error) from error
 
 

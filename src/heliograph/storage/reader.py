@@ -2,12 +2,15 @@
 
 `python -m heliograph.storage.reader --data-dir DIR --bind HOST:PORT` serves the actions `get_streams`, `plan`, `split`
 and `info` and reads (`do_get`), whose requests and answers are JSON; `docs/storage.md` describes them. On standard
-output it says `ready HOST:PORT`, or `failed` and why. It ends on SIGTERM, and with `--watch-stdin` when its standard
-input closes, which it does when the process that holds the other end dies, however it dies.
+output it says `ready HOST:PORT`, or `failed` and why, and then `damaged` and a JSON object for each place that it
+cannot read. It ends on SIGTERM, and with `--watch-stdin` when its standard input closes, which it does when the process
+that holds the other end dies, however it dies.
 """
 
 import argparse
+import contextlib
 import errno
+import json
 import logging
 import os
 import shutil
@@ -22,6 +25,7 @@ from typing import Final
 import pyarrow as pa
 
 from heliograph.config.units import is_loopback
+from heliograph.storage.connection_guard import ConnectionGuard
 from heliograph.storage.flight_server import FlightServer
 from heliograph.storage.local import databases_path
 from heliograph.storage.read_database import READERS
@@ -76,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(data_dir: Path, bind: str, security: ReaderSecurity, scratch: Path, stop: threading.Event) -> int:
-    reader = Reader(data_dir, scratch)
+    reader = Reader(data_dir, scratch, lambda damage: _say(f"damaged {json.dumps(damage)}"))
     try:
         host, port = parse_bind(bind)
         _check_bind(host, port)
@@ -91,6 +95,7 @@ def _serve(data_dir: Path, bind: str, security: ReaderSecurity, scratch: Path, s
     except (ValueError, pa.ArrowException) as error:
         _say(f"failed cannot listen on {bind}: {error}")
         return 1
+    ConnectionGuard(server.port).start()
     if security.tokens and not security.certfile and not is_loopback(host):
         _log.warning("tokens for the storage reader cross the network in the clear: enable durable_storage.flight.tls")
     _say(f"ready {f'[{host}]' if ':' in host else host}:{server.port}")
@@ -124,8 +129,9 @@ def _remove_left_behind(path: Path) -> None:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(" ".join(line.split("\n")) + "\n")
-    sys.stdout.flush()
+    with contextlib.suppress(BrokenPipeError):  # whoever listened has died; this process ends too
+        sys.stdout.write(" ".join(line.split("\n")) + "\n")
+        sys.stdout.flush()
 
 
 def _first_line_of_input() -> str:

@@ -1,6 +1,7 @@
 """Running the reader process beside the broker: start, restart when it dies, stop."""
 
 import asyncio
+import json
 import logging
 import os
 import sys
@@ -24,6 +25,9 @@ _BACKOFF_MAX_S: Final = 30.0
 _STEADY_S: Final = 60.0  # after so long a life the next death is a new story
 
 
+OnDamage = Callable[[dict[str, object]], object]
+
+
 class ReaderStartError(StorageError):
     """The reader process did not begin to serve."""
 
@@ -42,6 +46,7 @@ class ReaderProcess(ChildProcess):
         bind: HOST:PORT; with port 0 the first start takes a free port and later ones keep it.
         on_restart: Called after the process died and runs again.
         security: Gives what it is told about its callers; asked at each start, so that changed files are read again.
+        on_damage: Called with each damaged place that it comes across.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class ReaderProcess(ChildProcess):
         bind: str,
         on_restart: Callable[[], None] | None = None,
         security: Callable[[], ReaderSecurity] = ReaderSecurity,
+        on_damage: OnDamage = lambda damage: None,
     ) -> None:
         super().__init__("storage-reader", _STOP_S)
         self._data_dir = data_dir
@@ -57,6 +63,7 @@ class ReaderProcess(ChildProcess):
         self._on_restart = on_restart
         self._security = security
         self._alarms: Alarms | None = None
+        self._on_damage = on_damage
 
     @property
     def bind(self) -> str:
@@ -112,6 +119,7 @@ class ReaderProcess(ChildProcess):
         loop = asyncio.get_running_loop()
         while self._process is not None:
             began = loop.time()
+            await self._listen(self._process)
             code = await self._process.wait()
             if loop.time() - began >= _STEADY_S:
                 backoff_s = _BACKOFF_FIRST_S
@@ -135,6 +143,19 @@ class ReaderProcess(ChildProcess):
                 self._alarms.deactivate(ALARM)
             if self._on_restart is not None:
                 self._on_restart()
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        """Take what it says of damage, until it ends."""
+        while process.stdout is not None:
+            try:
+                line = (await process.stdout.readline()).decode(errors="replace")
+            except ValueError:  # longer than any that it writes
+                continue
+            if not line:
+                return
+            word, _, rest = line.partition(" ")
+            if word == "damaged":
+                self._on_damage(json.loads(rest))
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         if process.stdin is not None:

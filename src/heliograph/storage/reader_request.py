@@ -12,6 +12,10 @@ from heliograph.storage.topic_filter import TopicFilter, topic_filter
 INVALID_REQUEST: Final = "storage_invalid_request"  # the code of requests that are not of the form
 
 
+REQUEST_BYTES_MAX: Final = 4 << 20  # positions of 50,000 streams
+FILTERS_MAX: Final = 1000
+
+
 class Request:
     """The fields of one action or ticket.
 
@@ -23,6 +27,8 @@ class Request:
     """
 
     def __init__(self, data: bytes) -> None:
+        if len(data) > REQUEST_BYTES_MAX:
+            raise ValueError(f"the request has {len(data)} bytes; {REQUEST_BYTES_MAX} are allowed")
         try:
             fields = json.loads(data or b"{}")
         except ValueError as error:
@@ -69,6 +75,8 @@ class Request:
     def filters(self) -> list[TopicFilter]:
         """The field `topics`."""
         topics = self._fields.get("topics")
+        if isinstance(topics, list) and len(topics) > FILTERS_MAX:
+            raise ValueError(f"the field 'topics' has {len(topics)} topic filters; {FILTERS_MAX} are allowed")
         if not isinstance(topics, list) or not topics or not all(isinstance(topic, str) for topic in topics):
             raise ValueError(f"the field 'topics' is {topics!r}; a list of topic filters is expected")
         return [topic_filter(topic, self.database) for topic in topics]

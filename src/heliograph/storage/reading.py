@@ -5,9 +5,8 @@ those of `docs/storage.md`.
 """
 
 import json
-import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -17,7 +16,7 @@ import pyarrow as pa
 from heliograph.storage.arrow_rows import ReadCounts, RowCollector
 from heliograph.storage.damage import SKIP, readable_slices
 from heliograph.storage.engine import translating
-from heliograph.storage.errors import StorageError, UnknownDatabaseError
+from heliograph.storage.errors import StorageDamagedError, StorageError, UnknownDatabaseError
 from heliograph.storage.inspection import totals_of
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StreamId
 from heliograph.storage.local import databases_path, existing_databases
@@ -30,10 +29,9 @@ from heliograph.storage.replay import BlockSlice, block_slices, select, whole_sl
 from heliograph.storage.salvage import Damage
 from heliograph.storage.split import split_range
 
-_log = logging.getLogger(__name__)
-
 _END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 _DAMAGES_TOLD_MAX: Final = 100
+_PLACES_TOLD_MAX: Final = 1000
 
 # What a read gives: batches, the last of them with a note for the client where something was left out.
 Answer: TypeAlias = pa.RecordBatch | tuple[pa.RecordBatch, bytes]
@@ -45,9 +43,12 @@ class Reader:
     Args:
         data_dir: The node's data directory; databases may appear in it later.
         scratch: A directory for RocksDB's notes.
+        tell: Told of everything damaged that is come across, each place once.
     """
 
-    def __init__(self, data_dir: Path, scratch: Path) -> None:
+    def __init__(
+        self, data_dir: Path, scratch: Path, tell: Callable[[dict[str, object]], object] = lambda damage: None
+    ) -> None:
         self._data_dir = data_dir
         self._path = databases_path(data_dir)
         self._scratch = scratch
@@ -55,6 +56,8 @@ class Reader:
         self._databases: dict[str, ReadDatabase] = {}
         self._offloaded = OffloadedBlocks(data_dir)
         self._given = ReadCounts()
+        self._tell = tell
+        self._places_told: set[str] = set()
 
     def databases(self) -> list[str]:
         """The names of the databases that exist."""
@@ -83,6 +86,20 @@ class Reader:
         for database in known:
             with suppress(StorageError), database.current():
                 pass
+
+    def met(self, error: Exception) -> None:
+        """A request failed: say so if that is because of damage."""
+        if isinstance(error, StorageDamagedError):
+            self._tell_once({"database": error.database, "stream": error.stream or "", "problem": error.problem})
+
+    def _tell_once(self, damage: dict[str, object]) -> None:
+        place = f"{damage['database']} {damage['stream']} {damage.get('since')} {damage['problem']}"
+        with self._lock:
+            is_new = place not in self._places_told and len(self._places_told) < _PLACES_TOLD_MAX
+            if is_new:
+                self._places_told.add(place)
+        if is_new:
+            self._tell(damage)
 
     def get_streams(self, request: Request) -> dict[str, object]:
         """The action `get_streams`."""
@@ -209,31 +226,34 @@ class Reader:
         database = self.database(request.database)
         with database.current() as (rocks, catalog):
             selection = select(catalog, stream, filters)
+            shards = request.shards(catalog.n_shards)
         fetch = self._offloaded.fetching(columns)
         clientids = request.clientids()
         filters_left = None if selection is None or selection.covered else filters
         rows = RowCollector(stream, filters_left, columns, clientids=clientids, counts=self._given)
-        if selection is None or to <= after:
+        is_left_out = shards is not None and stream.shard not in shards
+        if selection is None or is_left_out or to <= after:
             return rows.schema, iter(())
         if on_damage == SKIP:
             damages: list[Damage] = []
             slices = readable_slices(rocks, stream, selection, after, to, damages.append)
             slices = whole_slices(rocks, slices, stream, fetch)
-            return rows.schema, _with_storage_errors(_with_note(rows, slices, damages), database)
+            return rows.schema, _with_storage_errors(self._with_note(rows, slices, damages), database)
         slices = block_slices(rocks, stream, selection, after, to)
         batches = rows.batches(whole_slices(rocks, slices, stream, fetch))
         return rows.schema, _with_storage_errors(batches, database)
 
-
-def _with_note(rows: RowCollector, slices: Iterator[BlockSlice], damages: Sequence[Damage]) -> Iterator[Answer]:
-    """The batches, then, if something was left out, one without rows that says what."""
-    yield from rows.batches(slices)
-    if damages:
-        for damage in damages[:_DAMAGES_TOLD_MAX]:
-            _log.warning("a reader was not given what is damaged: %s", json.dumps(damage.to_json()))
-        told = [damage.to_json() for damage in damages[:_DAMAGES_TOLD_MAX]]
-        note = json.dumps({"damaged": told, "damaged_count": len(damages)})
-        yield pa.RecordBatch.from_pylist([], schema=rows.schema), note.encode()
+    def _with_note(
+        self, rows: RowCollector, slices: Iterator[BlockSlice], damages: Sequence[Damage]
+    ) -> Iterator[Answer]:
+        """The batches, then, if something was left out, one without rows that says what."""
+        yield from rows.batches(slices)
+        if damages:
+            told = [damage.to_json() for damage in damages[:_DAMAGES_TOLD_MAX]]
+            for damage in told:
+                self._tell_once(damage)
+            note = json.dumps({"damaged": told, "damaged_count": len(damages)})
+            yield pa.RecordBatch.from_pylist([], schema=rows.schema), note.encode()
 
 
 def _with_storage_errors(batches: Iterator[Answer], database: ReadDatabase) -> Iterator[Answer]:

@@ -6,11 +6,13 @@ What is not accepted waits in the system's backlog: to take it only to close it 
 import asyncio
 import errno
 import logging
+import os
 import socket
 from collections.abc import Callable
 from typing import Final
 
 from heliograph.transport.admission import ConnectionRate
+from heliograph.transport.open_files import OpenFiles
 
 _log = logging.getLogger(__name__)
 
@@ -65,10 +67,14 @@ class Acceptor:
         self._fails = False
         self._pauses_count = 0
         self._failures_count = 0
+        self._files = OpenFiles()
+        self.is_out_of_files = False
 
     def start(self) -> None:
         """Begin to accept."""
         self._timer = None
+        if self.is_out_of_files:  # nobody may be waiting any more, who would find out
+            self.is_out_of_files = not self._files.has_room(self._sockets[0].fileno())
         for listening in self._sockets:
             self._loop.add_reader(listening, self._accept, listening)
 
@@ -81,7 +87,7 @@ class Acceptor:
             self._loop.remove_reader(listening)
 
     def statistics(self) -> dict[str, int]:
-        """How often it held back for the rate, and how often there was no file left."""
+        """How often it held back for the rate, and how often there was no file left for a connection."""
         return {"accept_pauses": self._pauses_count, "accept_failures": self._failures_count}
 
     def _accept(self, listening: socket.socket) -> None:
@@ -90,9 +96,15 @@ class Acceptor:
                 self._pauses_count += 1
                 self._pause(self._rate.wait_s())
                 return
+            if not self._files.has_room(listening.fileno()):
+                self._rate.give_back()
+                self._report(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+                self._pause(_AFTER_FAILURE_S)
+                return
             try:
                 connection, address = listening.accept()
             except BlockingIOError:
+                self._fails = self.is_out_of_files = False
                 self._rate.give_back()
                 return
             except OSError as error:
@@ -102,7 +114,8 @@ class Acceptor:
                 self._report(error)
                 self._pause(_AFTER_FAILURE_S)
                 return
-            self._fails = False
+            self._fails = self.is_out_of_files = False
+            self._files.took(connection.fileno())
             connection.setblocking(False)
             self._on_accept(connection, address)
 
@@ -112,6 +125,7 @@ class Acceptor:
 
     def _report(self, error: OSError) -> None:
         self._failures_count += 1
+        self.is_out_of_files = error.errno == errno.EMFILE
         if not self._fails:
             self._fails = True
             advice = "; raise the limit of open files (ulimit -n)" if error.errno == errno.EMFILE else ""

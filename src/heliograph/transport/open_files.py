@@ -1,0 +1,54 @@
+"""Open files that connections leave to others: tables and logs of storage, the reader's pipe, certificates read anew.
+
+Every connection is an open file. Without a reserve a flood of connections has storage fail that serves those who were
+there before.
+"""
+
+import os
+import resource
+from typing import Final
+
+_RESERVE_MAX: Final = 256
+_RESERVE_PART: Final = 8  # of the limit, where that is low
+
+
+def limit() -> int:
+    """How many files the process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return (1 << 62) if soft == resource.RLIM_INFINITY else soft
+
+
+def reserve(files_max: int) -> int:
+    """How many of so many are kept from connections."""
+    return min(_RESERVE_MAX, files_max // _RESERVE_PART)
+
+
+class OpenFiles:
+    """Whether there is a file for one more connection; owned by the acceptor of one listener.
+
+    A new file gets the lowest number that is free, so the number of the last one says how many are open, about.
+    """
+
+    def __init__(self) -> None:
+        files_max = limit()
+        self._first_reserved = files_max - reserve(files_max)
+        self._newest = 0
+
+    def took(self, descriptor: int) -> None:
+        """A connection has this file."""
+        self._newest = descriptor
+
+    def has_room(self, any_descriptor: int) -> bool:
+        """Whether a connection may be taken.
+
+        Args:
+            any_descriptor: An open file, to see which number the next one would get.
+        """
+        if self._newest < self._first_reserved:
+            return True
+        try:
+            self._newest = os.dup(any_descriptor)
+        except OSError:
+            return False
+        os.close(self._newest)
+        return self._newest < self._first_reserved
