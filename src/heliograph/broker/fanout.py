@@ -100,12 +100,7 @@ class Fanout:
         work: i64 = 0
         while work < work_max:
             if self._next < self._end:
-                subscription = self._many[self._next]
-                self._next += 1
-                work += each
-                if subscription.slot >= 0:  # it was not given up meanwhile
-                    self.count += 1
-                    subscription.subscriber.deliver(message, subscription)
+                work += each * self._hand_out(message, max(1, (work_max - work) // each))
                 continue
             if self._entry is not None:
                 self._leave(self._entry)
@@ -123,6 +118,21 @@ class Fanout:
                 work += 1
                 self._walk(entry)
         return work
+
+    def _hand_out(self, message: Message, count_max: i64) -> i64:
+        """Hand it to so many more subscriptions of one filter at the most: how many were looked at."""
+        many = self._many
+        first = self._next
+        at = first
+        stop = min(self._end, first + count_max)
+        while at < stop:
+            subscription = many[at]
+            at += 1
+            self._next = at
+            if subscription.slot >= 0:  # it was not given up meanwhile
+                self.count += 1
+                subscription.subscriber.deliver(message, subscription)
+        return at - first
 
     def _walk(self, entry: FilterEntry) -> None:
         many = entry.many

@@ -16,8 +16,8 @@ from heliograph.mqtt.packets import SubscribeEntry
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 
-# In deliveries of 30 to 100 ns: 1 to 2 ms, or 4 MiB of large packets.
-WORK_PER_TURN: Final = 16_384
+# In deliveries of 30 to 80 ns: 1 to 3 ms, or 8 MiB of large packets.
+WORK_PER_TURN: Final = 32_768
 # What each of those that wait for their turn has at least.
 _SHARE_MIN: Final = 1024
 # What messages to very many have of a turn, and how much is put into outboxes that wait to be written: each of these
@@ -25,6 +25,7 @@ _SHARE_MIN: Final = 1024
 _SPREAD_WORK: Final = 8192
 _WRITE_WORK: Final = 100
 _WRITE_WORK_MAX: Final = 49_152
+_SPREAD_WORK_MAX: Final = 98_304
 
 
 @mypyc_attr(allow_interpreted_subclasses=False)
@@ -172,8 +173,9 @@ class Turns:
 
     def writing_work(self) -> i64:
         """How much longer a turn is for what is written at its end: the more writes, the more each should carry."""
-        writes = max(i64(self._flusher.touched_count), self._broker.fanouts.widest)
-        return min(_WRITE_WORK * writes, _WRITE_WORK_MAX)
+        # A message to very many is only put into its lane, and spread later.
+        spread = min(_WRITE_WORK * self._broker.fanouts.widest, _SPREAD_WORK_MAX)
+        return max(min(_WRITE_WORK * i64(self._flusher.touched_count), _WRITE_WORK_MAX), spread)
 
     def _wake(self) -> None:
         if not self._is_deferred:
@@ -202,7 +204,7 @@ class Turns:
         end = broker.work + work
         share = max(_SHARE_MIN, WORK_PER_TURN // max(1, len(waiting)))
         at: i64 = 0
-        self._is_sharing = True
+        self._is_sharing = len(waiting) > 1
         try:
             while at < len(waiting) and broker.work < end + self.writing_work():
                 channel = waiting[at]
@@ -230,7 +232,7 @@ class Turns:
                 flusher.is_spreading = False
                 self._broker.work += work
             self._spread_work += work
-        wanted = min(_WRITE_WORK * i64(flusher.late_count), _WRITE_WORK_MAX)
+        wanted = min(_WRITE_WORK * i64(flusher.late_count), _SPREAD_WORK_MAX)
         if fanouts.count > 0 and may_go_on and self._spread_work < wanted:
             flusher.keeps_late = True
         elif flusher.keeps_late:

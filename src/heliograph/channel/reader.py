@@ -38,7 +38,7 @@ _PACKET_WORK: Final = 4
 _SHORT_BYTES: Final = 4096
 _SHORT_WORK: Final = 128
 # So many deliveries a client's messages may have yet to make before it is not read from.
-_SPREADING_MAX: Final = 65_536
+_SPREADING_MAX: Final = 131_072
 # A timer keeps what it calls in memory, also a connection that has ended: it is never set for longer.
 _RATE_TIMER_US_MAX: Final = 1_000_000.0
 # A peer that sends without reading is not read from while this many bytes of answers wait for it.
