@@ -314,7 +314,7 @@ class Node:
         """Raise an alarm while connections wait for open files."""
         if self._services is None:
             return
-        waiting = [listener.address for listener in self._listeners if listener.is_out_of_files]
+        waiting = [listener.address for listener in self._listeners if listener.statistics().get("out_of_files")]
         if not waiting:
             self._services.alarms.deactivate(_FILES_ALARM)
             return

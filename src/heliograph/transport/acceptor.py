@@ -87,8 +87,12 @@ class Acceptor:
             self._loop.remove_reader(listening)
 
     def statistics(self) -> dict[str, int]:
-        """How often it held back for the rate, and how often there was no file left for a connection."""
-        return {"accept_pauses": self._pauses_count, "accept_failures": self._failures_count}
+        """How often it held back for the rate, and how often no file was left, and whether that is so now."""
+        return {
+            "accept_pauses": self._pauses_count,
+            "accept_failures": self._failures_count,
+            "out_of_files": int(self.is_out_of_files),
+        }
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_ACCEPTED_AT_ONCE):

@@ -204,11 +204,6 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         if self._poller is not None:
             self._poller.close()
 
-    @property
-    def is_out_of_files(self) -> bool:
-        """Whether connections wait because the process has no open files left for them."""
-        return self._acceptor is not None and self._acceptor.is_out_of_files
-
     def statistics(self) -> dict[str, int]:
         """How many connections there are, and how many did not become one, and why."""
         numbers = {
