@@ -10,7 +10,7 @@ import heliograph
 from heliograph.cli.main import main
 from heliograph.config import load_config
 from heliograph.config.description import describe
-from heliograph.node import Node
+from heliograph.node import Node, memory_policy
 
 ROOT = Path(heliograph.__file__).parent
 RUNBOOK = (Path(__file__).parents[2] / "docs" / "runbook.md").read_text(encoding="utf-8")
@@ -24,9 +24,10 @@ _NAME = re.compile(r"`([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)+)`")
 
 def alarms() -> set[str]:
     """The names of all alarms, or what they begin with."""
-    found: set[str] = set()
+    found = set(memory_policy.NAMES[1:])
     for file in ROOT.rglob("*.py"):
         text = file.read_text(encoding="utf-8")
+        found.update(re.findall(r'^_[A-Z]+_ALARM = "([a-z_]+)"', text, re.MULTILINE))
         if _RAISES.search(text):
             found.update(_CONSTANT.findall(text), _LITERAL.findall(text))
     return found
