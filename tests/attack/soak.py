@@ -83,7 +83,8 @@ def run(seconds: float, limit_mib: int) -> Soak:
                 one.send_signal(signal.SIGKILL)
                 one.communicate()
         assert node.stop() == 0, node.log.read_text()[-2000:]
-        assert "Traceback" not in node.log.read_text(), node.log.read_text()[-4000:]
+        log = node.log.read_text()
+        assert "Traceback" not in log, log[log.index("Traceback") - 300 :][:3000]
     return Soak(limit_mib, most / _MIB, p50_p99(idle), p50_p99(trips), statistics)
 
 

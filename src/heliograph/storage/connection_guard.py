@@ -75,7 +75,7 @@ class ConnectionGuard:
         """
         with _socket(os.dup(descriptor)) as connection:
             # The number may be another file's by now.
-            if os.fstat(connection.fileno()).st_ino != inode or connection.getsockname()[1] != self._port:
+            if os.fstat(connection.fileno()).st_ino != inode or connection.getsockname()[1:2] != (self._port,):
                 return False
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
             connection.getpeername()
