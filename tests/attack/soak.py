@@ -40,6 +40,11 @@ class Soak:
         """Which part of what the process has stands under an owner."""
         return 1 - self.statistics.get("memory.held.other", 0) / self.statistics["memory.used"]
 
+    @property
+    def held_bytes(self) -> float:
+        """What all owners have by the account, which may be more than the process has."""
+        return sum(size for name, size in self.statistics.items() if name.startswith("memory.held."))
+
     def summary(self) -> str:
         """For people: memory, round trips, who held what, what was done."""
         numbers = self.statistics

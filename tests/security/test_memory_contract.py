@@ -1,4 +1,4 @@
-"""Every memory attack at once: the broker lives, others are served, memory stays below the limit."""
+"""Every memory attack at once: the broker lives, others are served, memory stays below the limit, and is accounted."""
 
 import importlib
 
@@ -15,3 +15,5 @@ def test_every_memory_attack_at_once() -> None:
     found = soak.run(8.0, LIMIT_MIB)
     assert found.most_mib < LIMIT_MIB, found.summary()
     assert found.statistics["memory.used"] <= found.statistics["memory.limit"], found.summary()
+    assert found.accounted >= 0.9, found.summary()
+    assert found.held_bytes <= 1.1 * found.statistics["memory.used"], found.summary()

@@ -4,7 +4,6 @@
 Sessions are counted a part in each tick, so that a million of them hold up nobody.
 """
 
-import ctypes
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -14,6 +13,7 @@ from heliograph.broker.pubsub import Broker
 from heliograph.channel.context import ChannelTable
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node import memory_policy as policy
+from heliograph.node.allocator import Allocator
 from heliograph.node.memory_limit import resident_bytes
 from heliograph.observe.alarms import Alarms
 from heliograph.session.session import Session
@@ -31,8 +31,16 @@ CONNECTION_BYTES: Final = 3300
 ROUTE_BYTES: Final = 700
 GROUP_BYTES: Final = 700
 KEPT_GROUP_BYTES: Final = 5200
+SHARE_BYTES: Final = 800
+LETTER_BYTES: Final = 600
 RETAINED_BYTES: Final = 200
 STREAM_BYTES: Final = 1000
+_GROUPS: Final = (
+    ("count", GROUP_BYTES),
+    ("kept", KEPT_GROUP_BYTES),
+    ("assigned_shares", SHARE_BYTES),
+    ("letters", LETTER_BYTES),
+)
 
 _WHAT_HAPPENS: Final = (
     "",
@@ -81,13 +89,14 @@ class MemoryContract:
         self._alarms = alarms
         self._numbers = numbers
         self._resident = resident
-        self._begin_bytes = resident()  # what interpreter and libraries have before anybody came
-        self._used = self._begin_bytes
+        self._allocator = Allocator(resident)
+        self._used = resident()
+        # What interpreter and libraries have before anybody came.
+        self._begin_bytes = self._used - self._allocator.free_bytes()
         self._census = Census(table)
         self._closed_count = 0
         self._shrunk_count = 0
         self._ticks = 0  # while memory is short
-        self._trim = _trimmer()
 
     def tick(self) -> None:
         """Look at memory, and do what its stage asks for."""
@@ -131,7 +140,6 @@ class MemoryContract:
         streams = sum(value for name, value in numbers.items() if name.endswith(".streams"))
         in_memory = "storage.retained.open" not in numbers
         retained = numbers.get("retained.bytes", 0) + numbers.get("retained.count", 0) * RETAINED_BYTES
-        groups = numbers.get("shared_groups.count", 0) * GROUP_BYTES
         return {
             "sessions": census.sessions + self._table.asleep_count * ASLEEP_BYTES,
             "subscriptions": census.subscriptions,
@@ -139,12 +147,13 @@ class MemoryContract:
             "qos2": census.qos2,
             "retained": int(retained) if in_memory else 0,
             "delayed": int(numbers.get("delayed.bytes", 0)),
-            "shared_groups": int(groups + numbers.get("shared_groups.kept", 0) * KEPT_GROUP_BYTES),
+            "shared_groups": sum(int(numbers.get(f"shared_groups.{name}", 0)) * size for name, size in _GROUPS),
             "caches": int(numbers.get("routes.cached", 0) * ROUTE_BYTES),
             "storage": int(storage + streams * STREAM_BYTES),
             "aliases": sum(channel.alias_bytes() for channel in self._channels.all()),
             "connections": len(buffered) * CONNECTION_BYTES + sum(buffered),
             "interpreter": self._begin_bytes,
+            "free": self._allocator.free_bytes(),
         }
 
     # --- inside
@@ -201,7 +210,7 @@ class MemoryContract:
         """Give freed memory back to the system, now and then: that takes some milliseconds."""
         self._ticks += 1
         if self._ticks % _TICKS_PER_TRIM == 1:
-            self._trim()
+            self._allocator.trim()
             self._used = self._resident()
 
     def _close_connections(self, limit: int) -> None:
@@ -259,12 +268,3 @@ class Census:
             self.done, self.holdings = sums, self._found
             self._sums, self._found = Sums(), {}
             self._left = iter(self._table.all())
-
-
-def _trimmer() -> Callable[[], object]:
-    """What gives memory that was freed back to the operating system, where the C library can."""
-    try:
-        trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, AttributeError):
-        return lambda: None
-    return lambda: trim(0)

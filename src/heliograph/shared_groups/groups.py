@@ -351,7 +351,7 @@ class DurableGroups(GroupKeeper):
             "members": len(self._members),
             "refused": sum(kept.refused_count for kept in self._groups.values()),
             **self._counts,
-            **self.turns.counts,
+            **self.turns.statistics(),
             **self._registry.statistics(),
         }
         return {f"shared_groups.{name}": number for name, number in numbers.items()}

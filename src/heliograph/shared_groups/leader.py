@@ -116,7 +116,7 @@ class Leader:
         self.letters: list[tuple[BorrowerId, ToBorrower]] = []
         self._timers = timers
         self._number = first_number
-        self._beginning = beginning
+        self._beginning = Progress(beginning)  # of every share that nothing is known of
         self._progress = dict(progress)
         self._settles_us = settles_us
         self._streams: dict[StreamId, StreamOffer] = {}
@@ -237,7 +237,7 @@ class Leader:
 
     def progress(self, share: Share) -> Progress:
         """How far a share is."""
-        return self._progress.get(share) or Progress(self._beginning)
+        return self._progress.get(share) or self._beginning
 
     def statistics(self) -> dict[str, int]:
         """How many shares there are and who has them."""

@@ -49,18 +49,36 @@ class Entry:
         return self.stored.id_high, self.stored.id_low
 
 
+# Stands for all that are empty: a group has many shares, and an empty one of its own takes 760 bytes.
+_NOTHING: Final[deque[Entry]] = deque(maxlen=0)
+
+
 class OpenShare:
     """A share that a borrower has; owned by the member whose borrower it is."""
+
+    __slots__ = (
+        "_done_before",
+        "_reached",
+        "_sent",
+        "_waiting_bytes",
+        "is_closed",
+        "is_ended",
+        "is_queued",
+        "owner",
+        "read_up_to",
+        "share",
+        "waiting",
+    )
 
     def __init__(self, share: Share, progress: Progress) -> None:
         self.share = share
         self.read_up_to = progress.position
-        self.waiting: deque[Entry] = deque()
+        self.waiting = _NOTHING
         self.is_closed = False  # nothing more is to be read
         self.is_ended = False  # nothing more can come
         self.is_queued = False  # it waits for its turn at its member
         self.owner: object = None  # the member that it was granted to
-        self._sent: deque[Entry] = deque()  # in the order of the stream, done or not
+        self._sent = _NOTHING  # in the order of the stream, done or not
         self._done_before = dict.fromkeys(progress.done)  # ids above where it began that were done then
         self._reached = progress.position
         self._waiting_bytes = 0
@@ -108,6 +126,8 @@ class OpenShare:
             if not self.waiting:
                 self._list(entry)
                 return
+        if self.waiting is _NOTHING:
+            self.waiting = deque()
         self.waiting.append(entry)
         self._waiting_bytes += len(stored.payload)
 
@@ -127,6 +147,8 @@ class OpenShare:
         """A message that was taken is to be sent again, before those that wait."""
         entry.is_out = entry.done = False
         if not self.is_closed:
+            if self.waiting is _NOTHING:
+                self.waiting = deque()
             self.waiting.appendleft(entry)
             self._waiting_bytes += len(entry.stored.payload)
 
@@ -134,12 +156,14 @@ class OpenShare:
         """Read nothing more, and forget what was not sent."""
         self.is_closed = True
         self._done_before.update((entry.message, None) for entry in self.waiting if entry.done)
-        self.waiting.clear()
+        self.waiting = _NOTHING
         self._waiting_bytes = 0
 
     def progress(self) -> Progress:
         """How far it is."""
         self._advance()
+        self._sent = self._sent or _NOTHING
+        self.waiting = self.waiting or _NOTHING
         if not self._sent and not self.waiting and not self.is_closed:
             self._reached = max(self._reached, self.read_up_to)
             if self.is_ended:
@@ -150,6 +174,8 @@ class OpenShare:
 
     def _list(self, entry: Entry) -> None:
         entry.is_listed = True
+        if self._sent is _NOTHING:
+            self._sent = deque()
         self._sent.append(entry)
 
     def _advance(self) -> None:
@@ -185,6 +211,19 @@ class StreamReader:
         made_us: Messages that the broker received before then are not the group's.
         report: Told of what is damaged, each time that it is come across.
     """
+
+    __slots__ = (
+        "_filter",
+        "_head",
+        "_made_us",
+        "_messages",
+        "_publishers",
+        "_report",
+        "_stream",
+        "is_cut",
+        "read_count",
+        "shares",
+    )
 
     def __init__(
         self,

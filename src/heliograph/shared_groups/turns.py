@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 _PER_TURN: Final = 256
 _LETTERS_PER_TURN: Final = 32
 _REPORTS_PER_TURN: Final = 16
+# Letters that wait, beyond which nobody writes further ones: thousands of groups that begin at once have a million.
+_LETTERS_MAX: Final = 2048
 _PER_MEMBER: Final = 128
 _RETRY_S: Final = 1.0
 _READING_COST: Final = 32  # what asking a stream costs, in messages,
@@ -80,6 +82,10 @@ class GroupTurns:
         self._is_closed = False
 
     # --- what waits
+
+    def statistics(self) -> dict[str, int]:
+        """The counts, and how many letters wait."""
+        return {**self.counts, "letters": len(self._letters)}
 
     def post(self, deliver: Callable[[], None]) -> None:
         """Have a letter delivered."""
@@ -153,17 +159,22 @@ class GroupTurns:
         self._begin_turn()
         for _ in range(min(_LETTERS_PER_TURN, len(self._letters))):
             self._letters.popleft()()
+        if len(self._letters) < _LETTERS_MAX:
+            self._write()
+        self._read()
+        self._pump()
+        if self._letters or self._wanting or self._reading or self._soon:
+            self.schedule()
+
+    def _write(self) -> None:
+        """Answer letters, and write those that are due."""
         self._work.on_letters_read()
         if self._has_more:
             self._has_more = False
             self._work.go_on()
-        self._read()
-        self._pump()
         for member in list(islice(self._soon, _REPORTS_PER_TURN)):
             del self._soon[member]
             member.report()
-        if self._letters or self._wanting or self._reading or self._soon:
-            self.schedule()
 
     def _read(self) -> None:
         budget = _PER_TURN
