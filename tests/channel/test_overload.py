@@ -109,6 +109,38 @@ def test_a_full_storage_stops_a_publisher_within_what_it_sent_at_once() -> None:
     assert [message.payload for _, message in kernel.sink.messages] == [b"%d" % number for number in range(20_000)]
 
 
+def test_storage_that_is_filling_stops_those_with_much_to_say_only() -> None:
+    kernel = Kernel(stored=["s/#"])
+    flooder, other = kernel.connect("flooder"), kernel.connect("other")
+    kernel.sink.filling = True
+    flooder.feed(b"".join(publish("s/t", b"%d" % number).data for number in range(1000)))
+    other.publish("s/t", b"x", 1, 1)
+    assert flooder.paused()
+    assert not other.paused()
+    kernel.sink.full = True
+    other.publish("s/t", b"x", 1, 2)
+    assert other.paused()
+    kernel.sink.full = kernel.sink.filling = False
+    kernel.commit()
+    assert not flooder.paused()
+    assert not other.paused()
+
+
+def test_clients_that_have_turns_and_those_that_are_read_from_share_the_work() -> None:
+    kernel = Kernel()
+    waiting, reading = kernel.connect("waiting"), kernel.connect("reading")
+    flood = publish("t", b"").data * 20_000
+    waiting.feed(flood)
+    assert waiting.paused()
+    before = kernel.broker.work
+    kernel.turn()
+    reading.feed(flood)
+    assert reading.paused()
+    assert kernel.broker.work - before <= WORK_PER_TURN * 5 // 4
+    kernel.run()
+    assert kernel.broker.counters.messages_received == 40_000
+
+
 def test_a_connection_that_ends_within_a_packet_leaves_nothing_behind() -> None:
     kernel = Kernel()
     connect = encode_packet(p.Connect(p.V5, "c", True, 0, None, None, None, Properties()), p.V5)

@@ -64,6 +64,34 @@ async def test_messages_of_one_turn_are_one_batch(
     await commit.close()
 
 
+async def test_a_large_commit_is_answered_for_in_several_loop_turns(
+    database: LocalDatabase, make_message: MakeMessage
+) -> None:
+    of_turn: list[int] = []  # how many answers each loop turn gave
+    answers = Answers()
+
+    def answer(ticket: int, error: StorageError | None) -> None:
+        of_turn[-1] += 1
+        answers(ticket, error)
+
+    def on_turn() -> None:
+        of_turn.append(0)
+        if len(answers.errors) < 20:
+            loop.call_soon(on_turn)
+
+    loop = asyncio.get_running_loop()
+    commit = GroupCommit(database, answer)
+    on_turn()
+    payload = bytes(256 << 10)  # fills a batch
+    tickets = [commit.append(make_message(payload=payload)) for _ in range(20)]
+    assert tickets == list(range(1, 21))
+    assert await answers.of(20) is None
+    assert sum(of_turn) == 20
+    assert max(of_turn) <= 8
+    await commit.close()
+    assert commit.statistics()["messages"] == 20
+
+
 async def test_nothing_is_answered_before_the_disk_has_it(database: LocalDatabase, make_message: MakeMessage) -> None:
     unsynced: list[int] = []
     answers = Answers()

@@ -46,6 +46,7 @@ class FakeSink(DurableSink):
         super().__init__()
         self.topics = topics
         self.full = False
+        self.filling = False
         self.messages: list[tuple[int, Message]] = []  # ticket and message, in the order they came
         self.open_ticket = 1
         self.committed_ticket = 0
@@ -76,6 +77,9 @@ class FakeSink(DurableSink):
 
     def is_full(self) -> bool:
         return self.full
+
+    def is_filling(self) -> bool:
+        return self.filling or self.full
 
     def cut(self) -> None:
         """Let what comes from now on belong to the next commit."""
@@ -228,7 +232,7 @@ class Kernel:
         sink = self.sink
         sink.committed_ticket += 1
         sink.open_ticket = max(sink.open_ticket, sink.committed_ticket + 1)
-        self.context.commits.done(sink.committed_ticket, code, not sink.full)
+        self.context.commits.done(sink.committed_ticket, code, not sink.is_filling())
         self.sessions.on_committed(sink.committed_ticket, code != 0)
         self.run()
 

@@ -41,3 +41,7 @@ class DurableSink:
     def is_full(self) -> bool:
         """Whether publishers must wait until what was taken is committed."""
         raise NotImplementedError(type(self).__name__)
+
+    def is_filling(self) -> bool:
+        """Whether publishers with much to say must wait already, so that the others find room."""
+        return self.is_full()

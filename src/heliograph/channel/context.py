@@ -18,6 +18,8 @@ from heliograph.session.table import SessionTable
 
 # In deliveries of 30 to 80 ns: 1 to 3 ms, or 8 MiB of large packets.
 WORK_PER_TURN: Final = 32_768
+# What those have at least that are read from between two turns of those that wait.
+_READ_WORK_MIN: Final = 4096
 # What each of those that wait for their turn has at least.
 _SHARE_MIN: Final = 1024
 # What messages to very many have of a turn, and how much is put into outboxes that wait to be written: each of these
@@ -192,7 +194,9 @@ class Turns:
         finally:
             self.longest_work = max(self.longest_work, self._broker.work - began)
             self.longest_us = max(self.longest_us, self._clock() - began_us)
-            self.work_max = self._broker.work + WORK_PER_TURN
+            # What is read before the next turn of those that wait has what this one left: both make one client wait.
+            done = self._broker.work - began
+            self.work_max = self._broker.work + max(_READ_WORK_MIN, WORK_PER_TURN - done)
             if self._waiting or self._broker.fanouts.count > 0 or self._flusher.keeps_late:
                 self._wake()
 

@@ -235,7 +235,10 @@ class Reader(Waiter):
 
     def _wait_for_room(self) -> None:
         sink = self._broker.sink
-        if sink is not None and sink.is_full() and self._state != CLOSED and not self._paused & STORAGE:
+        if sink is None or self._state == CLOSED or self._paused & STORAGE:
+            return
+        has_little = self._broker.work - self._began_work <= _SHORT_WORK
+        if sink.is_full() if has_little else sink.is_filling():
             self._context.commits.wait_for_room(self)
             self._pause(STORAGE)
 

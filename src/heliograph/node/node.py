@@ -63,8 +63,8 @@ _GOODBYE_S = 3.0  # how long clients have to take their DISCONNECT
 # A commit's worker thread must not wait 5 ms for the interpreter while the loop is busy.
 _SWITCH_INTERVAL_S = 0.0005
 # Nothing on a message's way is part of a cycle, and a collection of a full broker takes long: let it be rare. One of
-# young objects takes 1 to 3 ms for 10,000 of them.
-_GC_THRESHOLDS = (5_000, 4, 5_000)
+# young objects takes 1 to 3 ms for 10,000 of them, which is what the first two numbers make of it.
+_GC_THRESHOLDS = (2_000, 4, 12_500)
 
 
 class NodeError(Exception):
@@ -372,7 +372,7 @@ class Node:
         if databases is None or context is None:
             return
         own = databases.join.own_error
-        has_room, reason = not databases.sink.is_full(), "" if error is None else error.reason
+        has_room, reason = not databases.sink.is_filling(), "" if error is None else error.reason
         context.commits.done(ticket, refusal_code(own), has_room, refusal_code(error), reason)
         if self._sessions is not None:
             self._sessions.on_joined(ticket)

@@ -54,6 +54,10 @@ class StorageSink(DurableSink):
         """Whether the buffer before storage is full."""
         return self._group.is_full or self._join.is_full
 
+    def is_filling(self) -> bool:
+        """Whether the buffer before storage is half full."""
+        return self._group.is_filling or self._join.is_full
+
 
 class CopyingSink(StorageSink):
     """Stores messages in further databases too, each by its own topics."""
@@ -92,6 +96,10 @@ class CopyingSink(StorageSink):
     def is_full(self) -> bool:
         """Whether any buffer before storage is full."""
         return super().is_full() or any(group.is_full for group, _, _, _ in self._others)
+
+    def is_filling(self) -> bool:
+        """Whether any buffer before storage is half full."""
+        return super().is_filling() or any(group.is_filling for group, _, _, _ in self._others)
 
     def _find_places(self, topic: str) -> tuple[bool, list[tuple[GroupCommit, Follower]]]:
         if len(self._places) >= _PLACES_REMEMBERED_MAX:
