@@ -24,6 +24,13 @@ def members(kernel: Kernel, count: int, topic_filter: str = "t") -> list[Peer]:
     return peers
 
 
+def spreading() -> Kernel:
+    """A kernel that hands a message to few at once."""
+    kernel = Kernel()
+    kernel.broker.at_once_max = 256
+    return kernel
+
+
 def run_measured(kernel: Kernel) -> list[int]:
     """Run turns until nothing waits: how much work each of them was."""
     measured = []
@@ -35,7 +42,7 @@ def run_measured(kernel: Kernel) -> list[int]:
 
 
 def test_a_message_to_a_thousand_goes_on_in_later_turns_and_reaches_all_in_order() -> None:
-    kernel = Kernel()
+    kernel = spreading()
     peers = members(kernel, 1000)
     pub = kernel.connect("pub")
     pub.feed(b"".join(publish("t", b"%d" % number, 1, number + 1).data for number in range(30)))
@@ -76,8 +83,24 @@ def test_a_turn_writes_to_some_hundreds_of_connections() -> None:
     assert all(payloads(peer) == [b"x"] for peer in peers)
 
 
-def test_a_publisher_waits_for_what_it_published() -> None:
+def test_what_is_large_waits_for_another_turn_and_what_is_short_does_not() -> None:
     kernel = Kernel()
+    peers = members(kernel, 20)
+    other = kernel.connect("other")
+    other.subscribe("o")
+    pub, another = kernel.connect("pub"), kernel.connect("another")
+    before = sum(peer.wire.writes_count for peer in peers)
+    pub.feed(publish("t", b"x" * 900_000).data)
+    another.feed(publish("o", b"now").data)
+    kernel.turn()
+    assert payloads(other) == [b"now"]
+    assert 0 < sum(peer.wire.writes_count for peer in peers) - before < 10
+    kernel.run()
+    assert all(len(payloads(peer)) == 1 for peer in peers)
+
+
+def test_a_publisher_waits_for_what_it_published() -> None:
+    kernel = spreading()
     members(kernel, 1000)
     pub = kernel.connect("pub")
     for _ in range(40):
@@ -90,7 +113,7 @@ def test_a_publisher_waits_for_what_it_published() -> None:
 
 
 def test_the_connection_of_a_publisher_may_end_meanwhile() -> None:
-    kernel = Kernel()
+    kernel = spreading()
     peers = members(kernel, 600)
     pub = kernel.connect("pub")
     pub.feed(publish("t", b"x").data * 200)
@@ -99,7 +122,7 @@ def test_the_connection_of_a_publisher_may_end_meanwhile() -> None:
 
 
 def test_who_leaves_gets_no_more_and_who_stays_misses_nothing() -> None:
-    kernel = Kernel()
+    kernel = spreading()
     peers = members(kernel, 600)
     kernel.broker.fanouts.step_work = 10
     kernel.broker.fanouts.on_waiting = lambda: None

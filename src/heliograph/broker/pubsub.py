@@ -22,8 +22,8 @@ from heliograph.mqtt.topic import SYS_PREFIX
 
 NOT_STORED: Final = 0
 
-# Subscriptions that a message is handed to in one go. Each may cost a write of its own at the end of the turn: 1 ms.
-_AT_ONCE_MAX: Final = 256
+# Subscriptions that a message is handed to in one go, 0.1 to 0.3 us each; the flusher spreads the writes they cost.
+_AT_ONCE_MAX: Final = 2048
 # What a message counts as whose filters take long to find.
 _WIDE_WORK: Final = 8192
 

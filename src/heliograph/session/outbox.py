@@ -17,13 +17,16 @@ from heliograph.mqtt.encode import UINT16
 # Outboxes that are written in one turn, 4 us each, and bytes that are handed to the system.
 _WRITES_PER_TURN: Final = 512
 _BYTES_PER_TURN: Final = 4_194_304
+# So little is written also where a turn has handed over its bytes: who waits for it is not the one who asks for much.
+_SHORT_BYTES: Final = 16_384
 
 
 class Flusher:
     """The outboxes touched in this turn; one for each event loop, owned by the node.
 
-    A turn writes to some hundreds of connections. Those that a message to thousands has touched are *late*: they are
-    written some in each turn, behind the others, so that nobody else waits for all of them.
+    A turn writes to some hundreds of connections, and some megabytes. Those that a message to thousands has touched are
+    *late*, and so is what is too much for a turn: they are written some in each turn, behind the others, so that nobody
+    else waits for all of them.
 
     Args:
         schedule: Calls what it is given at the end of this turn (`loop.call_soon`).
@@ -74,18 +77,27 @@ class Flusher:
         touched = self._touched
         self._touched = []
         self._is_scheduled = False
-        if len(touched) > _WRITES_PER_TURN:
-            self._late.extend(touched[_WRITES_PER_TURN:])
-            touched = touched[:_WRITES_PER_TURN]
+        counters = self.counters
+        writes_max: i64 = _WRITES_PER_TURN
+        bytes_max: i64 = counters.bytes_sent + _BYTES_PER_TURN
+        if self._late:  # they have the other half, so that neither starves the others
+            writes_max = _WRITES_PER_TURN // 2
+            bytes_max = counters.bytes_sent + _BYTES_PER_TURN // 2
+        if len(touched) > writes_max:
+            self._late.extend(touched[writes_max:])
+            touched = touched[:writes_max]
         for outbox in touched:
-            outbox.flush()
+            if counters.bytes_sent > bytes_max and outbox.waiting_bytes > _SHORT_BYTES:
+                self._late.append(outbox)
+            else:
+                outbox.flush()
         if self._late and not self.keeps_late:
-            self._flush_late(_WRITES_PER_TURN - min(len(touched), _WRITES_PER_TURN // 2))
+            self._flush_late(_WRITES_PER_TURN - len(touched))
 
     def _flush_late(self, count: i64) -> None:
         late = self._late
-        bytes_max = self.counters.bytes_sent + _BYTES_PER_TURN
-        while late and count > 0 and self.counters.bytes_sent < bytes_max:
+        bytes_max = self.counters.bytes_sent + _BYTES_PER_TURN // 2
+        while late and count > 0 and self.counters.bytes_sent <= bytes_max:
             count -= 1
             late.popleft().flush()
         if late and not self._is_scheduled:
