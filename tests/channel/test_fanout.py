@@ -4,6 +4,9 @@ import itertools
 
 import pytest
 
+from heliograph.broker.guid import IdSource
+from heliograph.broker.message import make_message
+from heliograph.broker.own_messages import OwnMessages, Tally
 from heliograph.channel.context import WORK_PER_TURN
 from heliograph.mqtt import packets as p
 from support.kernel import Kernel, Peer
@@ -66,7 +69,7 @@ def test_somebody_else_is_served_while_a_message_is_on_its_way() -> None:
         other.feed(publish("o", b"now").data)
         kernel.turn()
         assert payloads(other) == [b"now"]
-    assert kernel.broker.fanouts.count > 0 or kernel.context.flusher.late_count > 0
+    assert kernel.broker.fanouts.count > 0 or kernel.context.flusher.spread_count > 0
     kernel.run()
 
 
@@ -183,3 +186,43 @@ def test_a_topic_that_had_many_filters_is_ordinary_again_when_they_are_gone() ->
     pub.publish(topic, qos=1)
     assert not kernel.broker.route(topic.encode()).is_wide
     assert kernel.broker.counters.messages_dropped_no_subscribers == 1
+
+
+def test_a_spread_goes_on_while_others_write_more_than_a_turn_takes() -> None:
+    kernel = spreading()
+    crowd = [kernel.connect(f"crowd-{number}") for number in range(1600)]
+    peers = members(kernel, 600)
+    kernel.connect("pub").feed(publish("t", b"x").data)
+    for _ in range(30):
+        for peer in crowd:
+            peer.channel._outbox.put(b"\xd0\x00")
+        kernel.turn()
+    assert all(payloads(peer) == [b"x"] for peer in peers)
+
+
+def test_large_messages_to_many_hold_their_publisher_back_by_their_bytes() -> None:
+    kernel = spreading()
+    members(kernel, 300)
+    pub = kernel.connect("pub")
+    for _ in range(20):
+        pub.feed(publish("t", b"x" * 500_000).data)
+    assert pub.paused()
+    assert kernel.broker.fanouts.count <= 2
+    kernel.run()
+    assert not pub.paused()
+    assert kernel.broker.counters.qos0_received == 20
+
+
+def test_the_broker_itself_waits_for_its_messages_to_very_many() -> None:
+    kernel = spreading()
+    members(kernel, 2000)
+    waiting = [make_message(0, number, "t", b"x" * 10_000, 0, False, b"", "rule", None) for number in range(100)]
+    own = OwnMessages(kernel.broker, IdSource(1, 1), kernel.context.defer, kernel.context.clock, 1000, print)
+    tally = Tally()
+    for message in waiting:
+        own.put(message, True, tally)
+    kernel.turn()
+    assert 0 < kernel.broker.fanouts.count < 10
+    kernel.run()
+    assert tally.published == 100
+    assert kernel.broker.counters.qos0_sent == 100 * 2000

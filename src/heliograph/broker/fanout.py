@@ -24,6 +24,7 @@ _STEP_WORK: Final = 2048
 # How many lanes are under way at once: each may hold a list of all filters that match its topic.
 _LANES_AT_ONCE: Final = 16
 _BYTES_PER_WORK_LOG2: Final = 8
+_OWN_COST_MAX: Final = 524_288
 
 
 class Spreader:
@@ -50,6 +51,9 @@ class Fanout:
         at: How many of them it was handed to.
         count: Subscriptions that it was handed to.
         size: How many there are, at least 1, as far as that is known.
+
+    Attributes:
+        cost: What all of that is, in deliveries.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Fanout:
         self.route = route
         self.count = count
         self.size = size
+        self.cost: i64 = size * (1 + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2))
         self.spreader = spreader
         self.is_done = False
         self._entries = entries
@@ -186,6 +191,7 @@ class Fanouts:
 
     Attributes:
         count: How many messages.
+        own_cost: What those of the broker itself (of rules, wills, delayed ones) have yet to cost, in deliveries.
         step_work: What a lane does before the next one has its turn, in deliveries.
         widest: How many subscriptions the one of them had that had most.
         on_waiting: Called when something waits for its first `advance`; without it, that is done at once.
@@ -197,6 +203,7 @@ class Fanouts:
         self._router = router
         self._shared = shared
         self.count: i64 = 0
+        self.own_cost: i64 = 0
         self.step_work: i64 = _STEP_WORK
         self.widest: i64 = 0
         self.spread_count: i64 = 0
@@ -207,6 +214,10 @@ class Fanouts:
         self._under_way: deque[Lane] = deque()
         self._waiting: deque[Lane] = deque()  # until fewer are under way
         self._stored: deque[Fanout] = deque()  # in the order of their tickets
+
+    def has_room(self) -> bool:
+        """Whether the broker itself may publish: nobody else holds it back while its messages are on their way."""
+        return self.own_cost < _OWN_COST_MAX
 
     def has_lane(self, topic: str) -> bool:
         """Whether earlier messages of a topic are on their way, which a new one must not overtake."""
@@ -230,8 +241,10 @@ class Fanouts:
         lane.waiting.append(fanout)
         if fanout.message.ticket > 0:
             self._stored.append(fanout)
-        if fanout.spreader is not None:
-            fanout.spreader.spreading += fanout.size
+        if fanout.spreader is None:
+            self.own_cost += fanout.cost
+        else:
+            fanout.spreader.spreading += fanout.cost
             fanout.spreader.on_spreading()
         self.widest = max(self.widest, fanout.size)
         self.spread_count += 1
@@ -268,8 +281,10 @@ class Fanouts:
         if self.count == 0:
             self.widest = 0
         spreader = fanout.spreader
-        if spreader is not None:
-            spreader.spreading -= fanout.size
+        if spreader is None:
+            self.own_cost -= fanout.cost
+        else:
+            spreader.spreading -= fanout.cost
             if spreader.spreading == 0:
                 spreader.on_spread()
             if fanout.count == 0 and not fanout.route.durable and self.on_unheard is not None:

@@ -106,7 +106,7 @@ class OwnMessages:
         self._waiting = []
         at: i64 = 0
         try:
-            while at < len(waiting) and broker.work <= end:
+            while at < len(waiting) and broker.work <= end and broker.fanouts.has_room():
                 message, directly, tally = waiting[at]
                 at += 1
                 self._publish(message, directly, tally)

@@ -224,7 +224,7 @@ class Broker:
             size = 1
             for entry in entries:
                 size += len(entry.subscriptions)
-        self.work += size
+        self.work += size * (1 + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2))
         self.fanouts.add(Fanout(message, route, None if route.is_wide else entries, at, count, size, spreader))
         return -1
 

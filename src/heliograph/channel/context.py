@@ -197,7 +197,7 @@ class Turns:
             # What is read before the next turn of those that wait has what this one left: both make one client wait.
             done = self._broker.work - began
             self.work_max = self._broker.work + max(_READ_WORK_MIN, WORK_PER_TURN - done)
-            if self._waiting or self._broker.fanouts.count > 0 or self._flusher.keeps_late:
+            if self._waiting or self._broker.fanouts.count > 0 or self._flusher.keeps_spread:
                 self._wake()
 
     def _give_turns(self, work: i64) -> None:
@@ -222,9 +222,9 @@ class Turns:
     def _spread(self) -> i64:
         """Go on with messages to very many, unless what they were put into must be written first: what that cost."""
         fanouts, flusher = self._broker.fanouts, self._flusher
-        if flusher.late_count == 0:
+        if flusher.spread_count == 0:
             self._spread_work = 0
-        may_go_on = flusher.late_count == 0 or flusher.keeps_late
+        may_go_on = flusher.spread_count == 0 or flusher.keeps_spread
         work: i64 = 0
         if fanouts.count > 0 and may_go_on:
             self._broker.begin_turn(self._clock())
@@ -236,10 +236,10 @@ class Turns:
                 flusher.is_spreading = False
                 self._broker.work += work
             self._spread_work += work
-        wanted = min(_WRITE_WORK * i64(flusher.late_count), _SPREAD_WORK_MAX)
+        wanted = min(_WRITE_WORK * i64(flusher.spread_count), _SPREAD_WORK_MAX)
         if fanouts.count > 0 and may_go_on and self._spread_work < wanted:
-            flusher.keeps_late = True
-        elif flusher.keeps_late:
+            flusher.keeps_spread = True
+        elif flusher.keeps_spread:
             flusher.release()
         return work
 

@@ -184,7 +184,7 @@ class Delayed:
         end = self._broker.work + _WORK_PER_TURN
         count = 0
         while self._waiting and self._waiting[0][0] <= uptime_us:
-            if count >= _MESSAGES_PER_TURN or self._broker.work > end:
+            if count >= _MESSAGES_PER_TURN or self._broker.work > end or not self._broker.fanouts.has_room():
                 self._is_deferred = True
                 self._defer(self._go_on)
                 return

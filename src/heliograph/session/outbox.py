@@ -24,25 +24,26 @@ _SHORT_BYTES: Final = 16_384
 class Flusher:
     """The outboxes touched in this turn; one for each event loop, owned by the node.
 
-    A turn writes to some hundreds of connections, and some megabytes. Those that a message to thousands has touched are
-    *late*, and so is what is too much for a turn: they are written some in each turn, behind the others, so that nobody
-    else waits for all of them.
+    A turn writes to some hundreds of connections, and some megabytes. What is more than that is *late*: it is written
+    in the next turns. So is what a message to thousands was *spread* to, apart from the others, so that neither of the
+    three starves the others.
 
     Args:
         schedule: Calls what it is given at the end of this turn (`loop.call_soon`).
 
     Attributes:
-        is_spreading: What is touched now is late.
-        keeps_late: Late ones are not written yet: there is more to come for them.
+        is_spreading: A message to thousands is being spread.
+        keeps_spread: What it was spread to is not written yet: there is more to come for that.
     """
 
     def __init__(self, schedule: Callable[[Callable[[], None]], object], counters: Counters) -> None:
         self._schedule = schedule
         self._touched: list[Outbox] = []
         self._late: deque[Outbox] = deque()
+        self._spread: deque[Outbox] = deque()
         self._is_scheduled = False
         self.is_spreading = False
-        self.keeps_late = False
+        self.keeps_spread = False
         self.counters = counters
 
     @property
@@ -51,56 +52,64 @@ class Flusher:
         return len(self._touched)
 
     @property
-    def late_count(self) -> int:
-        """How many connections will be written to behind these."""
-        return len(self._late)
+    def spread_count(self) -> int:
+        """How many connections wait for being written to that messages to thousands were spread to."""
+        return len(self._spread)
 
     def touch(self, outbox: "Outbox") -> None:
         """Have `outbox` flushed at the end of this turn."""
         if self.is_spreading:
-            self._late.append(outbox)
+            self._spread.append(outbox)
         else:
             self._touched.append(outbox)
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._schedule(self.flush)
+        self._wake()
 
     def release(self) -> None:
-        """Late outboxes are written from now on."""
-        self.keeps_late = False
-        if self._late and not self._is_scheduled:
-            self._is_scheduled = True
-            self._schedule(self.flush)
+        """What messages were spread to is written from now on."""
+        self.keeps_spread = False
+        if self._spread:
+            self._wake()
 
     def flush(self) -> None:
-        """Write every touched outbox, and some of the late ones."""
+        """Write every touched outbox, and some of the others."""
         touched = self._touched
         self._touched = []
         self._is_scheduled = False
+        late, spread = self._late, self._spread
+        has_late = len(late) > 0
+        has_spread = len(spread) > 0 and not self.keeps_spread
+        share = 1 + int(has_late) + int(has_spread)
+        count = self._flush_touched(touched, _WRITES_PER_TURN // share, _BYTES_PER_TURN // share)
+        left = (_WRITES_PER_TURN - count) // (2 if has_late and has_spread else 1)
+        if has_late:
+            self._flush_some(late, left, _BYTES_PER_TURN // share)
+        if has_spread:
+            self._flush_some(spread, left, _BYTES_PER_TURN // share)
+        if late or (spread and not self.keeps_spread):
+            self._wake()
+
+    def _flush_touched(self, touched: "list[Outbox]", count_max: i64, bytes_share: i64) -> i64:
+        """Write so many of them, as far as the bytes go: how many there were; the others are late."""
+        if len(touched) > count_max:
+            self._late.extend(touched[count_max:])
+            touched = touched[:count_max]
         counters = self.counters
-        writes_max: i64 = _WRITES_PER_TURN
-        bytes_max: i64 = counters.bytes_sent + _BYTES_PER_TURN
-        if self._late:  # they have the other half, so that neither starves the others
-            writes_max = _WRITES_PER_TURN // 2
-            bytes_max = counters.bytes_sent + _BYTES_PER_TURN // 2
-        if len(touched) > writes_max:
-            self._late.extend(touched[writes_max:])
-            touched = touched[:writes_max]
+        bytes_max = counters.bytes_sent + bytes_share
         for outbox in touched:
             if counters.bytes_sent > bytes_max and outbox.waiting_bytes > _SHORT_BYTES:
                 self._late.append(outbox)
             else:
                 outbox.flush()
-        if self._late and not self.keeps_late:
-            self._flush_late(_WRITES_PER_TURN - len(touched))
+        return len(touched)
 
-    def _flush_late(self, count: i64) -> None:
-        late = self._late
-        bytes_max = self.counters.bytes_sent + _BYTES_PER_TURN // 2
-        while late and count > 0 and self.counters.bytes_sent <= bytes_max:
+    def _flush_some(self, waiting: "deque[Outbox]", count: i64, bytes_share: i64) -> None:
+        bytes_max = self.counters.bytes_sent + bytes_share
+        while waiting and count > 0 and self.counters.bytes_sent <= bytes_max:
             count -= 1
-            late.popleft().flush()
-        if late and not self._is_scheduled:
+            waiting.popleft().flush()
+
+    def _wake(self) -> None:
+        if not self._is_scheduled:
             self._is_scheduled = True
             self._schedule(self.flush)
 

@@ -93,13 +93,19 @@ class Poller:
         for descriptor, events in self._epoll.poll(0, _EVENTS_MAX):
             transport = transports.get(descriptor)
             if transport is not None:
-                transport.on_event(events)
+                try:
+                    transport.on_event(events)
+                except Exception as error:  # noqa: BLE001 - an edge that is lost for the others comes never again
+                    transport.fail(error)
 
     def _read_again(self) -> None:
         again, self._again = self._again, []
         for transport in again:
             transport.is_awaited = False
-            transport.read()
+            try:
+                transport.read()
+            except Exception as error:  # noqa: BLE001 - the others are read, whatever it is
+                transport.fail(error)
 
 
 class SocketTransport:
@@ -197,7 +203,7 @@ class SocketTransport:
             try:
                 self._protocol.connection_made(cast("asyncio.Transport", cast("object", self)))
             except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
-                self._fail(error)
+                self.fail(error)
 
     def on_event(self, events: i64) -> None:
         """Something can be read or written, or the connection is gone."""
@@ -236,9 +242,15 @@ class SocketTransport:
         try:
             self._receive(data)
         except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
-            self._fail(error)
+            self.fail(error)
         if self._is_readable or self._ends:  # there is more, for which no other edge comes
             self._poller.again(self)
+
+    def fail(self, error: Exception) -> None:
+        """The protocol failed: end this connection, and tell the event loop's owner."""
+        told = {"message": "Fatal error: a protocol failed", "exception": error, "protocol": self._protocol}
+        self._poller.loop.call_exception_handler(told)
+        self._lose(error)
 
     # --- inside
 
@@ -247,7 +259,7 @@ class SocketTransport:
             if self._protocol is not None:
                 self._protocol.eof_received()
         except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
-            self._fail(error)
+            self.fail(error)
         self._poller.loop.call_soon(self.close)  # behind what this turn has to write
 
     def _keep(self, data: bytes | memoryview) -> None:
@@ -260,7 +272,7 @@ class SocketTransport:
             try:
                 self._protocol.pause_writing()
             except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
-                self._fail(error)
+                self.fail(error)
 
     def _write_on(self) -> None:
         """Write what the system takes now; it tells when it takes more."""
@@ -285,13 +297,7 @@ class SocketTransport:
             try:
                 self._protocol.resume_writing()
             except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
-                self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        """The protocol failed: end this connection, and tell the event loop's owner."""
-        told = {"message": "Fatal error: a protocol failed", "exception": error, "protocol": self._protocol}
-        self._poller.loop.call_exception_handler(told)
-        self._lose(error)
+                self.fail(error)
 
     def _take_leave(self) -> None:
         """Everything was sent: close, and let the peer have it.
