@@ -9,6 +9,7 @@ from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
 from heliograph.session.options import SessionOptions
 from support.kernel import Peer
 from support.services import Node
@@ -189,3 +190,26 @@ def test_a_flood_of_connections_is_bounded(caplog: pytest.LogCaptureFixture) -> 
         node.connect(f"c{number}")
     assert len(told) == 2000
     assert len(lines(caplog)) == 1200
+
+
+@pytest.mark.parametrize("clientid", ["c" * 65_535, "/" * 65_535], ids=["plain", "escaped"])
+def test_the_longest_client_id_raises_alarms_that_end(clientid: str) -> None:
+    node = Node("", ChannelOptions(session=SessionOptions(max_mqueue_len=1)))
+    for _ in range(5):
+        node.connect(clientid, session_expiry_interval=600).subscribe("t", 1)
+    channel = node.context.channels.find(clientid)
+    assert channel is not None
+    channel.cut(rc.SUCCESS, "gone")
+    publisher = node.connect("pub")
+    for _ in range(3):
+        publisher.publish("t", b"x", 1, 1)
+    node.advance(0.5)
+    names = [alarm.name for alarm in node.services.alarms.active()]
+    assert sorted(name.partition("/")[0] for name in names) == ["clientid_conflict", "mqueue_overflow"]
+    assert all(len(name) < 250 for name in names)
+    watcher = node.connect("watcher")
+    watcher.send_subscribe(p.SubscribeEntry("$SYS/brokers/+/alarms/active/#", 0, False, False, 0))
+    assert len([packet for packet in watcher.received() if isinstance(packet, p.Publish)]) == 2
+    node.advance(40)
+    node.advance(1)
+    assert node.services.alarms.active() == []

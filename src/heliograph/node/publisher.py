@@ -49,7 +49,13 @@ class SystemPublisher(Kernel, Retained):
             self._invalid += 1
 
     def keep(self, topic: str, payload: bytes) -> None:
-        """Make a message the retained one of its topic; nobody gets it now, and it ends with the process."""
+        """Make a message the retained one of its topic; nobody gets it now, and it ends with the process.
+
+        One whose topic no packet can hold is dropped and counted.
+        """
+        if len(topic.encode("utf-8")) > MAX_TOPIC_BYTES:
+            self._invalid += 1
+            return
         now, low = self._broker.now_us, self._ids.next_low()
         self._states.keep(make_message(now, low, topic, payload, 0, True, b"", SYSTEM_CLIENTID, None))
 

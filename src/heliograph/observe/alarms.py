@@ -8,6 +8,7 @@ All carry JSON as EMQX's do. An alarm that is active already is not raised again
 message makes one. What raises them is the business of other rooms.
 """
 
+import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -18,6 +19,8 @@ from heliograph.observe.outgoing import Outgoing
 
 ACTIVE_MAX: Final = 1000
 HISTORY_MAX: Final = 1000
+# A client id may have 65,535 bytes, and more alarms than one hold it. Of a longer name the rest is a hash.
+_NAME_MAX: Final = 200
 # What a level of a topic name cannot hold, in the name of an alarm that names a client.
 _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "+": "%2B", "#": "%23", "\0": "%00"})
 
@@ -27,7 +30,7 @@ class Alarm:
     """One alarm.
 
     Attributes:
-        name: What it is known by; one of a name is active at a time.
+        name: What it is known by; one of a name is active at a time. A hash stands for what is beyond 200 characters.
         message: What is wrong, for people.
         details: The same for programs.
         activate_at: When it began, in milliseconds since the epoch.
@@ -93,23 +96,25 @@ class Alarms:
 
     def activate(self, name: str, message: str, details: Mapping[str, object]) -> bool:
         """Begin an alarm; False if one of that name is active already, or too many are."""
+        name = _bounded(name)
         if name in self._active:
             return False
         if len(self._active) >= ACTIVE_MAX:
             self._dropped += 1
             return False
-        alarm = self._active[name] = Alarm(name, message, details, self._now_us() // 1000)
+        alarm = Alarm(name, message, details, self._now_us() // 1000)
         payload = alarm.to_json()
         self._outgoing.put(self._prefix + "activate", payload)
         if self._retained is not None:
             self._retained.keep(self._prefix + "activate", payload)
             self._retained.keep(self._topic_of(alarm), payload)
+        self._active[name] = alarm  # not before: what raised would be active for ever
         self._tell(alarm)
         return True
 
     def deactivate(self, name: str) -> bool:
         """End an alarm; False if none of that name is active."""
-        alarm = self._active.pop(name, None)
+        alarm = self._active.pop(_bounded(name), None)
         if alarm is None:
             return False
         ended = replace(alarm, deactivate_at=self._now_us() // 1000)
@@ -145,3 +150,10 @@ class Alarms:
 
     def __repr__(self) -> str:
         return f"Alarms({', '.join(self._active) or 'none active'})"
+
+
+def _bounded(name: str) -> str:
+    """The name under which an alarm is known."""
+    if len(name) <= _NAME_MAX:
+        return name
+    return f"{name[:_NAME_MAX]}~{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}"
