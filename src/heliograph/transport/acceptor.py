@@ -119,7 +119,6 @@ class Acceptor:
                 self._pause(_AFTER_FAILURE_S)
                 return
             self._fails = self.is_out_of_files = False
-            self._files.took(connection.fileno())
             connection.setblocking(False)
             self._on_accept(connection, address)
 

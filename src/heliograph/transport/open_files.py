@@ -26,17 +26,13 @@ def reserve(files_max: int) -> int:
 class OpenFiles:
     """Whether there is a file for one more connection; owned by the acceptor of one listener.
 
-    A new file gets the lowest number that is free, so the number of the last one says how many are open, about.
+    A new file gets the lowest number that is free, so the number of the next one says how many are open, about. It is
+    asked for each connection: numbers that were freed in between tell nothing.
     """
 
     def __init__(self) -> None:
         files_max = limit()
         self._first_reserved = files_max - reserve(files_max)
-        self._newest = 0
-
-    def took(self, descriptor: int) -> None:
-        """A connection has this file."""
-        self._newest = descriptor
 
     def has_room(self, any_descriptor: int) -> bool:
         """Whether a connection may be taken.
@@ -44,11 +40,9 @@ class OpenFiles:
         Args:
             any_descriptor: An open file, to see which number the next one would get.
         """
-        if self._newest < self._first_reserved:
-            return True
         try:
-            self._newest = os.dup(any_descriptor)
+            following = os.dup(any_descriptor)
         except OSError:
             return False
-        os.close(self._newest)
-        return self._newest < self._first_reserved
+        os.close(following)
+        return following < self._first_reserved
