@@ -102,3 +102,16 @@ def test_a_reader_with_tokens_of_its_own_makes_none(tmp_path: Path) -> None:
     tokens = 'durable_storage.flight.tokens = [{ token = "sixteen-or-more-secret" }]'
     with NodeProcess(tmp_path, tokens) as node:
         assert not (node.data_dir / "flight_token").exists()
+
+
+@pytest.mark.parametrize("tokens", ["", 'tokens = [{ token = "sixteen-or-more-secret" }]'])
+def test_a_reader_that_became_open_serves_clients_that_found_the_token_of_before(tmp_path: Path, tokens: str) -> None:
+    with NodeProcess(tmp_path) as node:
+        token = (node.data_dir / "flight_token").read_text().strip()
+        assert node.stop() == 0
+    with NodeProcess(tmp_path, f"durable_storage.flight {{ require_token = false\n{tokens} }}") as node:
+        endpoint = f"127.0.0.1:{node.flight_port}"
+        assert local_token.find_token(endpoint) is None
+        for sent in (None, token):
+            with StorageClient(endpoint, token=sent) as client:
+                assert client.info()["databases"] is not None

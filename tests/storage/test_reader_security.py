@@ -120,8 +120,7 @@ async def test_without_its_token_nothing_is_answered(start: Start, token: str | 
 async def test_a_reader_may_be_open_beside_its_tokens(start: Start) -> None:
     bind = await start(FlightConfig(tokens=(WEATHER,), require_token="false"))
     assert Caller(bind).act("info")["databases"] == []
-    with pytest.raises(flight.FlightUnauthenticatedError):
-        Caller(bind, "who knows").act("info")
+    assert Caller(bind, "who knows").act("info")["databases"] == []
 
 
 @pytest.mark.service

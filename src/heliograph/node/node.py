@@ -326,12 +326,15 @@ class Node:
         self._services.alarms.activate(_FILES_ALARM, told, {"open_files_max": open_files.limit()})
 
     def _announce_token(self, reader: ReaderProcess) -> None:
-        """Let programs of this user find the node's own token."""
-        if (self._data_dir / FILE).exists():
-            try:
-                announce(reader.bind, self._data_dir)
-            except OSError as error:
-                _log.warning("clients of the storage reader must be given the token in %s: %s", FILE, error)
+        """Let programs of this user find the node's own token, where that is asked for."""
+        flight = self._config.durable_storage.flight
+        if flight.tokens or flight.require_token != "auto":  # the file is of an earlier start
+            withdraw(reader.bind, self._data_dir)
+            return
+        try:
+            announce(reader.bind, self._data_dir)
+        except OSError as error:
+            _log.warning("clients of the storage reader must be given the token in %s: %s", FILE, error)
 
     def _tell_parts(self, context: ChannelContext) -> None:
         databases = () if self._databases is None else self._databases.names

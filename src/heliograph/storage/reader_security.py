@@ -187,8 +187,9 @@ class ReaderSecurity:
         Raises:
             UnauthenticatedError: It needs a token that the reader knows.
         """
+        open_to_all = self.open_to_all if self.open_to_all is not None else not (self.tokens or self.local_digest)
         if authorization is None:
-            if self.open_to_all if self.open_to_all is not None else not (self.tokens or self.local_digest):
+            if open_to_all:
                 return None
             raise UnauthenticatedError("this storage reader needs a token, and the request has none", database="")
         digest = digest_of(authorization.removeprefix(_SCHEME))
@@ -198,7 +199,7 @@ class ReaderSecurity:
         for token in self.tokens:  # all of them, always: the time tells nothing
             if hmac.compare_digest(token.digest, digest):
                 found = token
-        if found is None:
+        if found is None and not open_to_all:  # without its token the client would see everything
             raise UnauthenticatedError("this storage reader does not know the token of the request", database="")
         return found
 
