@@ -94,8 +94,8 @@ class DelayedNode(Node):
     def _done(self, ticket: int, error: StorageError | None) -> None:
         own = self.join.own_error
         self.context.commits.done(ticket, code_of(own), True, code_of(error))
-        self.sessions.on_committed(ticket, error is not None)
-        self.services.delayed.on_committed(ticket, error is not None)
+        self.sessions.on_committed(ticket, own is not None, error is not None)
+        self.services.delayed.on_committed(ticket, own is not None, error is not None)
 
 
 def code_of(error: StorageError | None) -> int:
@@ -200,6 +200,59 @@ def test_a_publication_that_the_disk_refuses_is_made_again() -> None:
     node.commit_all()
     assert sub.heard() == ["PUBLISH t 'x' q0"]
     assert node.disk == {}
+
+
+def refuse_elsewhere(node: DelayedNode) -> None:
+    """A further database refuses what it was given while the commit of `messages` gathered, which is done."""
+    copy = node.join.follow("copy")
+    copy.took(1)
+    node.join.settle()
+    while node.state.waiting:
+        node.state.commit()
+    copy.done(1, StorageFullError("no space", database="copy"))
+    node.commit_all()
+
+
+@pytest.mark.parametrize(("retain", "times"), [(False, 1), (True, 2)])
+def test_a_publication_is_made_again_only_where_its_own_databases_refuse_it(retain: bool, times: int) -> None:
+    node = DelayedNode()
+    node.connect().publish("$delayed/1/t", b"x", 1, 5, retain=retain)
+    node.commit_all()
+    sub = node.connect("sub")
+    sub.subscribe("t")
+    node.advance(1)
+    refuse_elsewhere(node)
+    node.advance(10)
+    node.commit_all()
+    assert sub.heard() == ["PUBLISH t 'x' q0"] * times
+    assert node.disk == {}
+
+
+@pytest.mark.parametrize(("retain", "times"), [(False, 1), (True, 2)])
+def test_a_will_is_published_again_only_where_its_own_databases_refuse_it(retain: bool, times: int) -> None:
+    node = DelayedNode()
+    sub = node.connect("sub")
+    sub.subscribe("w")
+    node.connect(will=p.Will("w", b"gone", 1, retain, properties())).drop()
+    refuse_elsewhere(node)
+    for _ in range(10):
+        node.advance(1)
+        node.commit_all()
+    assert sub.heard() == ["PUBLISH w 'gone' q0"] * times
+
+
+def test_a_will_that_is_stored_says_nothing_of_those_that_other_databases_refuse() -> None:
+    node = DelayedNode()
+    sub = node.connect("sub")
+    sub.subscribe("w/#")
+    node.connect("kept", will=p.Will("w/kept", b"x", 1, True, properties())).drop()
+    refuse_elsewhere(node)
+    node.connect("other", will=p.Will("w/other", b"y", 1, False, properties())).drop()
+    node.commit_all()
+    node.advance(0.5)
+    assert sub.heard() == ["PUBLISH w/kept 'x' q0", "PUBLISH w/other 'y' q0"]
+    node.advance(1)
+    assert sub.heard() == ["PUBLISH w/kept 'x' q0"]
 
 
 def test_while_the_disk_refuses_publishers_are_refused_and_nothing_is_published_twice() -> None:

@@ -74,6 +74,7 @@ class Broker:
         self.now_us: i64 = 0  # the time of this turn in microseconds since the epoch; never falls
         self.uptime_us: i64 = 0  # the time of this turn on a clock that nobody sets; what times out runs on it
         self.newest_ticket: i64 = NOT_STORED  # of the last message that sessions can replay
+        self.is_joined = False  # whether further databases keep what `publish` published last, and their refusals count
         self.work: i64 = 0  # what was done so far, in deliveries (30 to 60 ns); channels yield their turn by it
 
     def begin_turn(self, uptime_us: i64) -> None:
@@ -250,6 +251,7 @@ class Broker:
         if route.hooked:
             outcome = self.hooked(message)
         if isinstance(outcome, Refusal):
+            self.is_joined = True  # nobody knows where a callback keeps it
             return self.settle() if outcome.code == rc.SUCCESS else NOT_STORED
         if outcome.topic != route.topic:
             route = self.route(outcome.topic.encode("utf-8"))
@@ -257,11 +259,15 @@ class Broker:
                 self.counters.messages_not_authorized += 1
                 return NOT_STORED
         if not self.retain(outcome):
+            self.is_joined = True
             return self.settle()
         ticket = self.store(route, outcome)
+        sink = self.sink
+        is_joined = outcome.retain or (route.durable and sink is not None and sink.is_joined)
         if outcome.retain and not route.durable:
             ticket = self.settle()
         self.dispatch(route, outcome)
+        self.is_joined = is_joined  # callbacks of the dispatch may have published, too
         return ticket
 
     def subscribe(self, subscription: Subscription) -> None:

@@ -73,7 +73,8 @@ class CommitJoin:
 
     Args:
         leader: The commit queue of `messages`.
-        on_done: Called for each ticket of the leader, in order, when everything tied to it is durable, or refused.
+        on_done: Called for each ticket of the leader, in order, when everything tied to it is durable, or refused. Its
+            error is any database's: what only the leader keeps goes by `own_error`.
     """
 
     def __init__(self, leader: Leader, on_done: OnDone) -> None:

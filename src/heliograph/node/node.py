@@ -379,9 +379,9 @@ class Node:
         context.commits.done(ticket, refusal_code(own), has_room, refusal_code(error), reason)
         if self._sessions is not None:
             self._sessions.on_joined(ticket)
-        context.sessions.on_committed(ticket, error is not None)
+        context.sessions.on_committed(ticket, own is not None, error is not None)
         if self._services is not None:
-            self._services.delayed.on_committed(ticket, error is not None)
+            self._services.delayed.on_committed(ticket, own is not None, error is not None)
 
     async def _tick(self) -> None:
         context = self._context

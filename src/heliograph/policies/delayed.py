@@ -98,7 +98,7 @@ class Delayed:
         self._log = BoundedLog(logger, lambda: broker.uptime_us)
         self.store: DelayedStore | None = None
         self._waiting: list[tuple[int, int, Message]] = []  # a heap by the uptime at which it is due, then by number
-        self._uncommitted: deque[tuple[int, int, Message]] = deque()  # published: ticket, number
+        self._uncommitted: deque[tuple[int, bool, int, Message]] = deque()  # published: ticket, is joined, number
         self._number = 0
         self._bytes = 0
         self._held: dict[str, int] = {}  # bytes by client
@@ -168,11 +168,15 @@ class Delayed:
             self._count_bytes(message, _size_of(message))
         self._dropped_unstored += len(numbers)
 
-    def on_committed(self, ticket: int, is_refused: bool) -> None:
-        """What became of messages that were published up to a ticket is durable, or was refused."""
+    def on_committed(self, ticket: int, is_refused: bool, is_joined_refused: bool) -> None:
+        """What became of messages that were published up to a ticket is durable, or was refused.
+
+        Args:
+            is_joined_refused: The same for messages that further databases keep too.
+        """
         while self._uncommitted and self._uncommitted[0][0] <= ticket:
-            _, number, message = self._uncommitted.popleft()
-            if is_refused:  # queues may hold this one, under its ticket
+            _, is_joined, number, message = self._uncommitted.popleft()
+            if is_joined_refused if is_joined else is_refused:  # queues may hold this one, under its ticket
                 self._hold(int(self._broker.uptime_us) + _RETRY_US, number, readdressed(message, message.topic))
             else:
                 self._forget(number)
@@ -281,7 +285,7 @@ class Delayed:
         if ticket == NOT_STORED:
             self._forget(number)
         else:
-            self._uncommitted.append((ticket, number, message))
+            self._uncommitted.append((ticket, self._broker.is_joined, number, message))
 
 
 def _size_of(message: Message) -> int:

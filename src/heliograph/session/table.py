@@ -225,9 +225,13 @@ class SessionTable:
             else:
                 self._end(session, hooks.SESSION_TERMINATED)  # [MQTT-4.1.0-2]
 
-    def on_committed(self, ticket: i64, is_refused: bool) -> None:
-        """Whatever was tied to a ticket is durable, or was refused; a will that was refused is published again."""
-        for stored in self.published_wills.answered(ticket, is_refused, self.broker.uptime_us):
+    def on_committed(self, ticket: i64, is_refused: bool, is_joined_refused: bool) -> None:
+        """Whatever was tied to a ticket is durable, or was refused; a will that was refused is published again.
+
+        Args:
+            is_joined_refused: The same for what further databases keep too.
+        """
+        for stored in self.published_wills.answered(ticket, is_refused, is_joined_refused, self.broker.uptime_us):
             self._forget(stored.clientid, stored.will)
 
     def most_dropped(self, count: int) -> dict[str, int]:
@@ -296,7 +300,7 @@ class SessionTable:
         if ticket == NOT_STORED:
             self._forget(clientid, will)
         else:
-            self.published_wills.add(clientid, will, ticket)
+            self.published_wills.add(clientid, will, ticket, self.broker.is_joined)
 
     def _forget(self, clientid: str, will: Will) -> None:
         if will.number != 0 and self.durability is not None:
