@@ -32,6 +32,10 @@ class Leader(GroupCommit):
     def is_full(self) -> bool:
         return False
 
+    @property
+    def is_filling(self) -> bool:
+        return False
+
     def touch(self) -> int:
         return self.ticket
 
