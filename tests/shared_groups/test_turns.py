@@ -3,7 +3,10 @@
 from collections.abc import Callable
 
 from heliograph.shared_groups.member import Member
+from heliograph.shared_groups.reading import Messages, OpenShare, Publishers, StreamReader
 from heliograph.shared_groups.turns import GroupTurns
+from heliograph.storage.interface import Batch, StreamId, StreamIterator
+from heliograph.storage.salvage import Damage
 
 _WRITES = 100
 _LETTERS = 300
@@ -49,3 +52,45 @@ def test_leaders_write_no_more_while_very_many_letters_wait() -> None:
         most = max(most, leaders.turns.statistics()["letters"])
     assert leaders.delivered == _WRITES * _LETTERS
     assert most < 3000
+
+
+class _NoMessages(Messages):
+    def next_readable(self, iterator: StreamIterator, max_messages: int, report: Callable[[Damage], object]) -> Batch:
+        raise AssertionError(iterator)
+
+
+class _Reader(StreamReader):
+    """A reader that has no shares to read for, and counts what it is told."""
+
+    def __init__(self, stream: StreamId) -> None:
+        super().__init__(_NoMessages(), stream, "t/#", 0, Publishers(), lambda damage: None)
+        self.told = 0
+
+    def on_grown(self) -> None:
+        self.told += 1
+
+    def read(self, committed_us: int) -> list[OpenShare] | None:
+        return None
+
+
+def test_a_commit_concerns_the_readers_of_its_streams_only_and_some_of_them_at_once() -> None:
+    leaders = _Leaders()
+    leaders.left = 0
+    crowded, other = StreamId("messages", 0, 1, 1), StreamId("messages", 0, 1, 2)
+    many, one, gone = [_Reader(crowded) for _ in range(3000)], _Reader(other), _Reader(crowded)
+    for reader in (*many, gone):
+        leaders.turns.add_reader(crowded, reader)
+    leaders.turns.add_reader(other, one)
+    leaders.turns.remove_reader(crowded, gone)
+    leaders.turns.on_grown([other])
+    while leaders.due:
+        leaders.due.pop(0)()
+    assert (one.told, sum(reader.told for reader in many)) == (1, 0)
+    leaders.turns.on_grown([crowded])
+    told = 0
+    while leaders.due:
+        leaders.due.pop(0)()
+        before, told = told, sum(reader.told for reader in many)
+        assert told - before <= 1024
+    assert {reader.told for reader in many} == {1}
+    assert (one.told, gone.told) == (1, 0)

@@ -92,6 +92,19 @@ async def test_a_large_commit_is_answered_for_in_several_loop_turns(
     assert commit.statistics()["messages"] == 20
 
 
+async def test_messages_to_many_topics_make_smaller_batches(database: LocalDatabase, make_message: MakeMessage) -> None:
+    answers = Answers()
+    commit = GroupCommit(database, answers)
+    topic = "one"
+    of_one_topic = [commit.append(make_message(topic=topic, payload=b"")) for _ in range(1000)]
+    assert set(of_one_topic) == {1}
+    assert await answers.of(1) is None
+    of_many = [commit.append(make_message(topic=f"many/{number}", payload=b"")) for number in range(1000)]
+    assert max(of_many.count(ticket) for ticket in of_many) == 512
+    assert await answers.of(of_many[-1]) is None
+    await commit.close()
+
+
 async def test_nothing_is_answered_before_the_disk_has_it(database: LocalDatabase, make_message: MakeMessage) -> None:
     unsynced: list[int] = []
     answers = Answers()

@@ -23,6 +23,7 @@ from heliograph.storage.keyed_walk import KeyedWalk
 
 # Work in deliveries (`Broker.work`).
 _GET_WORK: Final = 128
+_CHANGE_WORK: Final = 64  # what the disk makes a change cost, beside what each message to retain does
 _KEY_WORK: Final = 24  # a key that a walk looks at
 _LOOKED_MAX: Final = 64  # matches that are gone, passed over at once
 _COST_MAX: Final = 256  # keys that are looked at without finding any
@@ -177,6 +178,7 @@ class DiscRetainer(Retainer):
         change = self.table.put(message, expires_us, message.expiry_s)
         self._topics.add(message.topic)
         self.changes += 1
+        self.broker.work += _CHANGE_WORK
         self._commits.submit(change, True)  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-5] [MQTT-3.3.1-7]
         return True
 
@@ -185,6 +187,7 @@ class DiscRetainer(Retainer):
         change = self.table.remove(message.topic, even_if_absent=not self._commits.is_idle())
         if change is not None:
             self.changes += 1
+            self.broker.work += _CHANGE_WORK
             self._commits.submit(change, awaited)
 
     def _tell_failed(self, error: StorageError) -> None:

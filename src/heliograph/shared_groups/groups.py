@@ -326,8 +326,7 @@ class DurableGroups(GroupKeeper):
     def on_grown(self, streams: Sequence[StreamId]) -> None:
         """A commit added to these streams, or closed them; called once it is durable."""
         self._registry.on_grown(streams)
-        readers = [kept.readers.get(stream) for kept in self._groups.values() for stream in streams]
-        self.turns.on_grown(reader for reader in readers if reader is not None)
+        self.turns.on_grown(streams)
 
     def tick(self) -> None:
         """Time has passed."""

@@ -17,6 +17,12 @@ _STRAYS_MAX: Final = 1024
 class Turns(MemberTurns, Protocol):
     """When readers and members have their turns."""
 
+    def add_reader(self, stream: StreamId, reader: StreamReader) -> None:
+        """A stream has one more reader, of one group."""
+
+    def remove_reader(self, stream: StreamId, reader: StreamReader) -> None:
+        """A reader reads no more."""
+
     def want_read(self, reader: StreamReader) -> None:
         """There may be something to read."""
 
@@ -145,6 +151,7 @@ class KeptGroup:
                 node.messages, stream, self.name.topic_filter, self.made_us, node.publishers, node.on_damage
             )
             self.readers[stream] = reader
+            node.turns.add_reader(stream, reader)
         reader.shares[number] = share
         self._node.turns.want_read(reader)
 
@@ -156,6 +163,7 @@ class KeptGroup:
             del reader.shares[number]
             if not reader.shares:
                 del self.readers[stream]
+                self._node.turns.remove_reader(stream, reader)
 
     def pass_on(self, member: Member, entry: Entry) -> None:
         """See `Surroundings`."""

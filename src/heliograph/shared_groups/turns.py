@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from heliograph.shared_groups.member import Member
 from heliograph.shared_groups.reading import StreamReader
 from heliograph.storage.errors import StorageError
+from heliograph.storage.interface import StreamId
 
 _log = logging.getLogger(__name__)
 
@@ -22,9 +23,11 @@ _REPORTS_PER_TURN: Final = 16
 # Letters that wait, beyond which nobody writes further ones: thousands of groups that begin at once have a million.
 _LETTERS_MAX: Final = 2048
 _PER_MEMBER: Final = 128
+_GROWN_PER_TURN: Final = 1024  # readers that are told that their streams have more
 _RETRY_S: Final = 1.0
 _READING_COST: Final = 32  # what asking a stream costs, in messages,
 _ASKING_COST: Final = 1  # and asking a member
+_NO_READERS: Final[dict[StreamReader, None]] = {}
 
 
 class Loop(Protocol):
@@ -71,6 +74,8 @@ class GroupTurns:
         self._work = work
         self._report_s = report_s
         self._letters: deque[Callable[[], None]] = deque()
+        self._readers: dict[StreamId, dict[StreamReader, None]] = {}  # those of each stream
+        self._grown: dict[StreamReader, None] = {}  # their streams have more, which they have yet to be told
         self._reading: dict[StreamReader, None] = {}
         self._cut: dict[StreamReader, None] = {}  # what they read next was not committed
         self._wanting: deque[Member] = deque()
@@ -91,6 +96,17 @@ class GroupTurns:
         """Have a letter delivered."""
         self._letters.append(deliver)
         self.schedule()
+
+    def add_reader(self, stream: StreamId, reader: StreamReader) -> None:
+        """A stream has one more reader, of one group."""
+        self._readers.setdefault(stream, {})[reader] = None
+
+    def remove_reader(self, stream: StreamId, reader: StreamReader) -> None:
+        """A reader reads no more."""
+        readers = self._readers[stream]
+        del readers[reader]
+        if not readers:
+            del self._readers[stream]
 
     def want_read(self, reader: StreamReader) -> None:
         """There may be something to read."""
@@ -120,15 +136,15 @@ class GroupTurns:
         """Messages that were stored up to this commit time are committed."""
         self.committed_us = committed_us
         if self._cut:
-            cut, self._cut = self._cut, {}
-            self.on_grown(cut)
+            self._grown.update(self._cut)
+            self._cut = {}
+            self.schedule()
 
-    def on_grown(self, readers: Iterable[StreamReader]) -> None:
-        """The streams of these readers have more."""
-        for reader in readers:
-            reader.on_grown()
-            self._reading[reader] = None
-        self.schedule()
+    def on_grown(self, streams: Iterable[StreamId]) -> None:
+        """These streams have more."""
+        for stream in streams:
+            self._grown.update(self._readers.get(stream, _NO_READERS))
+        self.schedule()  # leaders heard of them, too
 
     def schedule(self) -> None:
         """Have a turn."""
@@ -161,9 +177,13 @@ class GroupTurns:
             self._letters.popleft()()
         if len(self._letters) < _LETTERS_MAX:
             self._write()
+        for reader in list(islice(self._grown, _GROWN_PER_TURN)):
+            del self._grown[reader]
+            reader.on_grown()
+            self._reading[reader] = None
         self._read()
         self._pump()
-        if self._letters or self._wanting or self._reading or self._soon:
+        if self._letters or self._wanting or self._grown or self._reading or self._soon:
             self.schedule()
 
     def _write(self) -> None:

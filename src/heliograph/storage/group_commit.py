@@ -21,7 +21,8 @@ from heliograph.storage.errors import StorageBusyError, StorageClosedError, Stor
 from heliograph.storage.interface import Grouped, StorableMessage
 from heliograph.storage.wal import SyncRequest
 
-# One batch is encoded and written without a pause: 1 to 2 ms, up to 4 if every message has a topic of its own.
+# One batch is encoded and written without a pause: 1 to 2 ms. A message with another topic than the one before counts
+# twice: it costs three to eight times as much.
 _BATCH_MESSAGES_MAX: Final = 1024
 _BATCH_BYTES_MAX: Final = 256 << 10
 _MESSAGE_OVERHEAD_BYTES: Final = 256  # what a message of the broker costs in memory beside its payload
@@ -37,7 +38,7 @@ OnCommitted = Callable[[int, StorageError | None], None]
 class _Batch(Generic[Item]):
     """Items under one ticket."""
 
-    __slots__ = ("buffered_bytes", "count", "error", "items", "ticket")
+    __slots__ = ("buffered_bytes", "count", "error", "items", "ticket", "topic", "topics")
 
     def __init__(self, ticket: int) -> None:
         self.ticket = ticket
@@ -45,6 +46,8 @@ class _Batch(Generic[Item]):
         self.count = 0  # of those that were written or refused
         self.buffered_bytes = 0
         self.error: StorageError | None = None
+        self.topic = ""  # of the newest item, where items have topics,
+        self.topics = 0  # and how often it was another than before
 
 
 class CommitQueue(Generic[Item]):
@@ -102,7 +105,7 @@ class CommitQueue(Generic[Item]):
         self._buffered_bytes += size
         if not self._running:
             self._start()
-        if batch.buffered_bytes >= _BATCH_BYTES_MAX or len(batch.items) >= _BATCH_MESSAGES_MAX:
+        if batch.buffered_bytes >= _BATCH_BYTES_MAX or len(batch.items) + batch.topics >= _BATCH_MESSAGES_MAX:
             self._seal()
         return batch.ticket
 
@@ -279,6 +282,10 @@ class GroupCommit(CommitQueue[StorableMessage]):
         Raises:
             StorageClosedError: `close` was called.
         """
+        batch = self._gathering
+        if message.topic is not batch.topic:  # an equal one that is another object is rare, and does no harm
+            batch.topic = message.topic
+            batch.topics += 1
         return self.take(message, len(message.payload) + _MESSAGE_OVERHEAD_BYTES)
 
 
