@@ -10,6 +10,7 @@ import pytest
 
 from heliograph.cli.main import main
 from heliograph.node.state_records import validator
+from heliograph.storage.engine import last_record, open_primary
 from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError
 from heliograph.storage.interface import Batch, DatabaseOptions, StoredMessage
 from heliograph.storage.keyed import KeyedTable
@@ -194,6 +195,42 @@ def test_messages_are_found_by_their_topics_when_what_was_learned_is_lost(data_d
         assert read(data_dir, f"fleet/{number}/pos") == expected
     assert read(data_dir, "fleet/+/pos") == list(range(100, 200))
     assert read(data_dir, "other/#") == list(range(200, 220))
+
+
+def add_generation(data_dir: Path) -> None:
+    """Begin another generation, whose records are in the table of the next close."""
+    database = open_messages(data_dir)
+    database.add_generation()
+    database.store_batch([message(number, f"fleet/{number % 40}/pos") for number in range(100, 200)])
+    database.close()
+
+
+def test_messages_of_a_generation_whose_records_are_lost_are_brought_back(data_dir: Path) -> None:
+    store(data_dir, range(100))
+    before = set((data_dir / "storage/messages").glob("*.sst"))
+    add_generation(data_dir)
+    (lost,) = set((data_dir / "storage/messages").glob("*.sst")) - before
+    store(data_dir, range(200, 300))
+    lost.unlink()
+    report = repair_database(data_dir, "messages")
+    assert any("made anew" in problem for problem in report.found.problems)
+    assert read(data_dir) == [*range(100), *range(200, 300)]
+    assert read(data_dir, "fleet/7/pos") == [one for one in read(data_dir) if one % 40 == 7]
+
+
+@pytest.mark.parametrize("kind", [b"G", b"S"])
+def test_messages_of_streams_without_a_record_are_named_and_brought_back(data_dir: Path, kind: bytes) -> None:
+    store(data_dir, range(100))
+    add_generation(data_dir)
+    rocks = open_primary(data_dir / "storage/messages", "zstd")
+    record = last_record(rocks, kind, kind + b"\xff")
+    assert record is not None
+    rocks.delete(record[0])
+    rocks.close()
+    assert main(["storage", "check", "messages", "--data-dir", str(data_dir)]) == 1
+    assert repair_database(data_dir, "messages").messages == 200
+    assert read(data_dir) == list(range(200))
+    assert main(["storage", "check", "messages", "--data-dir", str(data_dir)]) == 0
 
 
 def test_positions_in_a_database_that_was_given_up_do_not_name_streams_of_the_next(data_dir: Path) -> None:

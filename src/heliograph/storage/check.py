@@ -9,6 +9,7 @@ from heliograph.storage.catalog import Catalog, Generation
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.findings import TOLD_MAX, Findings
 from heliograph.storage.interface import StreamId
+from heliograph.storage.rebuild import streams_with_blocks
 from heliograph.storage.salvage import Damage, is_damage, place, readable_blocks
 
 _NUMBER_MAX: Final = 0xFFFF_FFFF
@@ -67,6 +68,9 @@ def check_database(database: Rdict, catalog: Catalog) -> CheckReport:
         for stream in catalog.streams_in(generation):
             _check_stream(database, stream, report)
         _check_strays(database, catalog, generation, report)
+    known = {(generation.info.shard, generation.info.number) for generation in catalog.generations()}
+    for shard, number in sorted(streams_with_blocks(database).keys() - known):
+        report.add_problem(f"shard {shard}, generation {number} has blocks, and no record")
     return report
 
 

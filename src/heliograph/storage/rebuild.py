@@ -11,12 +11,13 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import accumulate, pairwise
 from typing import Final
 
 from heliograph.storage import keys
 from heliograph.storage.block import LAYOUT_VERSIONS, is_stub, read_rows
-from heliograph.storage.catalog import generation_record, meta_record
+from heliograph.storage.catalog import Catalog, generation_record, meta_record
 from heliograph.storage.engine import Rdict, new_batch, records
 from heliograph.storage.errors import StorageDamagedError
 from heliograph.storage.interface import StreamId
@@ -54,18 +55,17 @@ class Rebuild:
             Exception: RocksDB's own, where it is not about damage.
         """
         now = time.time_ns() // 1000
-        streams = self._streams_with_blocks()
+        streams = streams_with_blocks(self._rocks)
         if not streams:
             raise StorageDamagedError(
                 "nothing of it can be read; to begin an empty one, move its directory aside and mend it again",
                 database=self._name,
             )
-        known = {keys.shard_and_generation(key) for key, _ in self._readable(b"G", b"H")}
-        places = sorted(known | set(streams))
+        places = sorted(_places(self._rocks, b"G") | set(streams))
         n_shards = self._check_meta(max(shard for shard, _ in places) + 1)
         self._write_generations(places, streams, n_shards, now)
-        for place, numbers in streams.items():
-            self._write_structure(place, numbers)
+        for place in places:
+            self._write_structure(place, streams.get(place, ()))
         self._rocks.write(self._batch)
 
     def _check_meta(self, n_shards: int) -> int:
@@ -87,7 +87,7 @@ class Rebuild:
         newest = max(max(number for _, number in places) + 1, now // 1_000_000)
         for shard in range(n_shards):
             numbers = [number for at, number in places if at == shard]
-            since = [self._since(shard, number, streams.get((shard, number), ())) for number in numbers]
+            since = list(accumulate((self._since(shard, one, streams.get((shard, one), ())) for one in numbers), max))
             for number, (begin, end) in zip(numbers, pairwise([*since, now]), strict=True):
                 is_offloaded = self._rocks.get(keys.offloaded(shard, number)) is not None
                 version = LAYOUT_VERSIONS[-1 if is_offloaded else -2]
@@ -98,7 +98,10 @@ class Rebuild:
             self._batch.put(keys.last_commit(shard), now.to_bytes(8, "big"))
 
     def _since(self, shard: int, generation: int, numbers: Sequence[int]) -> int:
-        """The time of the first block of a generation."""
+        """When a generation began: as its record says, or the time of its first block."""
+        told = self._rocks.get(keys.generation(shard, generation))
+        if told is not None:
+            return int(json.loads(told)["since"])
         times = [
             keys.time_and_sequence(found.key)[0]
             for number in numbers
@@ -115,7 +118,7 @@ class Rebuild:
         for key_of in (keys.topic_level, keys.stream):
             self._batch.delete_range(key_of(*place, 0), key_of(*place, _NUMBER_MAX))
         derived: dict[int, _Levels] = {}
-        for number in range(1, max([*numbers, *told]) + 1):
+        for number in range(1, max([*numbers, *told], default=0) + 1):
             if number not in told:
                 derived[number] = self._derived(StreamId(self._name, *place, number), number)
         nodes: dict[_Levels, int] = {(): ROOT}
@@ -131,12 +134,14 @@ class Rebuild:
         """The streams whose records are all there."""
         nodes: dict[int, _Levels] = {ROOT: ()}
         first, behind = keys.topic_level(shard, generation, 0), keys.topic_level(shard, generation + 1, 0)
-        for key, value in self._readable(first, behind):
+        for key, value in _readable(self._rocks, first, behind):
             above = nodes.get(int.from_bytes(value[:4], "big"))
             if above is not None:
                 nodes[keys.numbered(key)[2]] = (*above, value[4:].decode())
         found: dict[int, _Levels] = {}
-        for key, value in self._readable(keys.stream(shard, generation, 0), keys.stream(shard, generation + 1, 0)):
+        for key, value in _readable(
+            self._rocks, keys.stream(shard, generation, 0), keys.stream(shard, generation + 1, 0)
+        ):
             levels = nodes.get(int.from_bytes(value, "big"))
             if levels:
                 found[keys.numbered(key)[2]] = levels
@@ -151,43 +156,69 @@ class Rebuild:
                     levels = _common(levels, row.topic)
         return (_LOST, str(number)) if levels is None else levels
 
-    def _streams_with_blocks(self) -> dict[tuple[int, int], list[int]]:
-        """The numbers of streams that have blocks, by shard and generation."""
-        found: dict[tuple[int, int], list[int]] = {}
-        for shard, generation, number in self._walk_streams():
+
+def has_strays(rocks: Rdict, catalog: Catalog) -> bool:
+    """Whether there are blocks of streams that a catalog does not know.
+
+    Raises:
+        Exception: RocksDB's own, where it is not about damage.
+    """
+    known = {(one.info.shard, one.info.number): one.structure.stream_count for one in catalog.generations()}
+    return any(max(numbers) > known.get(place, 0) for place, numbers in streams_with_blocks(rocks).items())
+
+
+def streams_with_blocks(rocks: Rdict) -> dict[tuple[int, int], list[int]]:
+    """The numbers of streams that have blocks, by shard and generation; without generations that were dropped.
+
+    Raises:
+        Exception: RocksDB's own, where it is not about damage.
+    """
+    dropped = _places(rocks, b"D") - _places(rocks, b"G")
+    found: dict[tuple[int, int], list[int]] = {}
+    for shard, generation, number in _walk_streams(rocks):
+        if (shard, generation) not in dropped:
             found.setdefault((shard, generation), []).append(number)
-        return found
+    return found
 
-    def _walk_streams(self) -> Iterator[tuple[int, int, int]]:
-        at, limit = 0, (1 << 8 * _STREAM_BYTES) - 1
-        while at <= limit:
-            try:
-                following = self._next_stream(at)
-            except Exception as error:
-                if not is_damage(error):
-                    raise
-                following = beyond_damage(self._next_stream, at, limit)
-            if following is None or following > limit:
-                return
-            yield keys.stream_of_block(b"B" + following.to_bytes(_STREAM_BYTES, "big"))
-            at = following + 1
 
-    def _next_stream(self, at: int) -> int | None:
-        walk = self._rocks.iter()
-        walk.seek(b"B" + at.to_bytes(_STREAM_BYTES, "big"))
-        if not walk.valid():
-            walk.status()
-            return None
-        key: bytes = walk.key()
-        return int.from_bytes(key[1 : 1 + _STREAM_BYTES], "big") if key[:1] == b"B" else None
-
-    def _readable(self, lower: bytes, upper: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Records up to the first that cannot be read."""
+def _walk_streams(rocks: Rdict) -> Iterator[tuple[int, int, int]]:
+    at, limit = 0, (1 << 8 * _STREAM_BYTES) - 1
+    next_stream = partial(_next_stream, rocks)
+    while at <= limit:
         try:
-            yield from records(self._rocks, lower, upper)
+            following = next_stream(at)
         except Exception as error:
             if not is_damage(error):
                 raise
+            following = beyond_damage(next_stream, at, limit)
+        if following is None or following > limit:
+            return
+        yield keys.stream_of_block(b"B" + following.to_bytes(_STREAM_BYTES, "big"))
+        at = following + 1
+
+
+def _next_stream(rocks: Rdict, at: int) -> int | None:
+    walk = rocks.iter()
+    walk.seek(b"B" + at.to_bytes(_STREAM_BYTES, "big"))
+    if not walk.valid():
+        walk.status()
+        return None
+    key: bytes = walk.key()
+    return int.from_bytes(key[1 : 1 + _STREAM_BYTES], "big") if key[:1] == b"B" else None
+
+
+def _places(rocks: Rdict, kind: bytes) -> set[tuple[int, int]]:
+    """Shard and number of the generations that have a record of a kind."""
+    return {keys.shard_and_generation(key) for key, _ in _readable(rocks, kind, bytes([kind[0] + 1]))}
+
+
+def _readable(rocks: Rdict, lower: bytes, upper: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Records up to the first that cannot be read."""
+    try:
+        yield from records(rocks, lower, upper)
+    except Exception as error:
+        if not is_damage(error):
+            raise
 
 
 def _common(levels: _Levels | None, topic: str) -> _Levels:

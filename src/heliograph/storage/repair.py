@@ -30,7 +30,7 @@ from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.interface import StreamId
 from heliograph.storage.local import databases_path
 from heliograph.storage.read_database import ReadDatabase, check_exists, database_directories, is_gone
-from heliograph.storage.rebuild import Rebuild
+from heliograph.storage.rebuild import Rebuild, has_strays
 from heliograph.storage.register import Register
 from heliograph.storage.salvage import Block, is_damage, readable_blocks
 from heliograph.storage.site import read_site_id, write_site_id
@@ -125,31 +125,35 @@ def node_is_stopped(data_dir: Path, name: str) -> Iterator[None]:
 def _source(name: str, path: Path, site: str) -> Iterator[tuple[Rdict, Catalog, str | None]]:
     """The database to copy from, with a remark where it could not be opened as it is."""
     with tempfile.TemporaryDirectory(dir=path.parent / _NEW, prefix=f"{name}.") as scratch:
-        remark = None
+        remark, is_complete = None, False
         try:
-            with ReadDatabase(name, path, Path(scratch)).current():
-                pass
+            is_complete = _is_complete(name, path, Path(scratch))
         except StorageDamagedError as error:
             remark = f"it could not be opened: {error.problem}"
+        if not is_complete:
             path = files_made_readable(path, Path(scratch) / "files", set())
-            if not _has_records(name, path, Path(scratch)):
-                remark += "; the records of its topics and generations were made anew from the messages"
-                rocks = open_primary(path, "zstd")
-                try:
-                    Rebuild(rocks, name, site).run()
-                finally:
-                    rocks.close()
+            with suppress(StorageDamagedError):
+                is_complete = _is_complete(name, path, Path(scratch))
+        if not is_complete:
+            made = "the records of its topics and generations were made anew from the messages"
+            remark = made if remark is None else f"{remark}; {made}"
+            rocks = open_primary(path, "zstd")
+            try:
+                Rebuild(rocks, name, site).run()
+            finally:
+                rocks.close()
         with ReadDatabase(name, path, Path(scratch)).current() as (rocks, catalog):
             yield rocks, catalog, remark
 
 
-def _has_records(name: str, path: Path, scratch: Path) -> bool:
-    """Whether what is known of a database tells what streams there are."""
-    try:
-        with ReadDatabase(name, path, scratch).current():
-            return True
-    except StorageDamagedError:
-        return False
+def _is_complete(name: str, path: Path, scratch: Path) -> bool:
+    """Whether the records of a database tell of all streams that have messages.
+
+    Raises:
+        StorageDamagedError: They cannot be read.
+    """
+    with ReadDatabase(name, path, scratch).current() as (rocks, catalog):
+        return not has_strays(rocks, catalog)
 
 
 def _begin_anew(data_dir: Path, name: str) -> RepairReport:
