@@ -124,7 +124,7 @@ def test_without_its_library_the_sink_says_what_to_install(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lake: Lake
 ) -> None:
     monkeypatch.setitem(sys.modules, lake.library, None)
-    with pytest.raises(SinkError, match=r"pip install 'heliograph\[sinks\]'"):
+    with pytest.raises(SinkError, match=r"pip install 'heliograph\[pipeline,sinks\]'"):
         sink_of(lake.settings).write(station_rows(spark, ("JFK", 1)), Batches(tmp_path).number(0))
 
 
