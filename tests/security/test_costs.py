@@ -9,16 +9,23 @@ from typing import Final
 
 import pytest
 
+from fuzz.engine import resident_bytes
 from heliograph.mqtt import packets as p
+from heliograph.mqtt.encode import encode_packet
 from heliograph.session import awaiting_rel
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.options import SessionOptions
+from security.crowd import Crowd
+from support.durable import DurableKernel, FakeState
 from support.groups import GroupKernel
 from support.kernel import Kernel, Peer
+from support.packets import properties, publish
+from support.process import NodeProcess
 from support.services import Node
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
 COUNT: Final = 2000
+CONNECT: Final = encode_packet(p.Connect(p.V5, "", True, 0, None, None, None, properties()), p.V5)
 # The figures are of compiled code: interpreted objects have a dictionary of attributes each.
 TOLERANCE: Final = 1.1 if awaiting_rel.__file__.endswith(".so") else 2.5
 
@@ -30,6 +37,13 @@ def costs() -> dict[str, int]:
     table = PAGE.read_text().split("<!-- costs -->")[1]
     rows = re.findall(r"^\| ([^|]+?) \| ([\d,]+) \|", table, re.MULTILINE)
     return {name: int(number.replace(",", "")) for name, number in rows}
+
+
+def _clear(*disks: FakeState) -> None:
+    """What lies on the disk costs no memory."""
+    for disk in disks:
+        disk.durable.clear()
+        disk.values.clear()
 
 
 def _subscribe(peer: Peer, filters: list[str]) -> None:
@@ -45,6 +59,28 @@ def _subscriptions(_: Path) -> Make:
     return lambda: _subscribe(peer, [f"device/{number}/temperature" for number in range(COUNT)])
 
 
+def _wildcards(_: Path) -> Make:
+    peer = Kernel().connect()
+    return lambda: _subscribe(peer, [f"device/+/{number}" for number in range(COUNT)])
+
+
+def _durable_subscriptions(path: Path) -> Make:
+    kernel = DurableKernel(path)
+    peer = kernel.come("c")
+
+    def make() -> None:
+        _subscribe(peer, [f"device/{number}/temperature" for number in range(COUNT)])
+        kernel.advance(2)
+        _clear(kernel.state)
+
+    return make
+
+
+def _memory_groups(_: Path) -> Make:
+    peer = Kernel().connect()
+    return lambda: _subscribe(peer, [f"$share/g{number}/t/#" for number in range(COUNT)])
+
+
 def _groups(path: Path) -> Make:
     kernel = GroupKernel(path)
     peer = kernel.come("c")
@@ -52,6 +88,21 @@ def _groups(path: Path) -> Make:
     def make() -> None:
         _subscribe(peer, [f"$share/g{number}/t/#" for number in range(COUNT)])
         kernel.advance(2)
+        _clear(kernel.state, kernel.group_state)
+
+    return make
+
+
+def _groups_of_a_stream(path: Path) -> Make:
+    kernel = GroupKernel(path)
+    kernel.come("pub").publish("t/1", b"", 1)
+    kernel.advance(2)
+    peer = kernel.come("c")
+
+    def make() -> None:
+        _subscribe(peer, [f"$share/g{number}/t/#" for number in range(COUNT)])
+        kernel.advance(2)
+        _clear(kernel.state, kernel.group_state)
 
     return make
 
@@ -106,18 +157,87 @@ def _sessions(_: Path) -> Make:
     return make
 
 
+def _wills(_: Path) -> Make:
+    kernel = Kernel()
+
+    def make() -> None:
+        for number in range(COUNT):
+            will = p.Will("t", b"", 1, False, properties(will_delay_interval=300))
+            kernel.connect(f"client-{number}", session_expiry_interval=600, will=will).drop()
+            kernel.run()
+
+    return make
+
+
+def _retained(_: Path) -> Make:
+    peer = Kernel().connect()
+
+    def make() -> None:
+        for number in range(COUNT):
+            peer.publish(f"device/{number}/temperature", b"1", retain=True)
+
+    return make
+
+
+def _routes(_: Path) -> Make:
+    peer = Kernel(routes_max=2 * COUNT).connect()
+
+    def make() -> None:
+        for number in range(COUNT):
+            peer.publish(f"device/{number}/temperature")
+
+    return make
+
+
+def _aliases(_: Path) -> Make:
+    kernel = Kernel()
+    peer = kernel.connect()
+
+    def make() -> None:
+        for number in range(COUNT):
+            peer.publish(f"device/{number}/temperature", topic_alias=number + 1)
+        kernel.broker.router.keep_small(True)
+
+    return make
+
+
+def _parts(_: Path) -> Make:
+    kernel = Kernel()
+    peers = [kernel.connect(f"c{number}") for number in range(4)]
+
+    def make() -> None:
+        for peer in peers:
+            peer.send_bytes(publish("t", bytes(1_000_000)).data[: COUNT // 4 << 9])
+            for _ in range(COUNT // 4):
+                peer.send_bytes(bytes(512))
+
+    return make
+
+
 MAKERS: Final[dict[str, Callable[[Path], Make]]] = {
     "subscription": _subscriptions,
+    "subscription with a wildcard": _wildcards,
+    "durable subscription": _durable_subscriptions,
+    "shared subscription": _memory_groups,
     "durable shared subscription": _groups,
+    "durable shared subscription that a stream matches": _groups_of_a_stream,
     "open QoS 2 identifier": _identifiers,
     "message that waits, beside its packet": _waiting,
     "delayed message, beside its packet": _delayed,
     "session in memory with a subscription": _sessions,
+    "session in memory with a will that waits": _wills,
+    "retained message in memory, beside its packet": _retained,
+    "topic alias, beside its topic": _aliases,
+    "topic that was published to": _routes,
+    "KiB of a packet that is not whole": _parts,
 }
 
 
+CONNECTION: Final = "connection of a client, with its session"
+
+
 def test_every_row_is_measured() -> None:
-    assert set(costs()) == set(MAKERS)
+    assert set(costs()) == {*MAKERS, CONNECTION}
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -133,3 +253,16 @@ def test_one_costs_what_the_table_says(name: str, tmp_path: Path) -> None:
     stated = costs()[name]
     assert each <= TOLERANCE * stated, f"{each:.0f} bytes"
     assert each >= 0.3 * stated, f"{each:.0f} bytes"
+
+
+@pytest.mark.service
+def test_a_connection_costs_what_the_table_says(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, "durable_storage { flight.enable = false, messages.topics = [] }") as node:
+        with Crowd(node.port, COUNT // 10, CONNECT) as first:  # what the first connections cost is paid once
+            first.hear(COUNT // 10)
+        before = resident_bytes(node.pid)
+        with Crowd(node.port, COUNT // 4, CONNECT) as crowd:
+            crowd.hear(COUNT // 4)
+            each = (resident_bytes(node.pid) - before) / (COUNT // 4)
+    stated = costs()[CONNECTION]
+    assert 0.3 * stated <= each <= TOLERANCE * stated, f"{each:.0f} bytes"

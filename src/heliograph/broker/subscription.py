@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from mypy_extensions import i32, i64, mypyc_attr
+from mypy_extensions import i16, i32, i64, mypyc_attr
 
 from heliograph.broker.message import Message
 from heliograph.mqtt.topic import has_wildcard
@@ -65,9 +65,9 @@ class Subscription:
         self.topic_filter = topic_filter
         self.group = group
         self.qos = qos
-        self.retain_handling = retain_handling
-        self.subscription_id = subscription_id
+        self.subscription_id: i32 = i32(subscription_id)
         self.slot: i32 = UNLISTED  # where it stands in its list, so that leaving costs the same for any number
+        self.retain_handling: i16 = i16(retain_handling)
         self.no_local = no_local
         self.retain_as_published = retain_as_published
         self.is_new = True  # until its retained messages were looked at
@@ -82,8 +82,8 @@ class Subscription:
         self.qos = qos  # [MQTT-3.8.4-3] 3.1.1 [MQTT-3.8.4-3]
         self.no_local = no_local
         self.retain_as_published = retain_as_published
-        self.retain_handling = retain_handling
-        self.subscription_id = subscription_id
+        self.retain_handling = i16(retain_handling)
+        self.subscription_id = i32(subscription_id)
         self.plain = not retain_as_published and subscription_id == 0
 
     def __repr__(self) -> str:

@@ -25,15 +25,15 @@ _SESSIONS_PER_TICK: Final = 5000
 _TICKS_PER_TRIM: Final = 4
 _MIB: Final = 1 << 20
 # Bytes of one, measured; tests/security/test_costs.py holds them to what docs/security.md says.
-SESSION_BYTES: Final = 1400
+SESSION_BYTES: Final = 1100
 ASLEEP_BYTES: Final = 250
 CONNECTION_BYTES: Final = 3300
-ROUTE_BYTES: Final = 700
-GROUP_BYTES: Final = 700
-KEPT_GROUP_BYTES: Final = 5200
+ROUTE_BYTES: Final = 320
+GROUP_BYTES: Final = 450
+KEPT_GROUP_BYTES: Final = 4400
 SHARE_BYTES: Final = 800
 LETTER_BYTES: Final = 600
-RETAINED_BYTES: Final = 200
+RETAINED_BYTES: Final = 350
 STREAM_BYTES: Final = 1000
 _GROUPS: Final = (
     ("count", GROUP_BYTES),

@@ -39,7 +39,7 @@ class Delivery:
         self.retain = retain
         self.subscription = subscription
         # As it was when the message came: a SUBSCRIBE may change it before the message leaves.
-        self.subscription_id: i64 = subscription.subscription_id
+        self.subscription_id: i64 = i64(subscription.subscription_id)
         self.phase: i64 = 0
         self.sent_at_us: i64 = 0
         self.after_us: i64 = 0  # a durable session's: the commit time behind which the message is stored,

@@ -30,8 +30,8 @@ PACKET_BYTES_MAX: Final = 268_435_460
 UNSENT_BYTES_MAX: Final = 16_777_216
 # What sending from the queue costs, in deliveries.
 _BYTES_PER_WORK_LOG2: Final = 8
-# What a subscription costs beside twice its filter, and an open identifier of QoS 2; see docs/security.md.
-_SUBSCRIPTION_BYTES: Final = 480
+# What a subscription costs beside its filter, and an open identifier of QoS 2; see docs/security.md.
+_SUBSCRIPTION_BYTES: Final = 300
 _IDENTIFIER_BYTES: Final = 100
 _LOOKED_NAMES: Final = 16
 
@@ -448,7 +448,7 @@ class Session(Subscriber):
             if looked >= _LOOKED_NAMES:
                 break
         if looked > 0:
-            name_bytes = count * (_SUBSCRIPTION_BYTES + 2 * name_bytes // looked)
+            name_bytes = count * (_SUBSCRIPTION_BYTES + name_bytes // looked)
         queue_bytes: i64 = 0 if self._queue is None else self._queue.size_bytes
         for delivery in self._inflight.values():
             queue_bytes += size_of(delivery.message)
