@@ -108,10 +108,23 @@ def test_no_more_bytes_than_the_operator_wants(make: MakeRetainer) -> None:
     assert topics(retainer) == ["a", "b"]
     assert retainer.statistics()["retained.dropped.full"] == 1
     assert retainer.statistics()["retained.bytes"] <= 4000
-    retain(retainer, "a", bytes(2500))  # what it replaces is out of date, and goes
+    retain(retainer, "a", bytes(2800))  # what it replaces is out of date, and goes
     assert topics(retainer) == ["b"]
     retain(retainer, "c", bytes(1500))
     assert topics(retainer) == ["b", "c"]
+
+
+def test_a_topic_keeps_its_place_where_bytes_are_short(make: MakeRetainer) -> None:
+    retainer = make(max_retained_bytes=4000)
+    for number in range(3):
+        for topic in ("a", "b"):
+            retain(retainer, topic, bytes([number]) * 1900)
+        retain(retainer, "c", bytes(1900))
+        settle(retainer)
+        assert sorted(read(retainer.find("#"))) == [("a", bytes([number]) * 1900), ("b", bytes([number]) * 1900)]
+    assert retainer.statistics()["retained.dropped.full"] == 3
+    retain(retainer, "a", bytes(1000))  # what is smaller fits
+    assert topics(retainer) == ["a", "b"]
 
 
 def test_what_has_expired_makes_room(make: MakeRetainer) -> None:

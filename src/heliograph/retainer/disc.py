@@ -197,6 +197,9 @@ class DiscRetainer(Retainer):
     def _size_bytes(self) -> int:
         return self.table.size_bytes
 
+    def _known_bytes(self, message: Message) -> int:
+        return sum(len(key) + len(record) for key, record in self.get(message.topic))
+
 
 class DiscMatches(Matches):
     """What one filter matches; a view that holds a page of records at most.

@@ -132,6 +132,11 @@ class MemoryRetainer(Retainer):
     def _size_bytes(self) -> int:
         return self._bytes
 
+    def _known_bytes(self, message: Message) -> int:
+        topic = message.publish.topic
+        record = self._records[hash(topic) % SHARDS].get(topic)
+        return 0 if record is None else len(topic) + len(record)
+
     def _add(self, topic: bytes) -> int:
         if self._free:
             slot = self._free.min()

@@ -75,7 +75,7 @@ class Retainer(RetainedStore):
         elif self._is_too_fast():
             self._dropped_rate += 1
             self._forget(message)
-        elif self._has_too_many_bytes(len(publish.data)):
+        elif self._has_too_many_bytes(message):
             self._dropped_full += 1
             self._forget(message)
         elif self._keep(message, self._expires_us(message)):
@@ -147,18 +147,24 @@ class Retainer(RetainedStore):
         """How many bytes the messages have."""
         raise NotImplementedError(type(self).__name__)
 
+    def _known_bytes(self, message: Message) -> int:
+        """How many of them the message has that the topic of `message` has, 0 for none."""
+        raise NotImplementedError(type(self).__name__)
+
     def _has_room(self) -> bool:
         """Whether one more topic may have a message."""
         count_max = self._options.max_retained_messages
         return count_max == 0 or len(self) < count_max or self.sweep(_MADE_ROOM_MAX) > 0
 
-    def _has_too_many_bytes(self, size_bytes: int) -> bool:
-        """Whether so many more are too many for all of them."""
+    def _has_too_many_bytes(self, message: Message) -> bool:
+        """Whether a message makes all of them too large; one that is no larger than what it replaces never does."""
         bytes_max = self._options.max_retained_bytes
+        size_bytes = len(message.publish.data)
         if bytes_max == 0 or self._size_bytes() + size_bytes <= bytes_max:
             return False
         self.sweep(_MADE_ROOM_MAX)
-        return self._size_bytes() + size_bytes > bytes_max
+        growth = size_bytes - self._known_bytes(message)
+        return growth > 0 and self._size_bytes() + growth > bytes_max
 
     def _is_too_fast(self) -> bool:
         allowance, now_us = self._publish_allowance, self.broker.uptime_us
