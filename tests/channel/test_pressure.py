@@ -82,6 +82,45 @@ def test_no_client_is_let_in_at_the_end(version: int) -> None:
     assert kernel.broker.pressure.connections_refused == 1
 
 
+@pytest.mark.parametrize("clean_start", [False, True])
+def test_who_drains_its_queue_is_let_in_at_the_end(clean_start: bool) -> None:
+    kernel = Kernel()
+    for clientid, topic in (("waited-for", "t"), ("idle", "u")):
+        peer = kernel.connect(clientid, session_expiry_interval=60)
+        peer.subscribe(topic, 1)
+        peer.drop()
+    kernel.connect("pub").publish("t", b"1", 1, 1)
+    short(kernel)
+    kernel.broker.pressure.refuses_connections = True
+    refused = kernel.peer()
+    refused.connect("idle", clean_start=False, session_expiry_interval=60)
+    assert refused.take(p.Connack).code == rc.QUOTA_EXCEEDED
+    back = kernel.peer()
+    back.connect("waited-for", clean_start=clean_start, session_expiry_interval=60)
+    session = kernel.sessions.held("waited-for")
+    heard = ["CONNACK 0x00"] if clean_start else ["CONNACK 0x00 present", "PUBLISH t '1' q1 #1"]
+    assert back.heard() == heard
+    assert session is None or session.queued_count == 0
+
+
+@pytest.mark.parametrize("expiry_s", [0, 60])
+def test_closing_frees_the_queue_of_a_session_that_ends_with_it_and_no_other(expiry_s: int) -> None:
+    kernel = Kernel()
+    peer = kernel.connect("sub", session_expiry_interval=expiry_s, receive_maximum=1)
+    peer.subscribe("t", 1)
+    publisher = kernel.connect("pub")
+    for number in range(10):
+        publisher.publish("t", bytes(10_000), 1, number + 1)
+    peer.skip()
+    channel, session = kernel.context.channels.find("sub"), kernel.sessions.held("sub")
+    assert channel is not None
+    assert session is not None
+    assert session.queued_count == 9
+    assert (channel.buffered_bytes() > 90_000) == (expiry_s == 0)
+    if expiry_s:
+        assert channel.buffered_bytes() == 0
+
+
 def test_a_connection_that_buffers_much_is_cut_and_told_where_it_reads() -> None:
     kernel = Kernel()
     reads, stuck = kernel.connect("reads"), kernel.connect("stuck")

@@ -138,9 +138,15 @@ class Channel(Entrance):
         self.end(rc.SESSION_TAKEN_OVER, "discarded" if discard else "takenover")  # [MQTT-3.1.4-3] 3.1.1 [MQTT-3.1.4-2]
 
     def buffered_bytes(self) -> int:
-        """Bytes that wait for the peer, or for its next packet to be whole; what its session queues are among them."""
+        """Bytes that closing it would free: what waits for the peer, or for its next packet to be whole.
+
+        What its session queues is among them only if the session ends with the connection; else it would wait on, and
+        for longer than with its reader there.
+        """
         session = self._session
-        waiting = 0 if session is None else session.held_bytes()[1]
+        waiting = 0
+        if session is not None and session.expiry_interval_s == 0:
+            waiting = session.held_bytes()[1]
         if self._inbox is not None:
             waiting += self._inbox.size_bytes
         return int(self._outbox.waiting_bytes + self._wire.unsent_bytes() + waiting)

@@ -71,7 +71,7 @@ class Waiter(Spreader):
         return None
 
     def buffered_bytes(self) -> int:
-        """Bytes that wait for the peer, or for its next packet to be whole."""
+        """Bytes that closing it would free: what waits for the peer, or for its next packet to be whole."""
         return 0
 
     def alias_bytes(self) -> int:

@@ -78,19 +78,24 @@ class Entrance(Reader):
         options, broker, peer = self._options, self._broker, self._peer
         broker.counters.connect_received += 1
         self._version = connect.version
-        if broker.pressure.refuses_connections:
-            broker.pressure.connections_refused += 1
-            raise ProtocolError("memory is short: no client is let in", rc.QUOTA_EXCEEDED)
         self._packet_bytes_max = connect.properties.number(props.MAXIMUM_PACKET_SIZE, 0)
         self._tells_problems = connect.properties.number(props.REQUEST_PROBLEM_INFORMATION, 1) == 1
         self._connect = connect
         decide.check_connect(connect, options)
         client = decide.client_info(connect, peer or Peer(""), options, self._new_clientid, broker.now_us)
+        if broker.pressure.refuses_connections and not self._would_drain(client.clientid):
+            broker.pressure.connections_refused += 1
+            raise ProtocolError("memory is short: no client is let in", rc.QUOTA_EXCEEDED)
         self._client = client
         self._state = AUTHENTICATING
         handshake = Handshake(broker, client, connect)
         self._handshake = handshake
         self._take_step(handshake.begin(connect, options.enable_authn, options.deny_anonymous))
+
+    def _would_drain(self, clientid: str) -> bool:
+        """Whether messages wait in memory for a client: letting it in is what frees them."""
+        session = self._context.sessions.held(clientid)
+        return session is not None and session.queued_count > 0
 
     def _new_clientid(self) -> str:
         context = self._context

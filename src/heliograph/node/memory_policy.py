@@ -53,7 +53,7 @@ def to_close(buffers: Mapping[int, int], used: int, limit: int) -> list[int]:
     """Which connections are closed, those first that buffer most, until memory would be where growth is refused.
 
     Args:
-        buffers: Bytes that wait for each.
+        buffers: Bytes that closing each would free.
     """
     excess = used - limit * _BEGINS[GROWTH] // 100
     closed: list[int] = []
