@@ -274,6 +274,61 @@ def test_while_the_disk_refuses_publishers_are_refused_and_nothing_is_published_
     assert node.statistics()["delayed.dropped.not_stored"] == 2
 
 
+def full_node() -> DelayedNode:
+    """A node whose disk refused a delayed message already."""
+    node = DelayedNode()
+    node.is_full = True
+    node.connect("first").publish("$delayed/1/t", b"first", 1, 5)
+    node.commit_all()
+    return node
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+def test_while_the_disk_refuses_mqtt_3_gets_no_acknowledgement(qos: int) -> None:
+    node = full_node()
+    pub = node.connect("old", version=p.V3_1_1)
+    pub.publish("$delayed/1/t", b"x", qos, 5)
+    assert pub.heard() == []
+    assert pub.wire.closed
+
+
+def test_while_the_disk_refuses_mqtt_3_stays_connected_at_qos_0() -> None:
+    node = full_node()
+    pub = node.connect("old", version=p.V3_1_1)
+    pub.publish("$delayed/1/t", b"x")
+    assert not pub.wire.closed
+
+
+def test_a_delayed_will_is_kept_while_the_disk_refuses() -> None:
+    node = full_node()
+    node.connect(will=p.Will("$delayed/5/w", b"gone", 1, False, properties())).drop()
+    assert node.statistics()["delayed.count"] == 0
+    node.is_full = False
+    for _ in range(4):
+        node.advance(1)
+        node.commit_all()
+    assert heard(node, "w", 5) == ["PUBLISH w 'gone' q0"]
+    node.commit_all()
+    assert heard(node, "w", 60) == []
+    assert node.disk == {}
+
+
+def test_a_message_that_is_delayed_twice_is_kept_while_the_disk_refuses() -> None:
+    node = DelayedNode()
+    node.connect().publish("$delayed/1/$delayed/2/t", b"x", 1, 5)
+    node.commit_all()
+    node.is_full = True
+    node.connect("first").publish("$delayed/1/t", b"first", 1, 5)
+    node.commit_all()
+    node.advance(1)
+    assert node.statistics()["delayed.count"] == 1
+    node.is_full = False
+    for _ in range(6):
+        node.advance(1)
+        node.commit_all()
+    assert heard(node, "t", 3) == ["PUBLISH t 'x' q0"]
+
+
 @pytest.mark.parametrize(("qos", "answer"), [(1, "PUBACK #5 0x97"), (2, "PUBREC #5 0x97")])
 def test_a_refusal_by_its_own_database_is_told_though_messages_are_taken(qos: int, answer: str) -> None:
     node = DelayedNode()

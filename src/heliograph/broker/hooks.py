@@ -140,12 +140,15 @@ class Refusal:
         reason: Why, as `message.dropped` is told; empty where it is not told, because nothing is lost.
         code: The reason code of the acknowledgement; MQTT 3 has none that refuses, and gets an ordinary one.
         disconnects: Whether the publisher's connection ends, with a DISCONNECT of that code.
+        may_repeat: Whether the message would be taken later: at QoS 1 and 2 MQTT 3 gets no acknowledgement, its
+            connection ends and its client repeats; a will is kept and published again.
     """
 
-    def __init__(self, reason: str, code: int, disconnects: bool) -> None:
+    def __init__(self, reason: str, code: int, disconnects: bool, may_repeat: bool = False) -> None:
         self.reason = reason
         self.code = code
         self.disconnects = disconnects
+        self.may_repeat = may_repeat
 
     def __repr__(self) -> str:
         return f"Refusal({self.reason!r}, 0x{self.code:02x}, disconnects={self.disconnects})"

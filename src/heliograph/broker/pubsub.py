@@ -21,6 +21,7 @@ from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.topic import SYS_PREFIX
 
 NOT_STORED: Final = 0
+REFUSED: Final = -1  # what has to keep a message does not now, so it was not published; it may be later
 
 # Subscriptions that a message is handed to in one go, 0.1 to 0.3 us each; the flusher spreads the writes they cost.
 _AT_ONCE_MAX: Final = 2048
@@ -238,7 +239,8 @@ class Broker:
         """Publish a message of the broker's own (a will): hooks, retain, storage, subscribers.
 
         Returns:
-            The ticket of the commit after which all of it is durable, or `NOT_STORED`.
+            The ticket of the commit after which all of it is durable, or `NOT_STORED`; `REFUSED` if it was not
+            published and may be later.
 
         Raises:
             ProtocolError: Its topic is no valid topic name.
@@ -252,6 +254,8 @@ class Broker:
             outcome = self.hooked(message)
         if isinstance(outcome, Refusal):
             self.is_joined = True  # nobody knows where a callback keeps it
+            if outcome.may_repeat:
+                return REFUSED
             return self.settle() if outcome.code == rc.SUCCESS else NOT_STORED
         if outcome.topic != route.topic:
             route = self.route(outcome.topic.encode("utf-8"))

@@ -311,7 +311,7 @@ class Publishing:
 
     def _stop(self, publish: p.Publish, route: Route, refusal: Refusal) -> None:
         """Answer a PUBLISH that a callback stopped: as taken, or refused where MQTT 5 can say so."""
-        if refusal.disconnects:
+        if refusal.disconnects or (refusal.may_repeat and publish.qos != 0 and self._version != p.V5):
             detail = f"message to {self._known_topic(route)!r} is refused: {refusal.reason}"
             raise ProtocolError(detail, refusal.code)
         if publish.qos == 0:

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import OK, STOP, Refusal
 from heliograph.broker.message import Message
-from heliograph.broker.pubsub import NOT_STORED, Broker
+from heliograph.broker.pubsub import NOT_STORED, REFUSED, Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.topic import DELAYED_PREFIX, topic_name_fault, without_delay
@@ -38,7 +38,7 @@ _MESSAGE_BYTES: Final = 1024
 
 
 _FULL: Final = Refusal("delayed_full", rc.QUOTA_EXCEEDED, False)
-_NOT_STORED: Final = Refusal("delayed_not_stored", rc.QUOTA_EXCEEDED, False)
+_NOT_STORED: Final = Refusal("delayed_not_stored", rc.QUOTA_EXCEEDED, False, may_repeat=True)
 _NOT_AUTHORIZED: Final = Refusal("not_authorized", rc.NOT_AUTHORIZED, False)
 _INVALID: Final = Refusal("delayed_topic_invalid", rc.TOPIC_NAME_INVALID, False)
 
@@ -276,12 +276,15 @@ class Delayed:
             return
         message.id_high = self._broker.now_us  # its lifetime begins now
         message.id_low = self._ids.next_low()
-        self._published += 1
         ticket = NOT_STORED
         try:
             ticket = int(self._broker.publish(message))
         except ProtocolError as error:  # the topic was valid when it came; the operator's limits may differ now
             self._log.warn("delayed message to %.200r is dropped: %s", message.topic, error)
+        if ticket == REFUSED:  # it is to be delayed once more
+            self._hold(int(self._broker.uptime_us) + _RETRY_US, number, message)
+            return
+        self._published += 1
         if ticket == NOT_STORED:
             self._forget(number)
         else:

@@ -73,6 +73,10 @@ class PublishedWills:
         """A will was published, and this commit will store it, with those of further databases if it is joined."""
         self._awaited.append(PublishedWill(clientid, will, ticket, is_joined))
 
+    def refused(self, clientid: str, will: Will, uptime_us: i64) -> None:
+        """A will could not be published, because what has to keep it does not now: it is kept."""
+        self._keep(PublishedWill(clientid, will, 0, True), uptime_us)
+
     def answered(self, ticket: i64, is_refused: bool, is_joined_refused: bool, uptime_us: i64) -> list[PublishedWill]:
         """A commit is done or refused: the wills that it stored. Those that it refused are kept.
 

@@ -6,7 +6,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
-from heliograph.broker.pubsub import NOT_STORED, Broker
+from heliograph.broker.pubsub import NOT_STORED, REFUSED, Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.session.durability import Durability
@@ -299,6 +299,8 @@ class SessionTable:
             ticket = self.broker.publish(will.message)
         if ticket == NOT_STORED:
             self._forget(clientid, will)
+        elif ticket == REFUSED:
+            self.published_wills.refused(clientid, will, self.broker.uptime_us)
         else:
             self.published_wills.add(clientid, will, ticket, self.broker.is_joined)
 
