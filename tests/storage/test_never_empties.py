@@ -11,7 +11,7 @@ import pytest
 from heliograph.cli.main import main
 from heliograph.node.state_records import validator
 from heliograph.storage.engine import last_record, open_primary
-from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError
+from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError, UnknownDatabaseError
 from heliograph.storage.interface import Batch, DatabaseOptions, StoredMessage
 from heliograph.storage.keyed import KeyedTable
 from heliograph.storage.keyed_backend import KeyedBackend
@@ -279,6 +279,37 @@ def test_a_site_id_is_never_taken_for_another(data_dir: Path, text: str | None) 
     assert file.exists() == (text is not None)
     repair_database(data_dir, "messages")
     assert LocalBackend(data_dir).site_id == site_id
+
+
+def test_a_site_id_of_an_earlier_version_is_guarded_too(data_dir: Path) -> None:
+    store(data_dir, range(3))
+    site_id = LocalBackend(data_dir).site_id
+    (data_dir / "databases").unlink()  # an earlier version had none
+    assert LocalBackend(data_dir).site_id == site_id
+    (data_dir / "storage/site_id").unlink()
+    with pytest.raises(StorageDamagedError, match="heliograph storage check --repair"):
+        _ = LocalBackend(data_dir).site_id
+
+
+def test_the_site_id_that_messages_bears_is_restored(data_dir: Path) -> None:
+    file = data_dir / "storage/site_id"
+    LocalBackend(data_dir).open_db("audit", DatabaseOptions()).close()
+    file.write_text("0123456789abcdef")
+    store(data_dir, range(3))
+    file.write_text("fedcba9876543210")  # valid, and another
+    repair_database(data_dir, "messages")
+    assert LocalBackend(data_dir).site_id == "0123456789abcdef"
+    file.unlink()
+    repair_database(data_dir, "messages")
+    assert LocalBackend(data_dir).site_id == "0123456789abcdef"
+
+
+def test_a_site_id_is_restored_where_there_is_no_database(data_dir: Path) -> None:
+    _ = LocalBackend(data_dir).site_id
+    (data_dir / "storage/site_id").unlink()
+    with pytest.raises(UnknownDatabaseError):
+        repair_database(data_dir, "messages")
+    assert LocalBackend(data_dir).site_id
 
 
 def test_a_check_says_that_nothing_is_left(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

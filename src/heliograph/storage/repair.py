@@ -25,7 +25,16 @@ from heliograph.storage.catalog import Catalog
 from heliograph.storage.check import CheckReport, check_database
 from heliograph.storage.compaction import has_index, topic_hashes
 from heliograph.storage.directory_swap import swap_in
-from heliograph.storage.engine import Rdict, mend_files, new_batch, open_primary, records, translated, translating
+from heliograph.storage.engine import (
+    Rdict,
+    is_absent,
+    mend_files,
+    new_batch,
+    open_primary,
+    records,
+    translated,
+    translating,
+)
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.interface import StreamId
 from heliograph.storage.local import databases_path
@@ -33,9 +42,10 @@ from heliograph.storage.read_database import ReadDatabase, check_exists, databas
 from heliograph.storage.rebuild import Rebuild, has_strays
 from heliograph.storage.register import Register
 from heliograph.storage.salvage import Block, is_damage, readable_blocks
-from heliograph.storage.site import read_site_id, write_site_id
+from heliograph.storage.site import is_site_id_registered, read_site_id, write_site_id
 from heliograph.storage.topic_structure import REST
 
+_MESSAGES: Final = "messages"  # what was stored there is known by its site id: positions, files, leases
 _KEPT: Final = ".damaged"
 _NEW: Final = ".repair"
 _TABLE: Final = re.compile(r"\b\d+\.sst\b")  # as RocksDB names them in its errors
@@ -84,6 +94,9 @@ def repair_database(data_dir: Path, name: str) -> RepairReport:
         StorageError: The disk refused something; nothing was changed.
     """
     path = databases_path(data_dir)
+    if path.is_dir() or is_site_id_registered(path):  # a node was here
+        with node_is_stopped(data_dir, name), translating(name, path):
+            mend_site_id(path)
     if is_gone(path / name):
         return _begin_anew(data_dir, name)
     check_exists(path, name)
@@ -167,19 +180,23 @@ def _begin_anew(data_dir: Path, name: str) -> RepairReport:
 
 
 def mend_site_id(path: Path) -> str:
-    """The site id of the databases in a directory; where the file is lost, the one that they bear, or a new one."""
+    """The site id of a directory: the one that `messages` bears, of the file, of other databases, or a new one."""
     try:
-        site_id = read_site_id(path)
+        noted = read_site_id(path)
     except StorageDamagedError:
-        site_id = None
+        noted = None
+    site_id = next(_sites(path, [_MESSAGES]), None) or noted
     if site_id is None:
-        site_id = next(_sites(path), None) or secrets.token_hex(8)
+        site_id = next(_sites(path, database_directories(path)), None) or secrets.token_hex(8)
+    if site_id != noted:
         write_site_id(path, site_id)
     return site_id
 
 
-def _sites(path: Path) -> Iterator[str]:
-    for name in database_directories(path):
+def _sites(path: Path, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if is_absent(path / name):
+            continue
         with suppress(StorageError), tempfile.TemporaryDirectory() as scratch:
             with ReadDatabase(name, path / name, Path(scratch)).current() as (_, catalog):
                 site = catalog.site

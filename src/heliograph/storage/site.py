@@ -3,9 +3,11 @@
 import os
 import re
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from heliograph.storage.directory_swap import sync_directory
 from heliograph.storage.errors import StorageDamagedError
 from heliograph.storage.register import Register
 
@@ -23,8 +25,9 @@ def read_or_make_site_id(path: Path) -> str:
     """
     site_id = read_site_id(path)
     if site_id is not None:
+        _register(path)
         return site_id
-    if Register(path.parent).has(path / _FILE):
+    if is_site_id_registered(path):
         raise _damaged(path, "the file was made here before, and it is missing now")
     site_id = secrets.token_hex(8)
     write_site_id(path, site_id)
@@ -47,6 +50,11 @@ def read_site_id(path: Path) -> str | None:
     return text
 
 
+def is_site_id_registered(path: Path) -> bool:
+    """Whether a directory had a site id, so that it must have one."""
+    return Register(path.parent).has(path / _FILE)
+
+
 def write_site_id(path: Path, site_id: str) -> None:
     """Make this the site id of a directory, so that a crash leaves the one before or this.
 
@@ -60,7 +68,16 @@ def write_site_id(path: Path, site_id: str) -> None:
         out.flush()
         os.fsync(out.fileno())
     draft.replace(path / _FILE)
+    sync_directory(path)  # the register must not know a file that a crash takes away
     Register(path.parent).add(path / _FILE)
+
+
+def _register(path: Path) -> None:
+    """Guard an id that an earlier version made, or that a crash kept from the register."""
+    if not is_site_id_registered(path):
+        with suppress(OSError):  # the id can be used all the same, and the next start tries again
+            sync_directory(path)
+            Register(path.parent).add(path / _FILE)
 
 
 def _damaged(path: Path, problem: str) -> StorageDamagedError:
