@@ -206,7 +206,7 @@ async def test_what_cannot_be_stored_is_refused_before_anybody_gets_it(tmp_path:
             assert isinstance(details, dict)
             needed = details["needed_bytes"]
             logs = sum(file.stat().st_size for file in databases_path(node.data_dir).glob("messages/*.log"))
-            assert needed <= min(logs, 32 << 20) + (4 << 20)
+            assert needed <= min(logs, 32 << 20) + (1 << 20)
             assert f"{needed:,} bytes are free" in node.log.read_text()
             await reader.subscribe("t/#")
             for _ in range(20):

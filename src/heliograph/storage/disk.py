@@ -92,7 +92,8 @@ class Disk:
             found = os.statvfs(path)
         except OSError:
             return _UNKNOWN_BYTES
-        return found.f_bavail * found.f_frsize
+        blocks = found.f_bfree if os.geteuid() == 0 else found.f_bavail  # root may write what is kept in reserve, too
+        return blocks * found.f_frsize
 
     def needed_bytes(self, path: Path) -> int:
         """How much room a database that ran out of it needs to be opened and written again.
@@ -113,7 +114,7 @@ class Disk:
 
 
 _UNKNOWN_BYTES: Final = 1 << 62
-_SPARE_BYTES: Final = 4 << 20  # for the list of tables, the new log and a few commits
+_SPARE_BYTES: Final = 1 << 20  # for the list of tables, the new log and a few commits
 THIS_DISK: Final = Disk()
 
 

@@ -96,10 +96,11 @@ class Retention:
         Args:
             now_us: The time on the wall clock.
         """
-        if not self._next_check_us - self._check_interval_us <= now_us < self._next_check_us:
+        if not self._database.is_open:
+            self._next_check_us = 0  # looked at as soon as it is open, which on a full disk may be for one write only
+        elif not self._next_check_us - self._check_interval_us <= now_us < self._next_check_us:
             self._next_check_us = now_us + self._check_interval_us
-            if self._database.is_open:
-                self.enforce(now_us)
+            self.enforce(now_us)
 
     def enforce(self, now_us: int) -> None:
         """Do what is due: begin a generation, or drop the oldest one."""

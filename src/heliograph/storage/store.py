@@ -23,6 +23,9 @@ from heliograph.storage.errors import (
 )
 from heliograph.storage.wal import LogFiles, SyncRequest
 
+# When what failed for want of room is tried again in less room than it may need: it often needs less, and only an open
+# database can drop what is old.
+FULL_INTERVAL_S: Final = 60.0
 _MEMORY_PROPERTIES: Final = ("cur-size-all-mem-tables", "block-cache-usage", "estimate-table-readers-mem")
 
 
@@ -264,10 +267,7 @@ class Store:
 
     def _is_time(self) -> bool:
         """Whether what failed is worth another attempt: when the room that was missing is there, or after a while."""
-        if self._needed_bytes:
-            if self._disk.free_bytes(self.path) < self._needed_bytes:
-                return False
-            self._needed_bytes = 0
+        if self._needed_bytes and self._disk.free_bytes(self.path) >= self._needed_bytes:
             return True
         return time.monotonic() >= self._retry_at
 
@@ -279,6 +279,7 @@ class Store:
             free, needed = self._disk.free_bytes(self.path), self._disk.needed_bytes(self.path)
             if free < needed:  # and not a quota, or a limit on the size of files
                 self._needed_bytes = needed
+                self._retry_at += FULL_INTERVAL_S
                 problem = f"{fault.problem}: storing resumes when {needed:,} bytes are free there, and {free:,} are"
                 self._fault = StorageFullError(problem, database=fault.database, path=fault.path)
 
