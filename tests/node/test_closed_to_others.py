@@ -2,7 +2,9 @@
 
 import json
 import os
+import socket
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiomqtt
@@ -65,21 +67,53 @@ async def test_the_reader_asks_for_the_token_that_lies_in_the_data_directory(tmp
         assert (node.data_dir / "flight_token").read_text().strip() == token
 
 
-def test_a_note_that_somebody_else_may_have_written_is_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, str, Path]]:
+    """The port of something of this user that listens on 127.0.0.1, the token noted for it, and the data directory."""
     monkeypatch.setattr(local_token, "TEMPORARY", tmp_path)
     data_dir = tmp_path / "data"
     data_dir.mkdir()
     token = local_token.read_or_make_token(data_dir)
-    local_token.announce("127.0.0.1:8815", data_dir)
-    assert local_token.find_token("grpc://127.0.0.1:8815") == token
-    assert local_token.find_token("db.example.org:8815") is None
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        local_token.announce(f"127.0.0.1:{port}", data_dir)
+        yield port, token, data_dir
+
+
+def test_a_note_that_somebody_else_may_have_written_is_not_read(tmp_path: Path, noted: tuple[int, str, Path]) -> None:
+    port, token, data_dir = noted
+    assert local_token.find_token(f"grpc://127.0.0.1:{port}") == token
     (notes,) = tmp_path.glob("heliograph-*")
     notes.chmod(0o777)
-    assert local_token.find_token("127.0.0.1:8815") is None
+    assert local_token.find_token(f"127.0.0.1:{port}") is None
     with pytest.raises(PermissionError):
-        local_token.announce("127.0.0.1:8815", data_dir)
+        local_token.announce(f"127.0.0.1:{port}", data_dir)
+
+
+def test_a_token_is_for_the_address_that_it_was_noted_for(noted: tuple[int, str, Path]) -> None:
+    port, token, data_dir = noted
+    assert local_token.find_token(f"localhost:{port}") == token
+    others = ["localhost-db.example.org", "127.db.example.org", "127.0.0.2", "[::1]", "0.0.0.0", "db.example.org", ""]
+    assert [host for host in others if local_token.find_token(f"{host}:{port}")] == []
+    local_token.withdraw(f"127.0.0.1:{port}", data_dir)
+    assert local_token.find_token(f"127.0.0.1:{port}") is None
+
+
+@pytest.mark.parametrize("listener", ["nothing", "another user", "another user beside us"])
+def test_a_token_is_not_for_another_user_at_the_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noted: tuple[int, str, Path], listener: str
+) -> None:
+    port, token, _ = noted
+    line = "0: {}:{:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000 {} 0 1\n"
+    ours, theirs = line.format("0100007F", port, os.getuid()), line.format("00000000", port, os.getuid() + 1)
+    table = tmp_path / "tcp"
+    monkeypatch.setattr(local_token, "_SOCKETS", (table,))
+    table.write_text("  sl  local_address\n" + ours)
+    assert local_token.find_token(f"127.0.0.1:{port}") == token
+    table.write_text(
+        "  sl\n" + {"nothing": "", "another user": theirs, "another user beside us": ours + theirs}[listener]
+    )
+    assert local_token.find_token(f"127.0.0.1:{port}") is None
 
 
 @pytest.mark.parametrize("origins", [[], ["--origins"]])

@@ -54,6 +54,7 @@ from heliograph.transport.listener import Listener
 _log = logging.getLogger(__name__)
 
 _TICK_S = 0.5
+_ANNOUNCE_AGAIN_US = 3_600_000_000
 _DAMAGE_ALARM = "stored_messages_damaged"
 _FILES_ALARM = "too_many_open_files"
 _FOLDERS = ("storage", "state", "keyed")  # of a data directory, with what was published
@@ -86,6 +87,7 @@ class Node:
         self.broker = make_broker(config, Hooks(HookFailureLog()))
         self._clock = NodeClock(self.broker)
         self._refusals = Refusals(self.broker)
+        self._announce_at_us = 0  # the node's own token to programs of its user
         self._damaged_places = 0  # that a reader of stored messages met
         self._damage_log = BoundedLog(_log, uptime_us)
         self._context: ChannelContext | None = None
@@ -168,7 +170,7 @@ class Node:
         if self._reader is not None:
             self._reader.report_to(self._services.alarms)
             await self._reader.start()
-            self._announce_token(self._reader)
+            self._announce_token(self._reader, uptime_us())
         self._tell_parts(self._context)
         self._memory = MemoryContract(
             limit_bytes(self._config.node.memory_limit),
@@ -325,8 +327,11 @@ class Node:
         )
         self._services.alarms.activate(_FILES_ALARM, told, {"open_files_max": open_files.limit()})
 
-    def _announce_token(self, reader: ReaderProcess) -> None:
-        """Let programs of this user find the node's own token, where that is asked for."""
+    def _announce_token(self, reader: ReaderProcess, now: int) -> None:
+        """Let programs of this user find the node's own token, where that is asked for; again each hour."""
+        if now < self._announce_at_us:
+            return
+        self._announce_at_us = now + _ANNOUNCE_AGAIN_US
         flight = self._config.durable_storage.flight
         if flight.tokens or flight.require_token != "auto":  # the file is of an earlier start
             withdraw(reader.bind, self._data_dir)
@@ -409,6 +414,8 @@ class Node:
                 for listener in self._listeners:
                     listener.tick(now)
                 self._watch_open_files()
+                if self._reader is not None:
+                    self._announce_token(self._reader, now)
             except Exception:  # noqa: BLE001 - whatever fails, time must go on
                 # Without the ticker no connection would ever time out and no session end.
                 _log.exception("a tick failed; the next one comes in %s s", _TICK_S)

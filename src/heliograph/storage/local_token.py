@@ -1,13 +1,17 @@
 """The token with which programs of the node's user on its machine read stored messages, where no others are described.
 
 The node makes it in its data directory, which only its user may read, and notes where that is in a directory of the
-user, for the port that the reader listens at. So a client of the same user, and of nobody else, finds the token by the
-address.
+user, for the address that the reader listens at. So a client of the same user, and of nobody else, finds the token by
+the address. A note may outlive its node, and the port may then be another user's: a token is only given out while all
+that listens there is this user's, which Linux tells in `/proc/net`.
 """
 
+import ipaddress
 import os
 import secrets
 import stat
+import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -15,7 +19,9 @@ from typing import Final
 TEMPORARY = Path("/tmp")  # TMPDIR may not be the same for node and client
 FILE: Final = "flight_token"
 _TOKEN_BYTES: Final = 32
-_LOOPBACK: Final = ("127.", "localhost", "[::1]", "::1")
+_LOCALHOST: Final = ("127.0.0.1", "::1")
+_SOCKETS: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_LISTENS: Final = "0A"
 
 
 def read_or_make_token(data_dir: Path) -> str:
@@ -42,7 +48,7 @@ def read_or_make_token(data_dir: Path) -> str:
 
 
 def announce(bind: str, data_dir: Path) -> None:
-    """Note where the token for a reader is.
+    """Note where the token for a reader is. Again from time to time: what is old in such a directory may be removed.
 
     Args:
         bind: HOST:PORT that it serves on.
@@ -55,36 +61,91 @@ def announce(bind: str, data_dir: Path) -> None:
     notes.mkdir(mode=0o700, exist_ok=True)
     if not _is_ours(notes):
         raise PermissionError(f"{notes} is another user's, or open to others")
-    draft = notes / f".{_port(bind)}.{os.getpid()}"
-    draft.write_text(f"{(data_dir / FILE).absolute()}\n")
-    draft.replace(notes / _port(bind))
+    for name in _names(bind):
+        draft = notes / f".{name}.{os.getpid()}"
+        draft.write_text(f"{(data_dir / FILE).absolute()}\n")
+        draft.replace(notes / name)
 
 
 def withdraw(bind: str, data_dir: Path) -> None:
-    """Take the note away, if it is still of this node."""
-    with suppress(OSError):
-        note = _notes() / _port(bind)
-        if note.read_text().strip() == str((data_dir / FILE).absolute()):
-            note.unlink()
+    """Take the notes away, if they are still of this node."""
+    for name in _names(bind):
+        with suppress(OSError):
+            note = _notes() / name
+            if note.read_text().strip() == str((data_dir / FILE).absolute()):
+                note.unlink()
 
 
 def find_token(endpoint: str) -> str | None:
-    """The token for a reader on this machine, if a node of this user has noted it.
+    """The token for a reader on this machine, if a node of this user has noted it and listens there.
 
     Args:
         endpoint: HOST:PORT, with or without a scheme.
     """
     address = endpoint.rpartition("://")[2]
-    if not address.startswith(_LOOPBACK):
-        return None
     with suppress(OSError):
-        if _is_ours(_notes()):
-            return Path((_notes() / _port(address)).read_text().strip()).read_text().strip() or None
+        if not _is_ours(_notes()):
+            return None
+        for name in _names(address):
+            with suppress(FileNotFoundError):
+                token = Path((_notes() / name).read_text().strip()).read_text().strip()
+                return token if token and _listens_only_for_us(address) else None
     return None
 
 
-def _port(address: str) -> str:
-    return address.rpartition(":")[2]
+def _names(address: str) -> list[str]:
+    """Of the notes for an address of this machine; none for another."""
+    port = address.rpartition(":")[2]
+    return [f"{host}:{port}" for host in _hosts(address)]
+
+
+def _hosts(address: str) -> tuple[str, ...]:
+    """The addresses of this machine that a HOST:PORT means; `127.example.org` is none of them."""
+    host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    if host == "localhost":
+        return _LOCALHOST
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return ()
+    return (str(found),) if found.is_loopback else ()
+
+
+def _listens_only_for_us(address: str) -> bool:
+    """Whether something of this user listens at an address, and nothing of another where a connection to it may come.
+
+    Raises:
+        OSError: The system does not tell.
+    """
+    port = address.rpartition(":")[2]
+    reached = {ipaddress.ip_address(host) for host in _hosts(address)}
+    users = {
+        user
+        for host, listening, user in _listeners()
+        if str(listening) == port and (host in reached or host.is_unspecified)
+    }
+    return users == {os.getuid()}
+
+
+def _listeners() -> Iterator[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int, int]]:
+    """Address, port and user of each TCP socket that listens on this machine."""
+    for table in _SOCKETS:
+        if not table.exists():  # the system has no IPv6
+            continue
+        for line in table.read_text().splitlines()[1:]:
+            fields = line.split()
+            host, _, port = fields[1].partition(":")
+            if fields[3] == _LISTENS:
+                yield _host_of(host), int(port, 16), int(fields[7])
+
+
+def _host_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An address as the kernel writes it: words of 32 bits in the machine's order of bytes."""
+    words = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
+    found = ipaddress.ip_address(b"".join(word.to_bytes(4, sys.byteorder) for word in words))
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found
 
 
 def _notes() -> Path:
