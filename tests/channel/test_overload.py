@@ -141,6 +141,23 @@ def test_clients_that_have_turns_and_those_that_are_read_from_share_the_work() -
     assert kernel.broker.counters.messages_received == 40_000
 
 
+def test_very_many_connections_look_at_the_time_in_several_turns() -> None:
+    kernel = Kernel()
+    peers = [kernel.peer() for _ in range(3000)]  # which send no CONNECT
+    kernel.now_us += 3600 * 1_000_000
+    closed, rounds = 0, 0
+    more = True
+    while more:
+        more = kernel.context.channels.tick(kernel.now_us)
+        rounds += 1
+        if rounds == 1:
+            peers[-1].drop()  # one that is gone meanwhile is passed over
+        kernel.run()
+        before, closed = closed, sum(peer.closed() for peer in peers)
+        assert closed - before <= 1024
+    assert (closed, rounds) == (2999, 3)
+
+
 def test_a_connection_that_ends_within_a_packet_leaves_nothing_behind() -> None:
     kernel = Kernel()
     connect = encode_packet(p.Connect(p.V5, "c", True, 0, None, None, None, Properties()), p.V5)

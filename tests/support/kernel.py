@@ -219,7 +219,8 @@ class Kernel:
         """Let time pass, as the node's ticker tells it."""
         self.now_us = max(self.now_us, self.broker.uptime_us) + round(seconds * 1_000_000)
         self.broker.begin_turn(self.now_us)
-        self.context.channels.tick(self.now_us)
+        while self.context.channels.tick(self.now_us):
+            pass
         self.sessions.expire(self.now_us)
         due = [callback for at, callback in self._later if at <= self.now_us]
         self._later = [(at, callback) for at, callback in self._later if at > self.now_us]

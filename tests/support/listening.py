@@ -149,7 +149,8 @@ class Rig:
         """Let time pass, as the node's ticker tells it."""
         self.now_us += round(seconds * 1_000_000)
         self.broker.begin_turn(self.now_us)
-        self.context.channels.tick(self.now_us)
+        while self.context.channels.tick(self.now_us):
+            pass
         self.listener.tick(self.now_us)
         await asyncio.sleep(0)
 

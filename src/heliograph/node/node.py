@@ -395,7 +395,9 @@ class Node:
             await asyncio.sleep(_TICK_S)
             now = self._clock.begin_turn()
             try:
-                context.channels.tick(now)
+                while context.channels.tick(now):
+                    await asyncio.sleep(0)
+                    now = self._clock.begin_turn()
                 context.sessions.expire(now)
                 if self._retained is not None:
                     self._retained.tick()
