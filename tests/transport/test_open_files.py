@@ -12,6 +12,7 @@ def test_the_reserve_stays_when_a_low_number_is_freed_and_taken_again(monkeypatc
     taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(16)]
     limit = taken[-1] + 9
     monkeypatch.setattr(open_files, "limit", lambda: limit)
+    monkeypatch.setattr(open_files, "reserve", lambda files_max: 4)
     files = OpenFiles()
     connections: list[int] = []
     try:
