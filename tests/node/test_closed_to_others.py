@@ -123,13 +123,20 @@ def test_conf_show_prints_no_secrets(tmp_path: Path, capsys: pytest.CaptureFixtu
         """
         durable_storage.flight { require_token = true, tokens = [{ name = ops, token = "sixteen-or-more-secret" }] }
         schema_registry.external.other { auth { username = u, password = "sixteen-or-more-secret" } }
+        schema_registry.external.digits { auth { username = u, password = 8172635405162738 } }
+        schema_registry.external.by_url { url = "http://u:8172635405162738@127.0.0.1:8081/x@y" }
+        schema_registry.schemas.s.parameters.headers { "x-api-key" = "8172635405162738", X-Custom = [8172635405162738] }
+        other { api-key = 8172635405162738, "X-API-Key" = "8172635405162738", authorization { no_match = deny } }
         """
     )
     assert main(["conf", "show", str(file), *origins]) == 0
     said = capsys.readouterr().out
     assert "sixteen-or-more-secret" not in said
+    assert "8172635405162738" not in said
     assert "******" in said
-    assert "ops" in said
+    assert "http://******@127.0.0.1:8081/x@y" in said
+    for shown in ("ops", "require_token", "true", "deny"):
+        assert shown in said
 
 
 def test_a_reader_with_tokens_of_its_own_makes_none(tmp_path: Path) -> None:

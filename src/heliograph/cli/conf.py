@@ -31,7 +31,11 @@ from heliograph.rules.json_text import encode_exactly
 from heliograph.rules.schemas.configured import schema_faults
 from heliograph.rules.values import string_of
 
-_SECRET: Final = re.compile(r"(?i)(.*[_.-])?(token|password|passwd|passphrase|secret|secret_key|authorization|api_key)")
+_SECRET: Final = re.compile(
+    r"(?is)(.*[_.-])?(token|password|passwd|passphrase|secret|secret[_-]?key|authorization|api[_-]?key)"
+)
+_HEADERS: Final = "headers"  # of requests; which of them is a secret, only the other side knows
+_USERINFO: Final = re.compile(r"(?<=://)[^/?#\s]+(?=@)")
 _SWITCHES: Final = ("require_token",)
 _STARS: Final = "******"
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_@%|-]+")
@@ -103,13 +107,27 @@ def without_secrets(node: Node) -> Node:
         return Node(kept, node.position, node.source)
     if isinstance(value, list):
         return Node([without_secrets(item) for item in value], node.position, node.source)
+    if isinstance(value, str):
+        return Node(_USERINFO.sub(_STARS, value), node.position, node.source)
     return node
 
 
 def _masked(key: str, node: Node) -> Node:
-    if _SECRET.fullmatch(key) and key not in _SWITCHES and isinstance(node.value, str) and node.value:
-        return Node(_STARS, node.position, node.source)
+    if key.lower() == _HEADERS:
+        return _all_masked(node)
+    if _SECRET.fullmatch(key) and key not in _SWITCHES and not isinstance(node.value, dict | list):
+        return _all_masked(node)
     return without_secrets(node)
+
+
+def _all_masked(node: Node) -> Node:
+    """A document with stars for every scalar that says something."""
+    value = node.value
+    if isinstance(value, dict):
+        return Node({key: _all_masked(child) for key, child in value.items()}, node.position, node.source)
+    if isinstance(value, list):
+        return Node([_all_masked(item) for item in value], node.position, node.source)
+    return node if value is None or value == "" else Node(_STARS, node.position, node.source)
 
 
 def _answer(case: Case) -> Answer | str:
