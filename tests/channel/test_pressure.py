@@ -27,15 +27,34 @@ def test_who_holds_most_gets_no_more_subscriptions_and_others_do() -> None:
 
 def test_who_holds_most_retains_no_more_and_others_do() -> None:
     kernel = Kernel()
-    large, small = kernel.connect("large"), kernel.connect("small")
+    large, small, reader = (kernel.connect(name) for name in ("large", "small", "reader"))
+    reader.subscribe("r/+")
     large.publish("r/1", b"x", 1, 1, retain=True)
+    large.publish("r/0", b"x", 1, 2, retain=True)
+    reader.skip()
     short(kernel, "large")
-    large.publish("r/2", b"x", 1, 2, retain=True)
-    large.publish("r/1", b"", 1, 3, retain=True)  # that gives room
-    small.publish("r/3", b"x", 1, 4, retain=True)
-    assert [line.split(" 0x10")[0] for line in large.heard()] == ["PUBACK #1", "PUBACK #2 0x97", "PUBACK #3"]
-    assert len(kernel.retainer) == 1
-    assert kernel.broker.pressure.noted == {"large": 11, "small": 11}
+    large.publish("r/2", b"x", 1, 3, retain=True)
+    large.publish("r/0", b"y", 1, 4, retain=True)  # that takes no more than before
+    large.publish("r/1", b"", 1, 5, retain=True)  # that gives room
+    small.publish("r/3", b"x", 1, 6, retain=True)
+    assert [line.split(" 0x10")[0] for line in large.heard()] == [f"PUBACK #{number}" for number in range(1, 6)]
+    assert reader.heard() == ["PUBLISH r/2 'x' q0", "PUBLISH r/0 'y' q0", "PUBLISH r/1 '' q0", "PUBLISH r/3 'x' q0"]
+    assert len(kernel.retainer) == 2  # r/0 and r/3
+    assert kernel.broker.pressure.growth_refused == 1
+    assert kernel.broker.pressure.noted.keys() == {"small"}
+
+
+def test_what_is_replaced_and_cleared_is_not_held() -> None:
+    kernel = Kernel()
+    kernel.broker.pressure.is_on = True
+    sensor, burst = kernel.connect("sensor"), kernel.connect("burst")
+    for number in range(1, 100):
+        sensor.publish("s", bytes(10_000 + number % 2), 1, number, retain=True)
+        burst.publish("b", bytes(10_000), 0, retain=True)
+        burst.publish("b", b"", 0, retain=True)
+    noted = kernel.broker.pressure.noted
+    assert 10_000 <= noted["sensor"] <= 10_100
+    assert noted["burst"] == 0
 
 
 def test_no_session_begins_that_outlives_its_connection() -> None:

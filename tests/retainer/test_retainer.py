@@ -5,6 +5,7 @@ import pytest
 from heliograph.broker.message import Message, make_message
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_publish
+from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
 from retainer.conftest import MakeRetainer
 from retainer.retaining import read, retain, settle, topics
@@ -269,3 +270,15 @@ def test_deleting_by_filter_some_at_a_time(make: MakeRetainer) -> None:
     assert retainer.delete("b", 1) == 1
     assert len(retainer) == 0
     assert retainer.statistics()["retained.bytes"] == 0
+
+
+def test_who_holds_most_retains_on_the_disk_and_no_more_in_memory(make: MakeRetainer) -> None:
+    retainer = make()
+    pressure = retainer.broker.pressure
+    pressure.is_on = pressure.refuses_growth = True
+    pressure.heavy = {"pub": 1}
+    assert retain(retainer, "a")  # subscribers get it
+    is_in_memory = isinstance(retainer, MemoryRetainer)
+    assert topics(retainer) == ([] if is_in_memory else ["a"])
+    assert pressure.growth_refused == int(is_in_memory)
+    assert pressure.noted == {}

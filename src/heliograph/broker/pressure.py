@@ -17,10 +17,10 @@ class Pressure:
         is_on: Caches are small, and what clients add is noted.
         sheds_qos0: Messages at QoS 0 do not wait for anybody.
         refuses_growth: No session begins that outlives its connection, and the clients in `heavy` get no further
-            subscriptions, delayed and retained messages.
+            subscriptions and delayed messages, nor retained ones in memory.
         refuses_connections: No client is let in.
         heavy: The clients that hold most, with how many bytes.
-        noted: Bytes of retained messages by client, since memory became short.
+        noted: By how many bytes retained messages in memory grew, by client, since memory became short.
         qos0_shed: How many messages at QoS 0 did not wait,
         growth_refused: how many sessions, subscriptions and messages were refused,
         connections_refused: and how many CONNECTs.
@@ -44,11 +44,15 @@ class Pressure:
             return False
         return True
 
-    def may_retain(self, clientid: str, size_bytes: int) -> bool:
-        """The same of a retained message, which is noted; called while memory is short."""
-        if len(self.noted) < _NOTED_CLIENTS_MAX or clientid in self.noted:
-            self.noted[clientid] = self.noted.get(clientid, 0) + size_bytes
-        return self.may_grow(clientid)
+    def note(self, clientid: str, growth_bytes: int) -> None:
+        """Retained messages in memory grew by what a client published; called while memory is short.
+
+        Args:
+            growth_bytes: By how much, below 0 if they have become less.
+        """
+        before = self.noted.get(clientid, 0)
+        if before > 0 or (growth_bytes > 0 and len(self.noted) < _NOTED_CLIENTS_MAX):
+            self.noted[clientid] = max(0, before + growth_bytes)
 
     def __repr__(self) -> str:
         flags = [

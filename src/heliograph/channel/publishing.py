@@ -127,10 +127,6 @@ class Publishing:
             return
         if broker.is_refusing and self._is_unkept(publish, route, publish.retain):
             return
-        pressure = broker.pressure
-        if pressure.is_on and publish.retain and not self._may_retain(publish):
-            self._stop(publish, route, Refusal("memory_short", rc.QUOTA_EXCEEDED, False))
-            return
         message = Message(  # [MQTT-4.3.2-5] 3.1.1 [MQTT-4.3.2-2]
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
         )
@@ -268,12 +264,6 @@ class Publishing:
     def alias_bytes(self) -> int:
         """Bytes of the topic aliases that the client set."""
         return 0 if self._aliases is None else self._aliases.held_bytes()
-
-    def _may_retain(self, publish: p.Publish) -> bool:
-        """Whether a retained message is taken while memory is short; one that clears its topic always is."""
-        if publish.payload_at == len(publish.data):
-            return True
-        return self._broker.pressure.may_retain(self._session.clientid, len(publish.data))
 
     def _check_levels(self, route: Route) -> None:
         fault = topic_name_fault(self._known_topic(route), self._levels_max)

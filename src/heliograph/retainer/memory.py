@@ -48,6 +48,16 @@ class MemoryRetainer(Retainer):
     def __repr__(self) -> str:
         return f"MemoryRetainer({self._count} messages, {self._bytes} bytes)"
 
+    def retain(self, message: Message) -> bool:
+        """Keep `message` for its topic, or forget the topic's message; whether it goes on to subscribers."""
+        pressure = self.broker.pressure
+        if not pressure.is_on:
+            return super().retain(message)
+        size_bytes = self._bytes
+        goes_on = super().retain(message)
+        pressure.note(message.clientid, self._bytes - size_bytes)
+        return goes_on
+
     def match(self, topic_filter: str) -> "MemoryMatches":
         """The retained messages whose topics a filter matches."""
         return MemoryMatches(self, topic_filter)
@@ -131,6 +141,11 @@ class MemoryRetainer(Retainer):
 
     def _size_bytes(self) -> int:
         return self._bytes
+
+    def _may_grow(self, message: Message) -> bool:
+        if len(message.publish.data) <= self._known_bytes(message):
+            return True
+        return self.broker.pressure.may_grow(message.clientid)
 
     def _known_bytes(self, message: Message) -> int:
         topic = message.publish.topic

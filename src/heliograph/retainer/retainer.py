@@ -78,6 +78,8 @@ class Retainer(RetainedStore):
         elif self._has_too_many_bytes(message):
             self._dropped_full += 1
             self._forget(message)
+        elif self.broker.pressure.refuses_growth and not self._may_grow(message):
+            self._forget(message)
         elif self._keep(message, self._expires_us(message)):
             self._count_max = max(self._count_max, len(self))
         else:
@@ -146,6 +148,10 @@ class Retainer(RetainedStore):
     def _size_bytes(self) -> int:
         """How many bytes the messages have."""
         raise NotImplementedError(type(self).__name__)
+
+    def _may_grow(self, message: Message) -> bool:
+        """Whether a message may take more memory than its topic's has; asked while that is refused to some."""
+        return True
 
     def _known_bytes(self, message: Message) -> int:
         """How many of them the message has that the topic of `message` has, 0 for none."""
