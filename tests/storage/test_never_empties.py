@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -231,6 +232,27 @@ def test_messages_of_streams_without_a_record_are_named_and_brought_back(data_di
     assert repair_database(data_dir, "messages").messages == 200
     assert read(data_dir) == list(range(200))
     assert main(["storage", "check", "messages", "--data-dir", str(data_dir)]) == 0
+
+
+@pytest.mark.parametrize("part", [0.01, 0.5, 0.97])
+def test_a_damaged_piece_of_the_only_table_costs_what_it_holds(data_dir: Path, part: float) -> None:
+    database = open_messages(data_dir)
+    for number in range(200):
+        payload = random.Random(number).randbytes(1000)
+        database.store_batch([message(number, f"fleet/{number}/{number % 3}")._replace(payload=payload)])
+    database.close()
+    (table,) = (data_dir / "storage/messages").glob("*.sst")
+    damage(table, part)
+    assert main(["storage", "check", "messages", "--repair", "--data-dir", str(data_dir)]) == 0
+    assert 150 < len(read(data_dir)) <= 200
+    assert main(["storage", "check", "messages", "--data-dir", str(data_dir)]) == 0
+
+
+def damage(table: Path, part: float) -> None:
+    """Change a byte of a table."""
+    content = bytearray(table.read_bytes())
+    content[int(len(content) * part)] ^= 0xFF
+    table.write_bytes(content)
 
 
 def test_positions_in_a_database_that_was_given_up_do_not_name_streams_of_the_next(data_dir: Path) -> None:

@@ -59,7 +59,7 @@ _CHECKS_MAX: Final = 3
 _BUSY: Final = "Write stall"
 
 
-def open_primary(path: Path, compression: str) -> Rdict:
+def open_primary(path: Path, compression: str, *, compacts: bool = True) -> Rdict:
     """Open a database for writing; one is created in an absent or empty directory only.
 
     RocksDB itself would begin an empty database wherever it finds no `CURRENT`, and delete the files of the one before.
@@ -67,6 +67,7 @@ def open_primary(path: Path, compression: str) -> Rdict:
     Args:
         path: Its directory, whose parent exists.
         compression: One of `COMPRESSIONS`.
+        compacts: Whether tables are merged; a damaged one would end that, and every write with it.
 
     Raises:
         Exception: RocksDB's own; see `translated`.
@@ -74,6 +75,7 @@ def open_primary(path: Path, compression: str) -> Rdict:
     options = _options()
     is_new = is_absent(path)
     options.create_if_missing(is_new)
+    options.set_disable_auto_compactions(not compacts)
     if not is_new:
         _check_files(path)
     options.set_write_buffer_size(MEMTABLE_BYTES)

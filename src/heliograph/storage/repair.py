@@ -7,8 +7,6 @@ its topic index is built anew from the topics in the blocks, and what is lost is
 
 import fcntl
 import heapq
-import os
-import re
 import secrets
 import shutil
 import tempfile
@@ -28,7 +26,6 @@ from heliograph.storage.directory_swap import swap_in
 from heliograph.storage.engine import (
     Rdict,
     is_absent,
-    mend_files,
     new_batch,
     open_primary,
     records,
@@ -38,6 +35,7 @@ from heliograph.storage.engine import (
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.interface import StreamId
 from heliograph.storage.local import databases_path
+from heliograph.storage.openable import files_made_readable, named_tables, openable_copy
 from heliograph.storage.read_database import ReadDatabase, check_exists, database_directories, is_gone
 from heliograph.storage.rebuild import Rebuild, has_strays
 from heliograph.storage.register import Register
@@ -48,7 +46,6 @@ from heliograph.storage.topic_structure import REST
 _MESSAGES: Final = "messages"  # what was stored there is known by its site id: positions, files, leases
 _KEPT: Final = ".damaged"
 _NEW: Final = ".repair"
-_TABLE: Final = re.compile(r"\b\d+\.sst\b")  # as RocksDB names them in its errors
 _BATCH_BYTES: Final = 4 << 20
 _FIXED_KINDS: Final = b"CDGLNOSW"  # records that are copied as they are; see `keys`
 _SPARE_KINDS: Final = b"CDW"  # of them, those that a database can do without
@@ -144,13 +141,13 @@ def _source(name: str, path: Path, site: str) -> Iterator[tuple[Rdict, Catalog, 
         except StorageDamagedError as error:
             remark = f"it could not be opened: {error.problem}"
         if not is_complete:
-            path = files_made_readable(path, Path(scratch) / "files", set())
+            path = openable_copy(path, Path(scratch), has_records=remark is None)
             with suppress(StorageDamagedError):
                 is_complete = _is_complete(name, path, Path(scratch))
         if not is_complete:
             made = "the records of its topics and generations were made anew from the messages"
             remark = made if remark is None else f"{remark}; {made}"
-            rocks = open_primary(path, "zstd")
+            rocks = open_primary(path, "zstd", compacts=False)
             try:
                 Rebuild(rocks, name, site).run()
             finally:
@@ -210,7 +207,7 @@ def _without_damaged_tables(found: CheckReport, path: Path, copy: Path) -> Itera
     A damaged piece hides what other tables have between its keys and those of the next piece: what was stored later at
     the end of the same stream.
     """
-    tables = {name for damage in found.damages for name in _TABLE.findall(damage.problem)}
+    tables = {name for damage in found.damages for name in named_tables(damage.problem)}
     if not tables:
         yield []
         return
@@ -219,20 +216,6 @@ def _without_damaged_tables(found: CheckReport, path: Path, copy: Path) -> Itera
         yield [rest]
     finally:
         rest.close()
-
-
-def files_made_readable(path: Path, copy: Path, left_out: set[str]) -> Path:
-    """A copy of a RocksDB with everything that RocksDB itself can find in its files, less those left out."""
-    copy.mkdir()
-    for entry in path.iterdir():
-        if entry.name in left_out:
-            continue
-        if entry.suffix == ".sst":
-            os.link(entry, copy / entry.name)  # tables are never changed, so they need no room twice
-        elif entry.is_file() and not entry.name.startswith("LOG") and entry.name != "LOCK":
-            shutil.copy2(entry, copy / entry.name)
-    mend_files(copy)
-    return copy
 
 
 def _copy(sources: Sequence[Rdict], catalog: Catalog, path: Path) -> int:

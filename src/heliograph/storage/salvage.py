@@ -10,6 +10,7 @@ Works on any open database. Reading for people who asked to skip is in `damage`,
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from heliograph.storage import keys
@@ -20,6 +21,7 @@ from heliograph.storage.interface import SEQUENCE_MAX, TIME_MAX, StreamId
 
 _SEQUENCE_BITS: Final = 16
 _PLACE_BYTES: Final = 10
+_KEY_BYTES: Final = 64  # so far keys are told apart when a way around damage is looked for
 PLACE_MAX: Final = TIME_MAX << _SEQUENCE_BITS | SEQUENCE_MAX
 
 
@@ -246,3 +248,46 @@ def _tried(probe: Probe, at: int) -> tuple[bool, int | None]:
         if not is_damage(error):
             raise
         return False, None
+
+
+def readable_records(database: Rdict, tell: Callable[[bytes, str], None]) -> Iterator[tuple[bytes, bytes]]:
+    """Every record of a database that can be read, in order.
+
+    Args:
+        database: Any open database.
+        tell: Called with the key behind which something cannot be read, and what is wrong.
+
+    Raises:
+        Exception: RocksDB's own, where it is not about damage.
+    """
+    end = b"\xff" * _KEY_BYTES
+    limit = int.from_bytes(end, "big")
+    at = b""
+    while True:
+        try:
+            for record in records(database, at, end):
+                yield record
+                at = record[0] + b"\0"
+            return
+        except Exception as error:
+            if not is_damage(error):
+                raise
+            problem = str(error)
+        following = beyond_damage(partial(_key_from, database), int.from_bytes(_padded(at), "big"), limit)
+        tell(at, problem)
+        if following is None or following >= limit:
+            return
+        at = max(at, following.to_bytes(_KEY_BYTES, "big").rstrip(b"\0"))
+
+
+def _key_from(database: Rdict, at: int) -> int | None:
+    walk = database.iter()
+    walk.seek(at.to_bytes(_KEY_BYTES, "big"))
+    if not walk.valid():
+        walk.status()
+        return None
+    return int.from_bytes(_padded(walk.key()), "big")
+
+
+def _padded(key: bytes) -> bytes:
+    return key[:_KEY_BYTES].ljust(_KEY_BYTES, b"\0")

@@ -17,20 +17,19 @@ from typing import Final
 
 from heliograph.storage import local_state
 from heliograph.storage.directory_swap import swap_in
-from heliograph.storage.engine import Rdict, new_batch, open_primary, open_secondary, records, translating
+from heliograph.storage.engine import Rdict, new_batch, open_primary, open_secondary, translating
 from heliograph.storage.errors import GONE, UnknownDatabaseError
 from heliograph.storage.findings import Findings
 from heliograph.storage.keyed_repair import structure_problem, write_anew
+from heliograph.storage.openable import files_made_readable
 from heliograph.storage.read_database import is_gone
 from heliograph.storage.register import Register
-from heliograph.storage.repair import files_made_readable, node_is_stopped
-from heliograph.storage.salvage import beyond_damage, is_damage
+from heliograph.storage.repair import node_is_stopped
+from heliograph.storage.salvage import is_damage, readable_records
 
 KEYED: Final = "keyed"
 FOLDERS: Final = ("state", KEYED)  # below the data directory; see `local_state` and `keyed_backend`
 _META: Final = b"\x00"
-_END: Final = b"\xff"
-_PLACE_BYTES: Final = 64  # so far keys are told apart when a way around damage is looked for
 _BATCH_BYTES: Final = 4 << 20
 
 Validator = Callable[[bytes, bytes], str | None]
@@ -226,36 +225,7 @@ def _readable(rocks: Rdict, validator: Validator, report: StateReport) -> Iterat
 
 
 def _past_damage(rocks: Rdict, report: StateReport) -> Iterator[tuple[bytes, bytes]]:
-    at = b""
-    while True:
-        try:
-            for record in records(rocks, at, _END * _PLACE_BYTES):
-                yield record
-                at = record[0] + b"\0"
-            return
-        except Exception as error:
-            if not is_damage(error):
-                raise
-            problem = str(error)
-        limit = int.from_bytes(_END * _PLACE_BYTES, "big")
-        following = beyond_damage(_probe(rocks), int.from_bytes(_padded(at), "big"), limit)
-        report.add_problem(f"behind {at[1:41]!r} some records cannot be read: {problem}")
-        if following is None or following >= limit:
-            return
-        at = max(at, following.to_bytes(_PLACE_BYTES, "big").rstrip(b"\0"))
+    def tell(behind: bytes, problem: str) -> None:
+        report.add_problem(f"behind {behind[1:41]!r} some records cannot be read: {problem}")
 
-
-def _probe(rocks: Rdict) -> Callable[[int], int | None]:
-    def probe(at: int) -> int | None:
-        walk = rocks.iter()
-        walk.seek(at.to_bytes(_PLACE_BYTES, "big"))
-        if not walk.valid():
-            walk.status()
-            return None
-        return int.from_bytes(_padded(walk.key()), "big")
-
-    return probe
-
-
-def _padded(key: bytes) -> bytes:
-    return key[:_PLACE_BYTES].ljust(_PLACE_BYTES, b"\0")
+    return readable_records(rocks, tell)
