@@ -2,8 +2,12 @@
 
 import asyncio
 import json
+import os
+import resource
 import socket
+import time
 from collections.abc import AsyncIterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -99,7 +103,7 @@ def test_a_connection_that_says_nothing_or_too_much_is_closed(monkeypatch: pytes
         assert len(accepted[2].recv(150_000, socket.MSG_WAITALL)) == 150_000
         guard.look()
         assert guard.closed == 1
-        monkeypatch.setattr(connection_guard, "SILENT_S", 0.0)
+        monkeypatch.setattr(connection_guard, "REQUEST_S", 0.0)
         guard.look()
         assert clients[0].recv(1) == b""
         clients[1].setblocking(False)
@@ -107,6 +111,46 @@ def test_a_connection_that_says_nothing_or_too_much_is_closed(monkeypatch: pytes
             clients[1].recv(1)
         for one in (*clients, *accepted):
             one.close()
+
+
+def test_a_connection_that_sends_little_now_and_then_is_closed_by_its_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        guard = ConnectionGuard(listening.getsockname()[1])
+        with socket.create_connection(listening.getsockname()) as client, listening.accept()[0] as accepted:
+            for _ in range(2):
+                client.sendall(bytes(9))
+                assert accepted.recv(9, socket.MSG_WAITALL) == bytes(9)
+                guard.look()
+                assert guard.closed == 0
+                now += 14.0
+            guard.look()
+            assert client.recv(1) == b""
+
+
+def test_connections_are_bounded_where_no_open_files_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_guard, "BURST_BYTES", 100_000)
+    monkeypatch.setattr(connection_guard, "BYTES_PER_S", 0)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as files:
+        guard = ConnectionGuard(listening.getsockname()[1])
+        client = files.enter_context(socket.create_connection(listening.getsockname()))
+        accepted = files.enter_context(listening.accept()[0])
+        resource.setrlimit(resource.RLIMIT_NOFILE, (accepted.fileno() + 20, limits[1]))
+        try:
+            with suppress(OSError):
+                while True:
+                    files.enter_context(open(os.devnull))
+            guard.look()
+            for _ in range(2):
+                client.sendall(bytes(75_000))
+                assert len(accepted.recv(75_000, socket.MSG_WAITALL)) == 75_000
+                guard.look()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert client.recv(1) == b""
+        assert guard.closed == 1
 
 
 @pytest.mark.service

@@ -6,21 +6,24 @@ and shuts down those that send more than requests need.
 """
 
 import contextlib
+import errno
 import os
+import resource
 import socket
 import stat
 import struct
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 BURST_BYTES: Final = 16 << 20  # a few of the largest requests
 BYTES_PER_S: Final = 2 << 20
-SILENT_S: Final = 15.0  # for one that has not sent as much as a request
-IDLE_S: Final = 3600.0
+REQUEST_S: Final = 15.0  # how old one may be that has not sent as much as a request
+IDLE_S: Final = 3600.0  # how long any other may be silent
 _REQUEST_BYTES: Final = 256  # the least that HTTP/2 with a call and its headers takes
 _LOOK_S: Final = 0.05
-_LOOK_IDLE_S: Final = 0.5  # where there are no connections
+_LOOK_IDLE_S: Final = 0.5  # where there are no connections, and at files whose number may have become a connection's
 _INFO_BYTES: Final = 136
 _LAST_SENT_AT: Final = 44  # milliseconds since, in `struct tcp_info` of Linux; then acknowledged, then received
 _BYTES_RECEIVED_AT: Final = 128
@@ -30,6 +33,7 @@ class _Seen:
     """One connection."""
 
     def __init__(self, now: float) -> None:
+        self.first_seen_at = now
         self.looked_at = now
         self.received = 0
         self.allowed = float(BURST_BYTES)
@@ -38,6 +42,8 @@ class _Seen:
 class ConnectionGuard:
     """Watches the connections of this process, in a thread of its own; owned by the reader.
 
+    It needs no open file of its own, since connections that use up all of them are among those it is there for.
+
     Args:
         port: The port that they came to.
     """
@@ -45,6 +51,8 @@ class ConnectionGuard:
     def __init__(self, port: int) -> None:
         self._port = port
         self._connections: dict[tuple[int, int], _Seen] = {}
+        self._others: set[int] = set()  # numbers of files, and of sockets that are none of the connections
+        self._forget_others_at = 0.0
         self.closed = 0
 
     def start(self) -> None:
@@ -54,18 +62,31 @@ class ConnectionGuard:
     def look(self) -> None:
         """Look at every connection once, and shut down those that go too far."""
         now = time.monotonic()
+        if now >= self._forget_others_at:
+            self._others.clear()
+            self._forget_others_at = now + _LOOK_IDLE_S
         found: dict[tuple[int, int], _Seen] = {}
-        try:
-            names = os.listdir("/proc/self/fd")
-        except OSError:  # no more open files
-            return
-        for name in names:
+        for descriptor in self._descriptors():
+            if descriptor in self._others:
+                continue
             with contextlib.suppress(OSError):
-                status = os.fstat(int(name))
-                seen = self._connections.get((int(name), status.st_ino)) or _Seen(now)
-                if stat.S_ISSOCK(status.st_mode) and self._is_within_bounds(int(name), status.st_ino, seen, now):
-                    found[int(name), status.st_ino] = seen
+                status = os.fstat(descriptor)
+                self._others.add(descriptor)
+                if stat.S_ISSOCK(status.st_mode):
+                    key = descriptor, status.st_ino
+                    seen = self._connections.get(key) or _Seen(now)
+                    if self._is_within_bounds(*key, seen, now):
+                        found[key] = seen
+                        self._others.discard(descriptor)
         self._connections = found
+
+    def _descriptors(self) -> Iterable[int]:
+        try:
+            return map(int, os.listdir("/proc/self/fd"))
+        except OSError as error:
+            if error.errno == errno.EMFILE:  # every number below the limit is in use
+                return range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            return [descriptor for descriptor, _ in self._connections]
 
     def _is_within_bounds(self, descriptor: int, inode: int, seen: _Seen, now: float) -> bool:
         """Whether this is one of the connections, and goes on.
@@ -73,9 +94,8 @@ class ConnectionGuard:
         Raises:
             OSError: It is no connection.
         """
-        with _socket(os.dup(descriptor)) as connection:
-            # The number may be another file's by now.
-            if os.fstat(connection.fileno()).st_ino != inode or connection.getsockname()[1:2] != (self._port,):
+        with _borrowed(descriptor) as connection:
+            if connection.getsockname()[1:2] != (self._port,):
                 return False
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
             connection.getpeername()
@@ -84,11 +104,15 @@ class ConnectionGuard:
             seen.allowed = min(BURST_BYTES, seen.allowed + (now - seen.looked_at) * BYTES_PER_S)
             seen.allowed -= received - seen.received
             seen.received, seen.looked_at = received, now
-            silent_s = min(sent_ms, received_ms) / 1000
-            if seen.allowed >= 0 and silent_s < (SILENT_S if received < _REQUEST_BYTES else IDLE_S):
+            if received < _REQUEST_BYTES:
+                is_alive = now - seen.first_seen_at < REQUEST_S
+            else:
+                is_alive = min(sent_ms, received_ms) / 1000 < IDLE_S
+            if seen.allowed >= 0 and is_alive:
                 return True
-            connection.shutdown(socket.SHUT_RDWR)
-            self.closed += 1
+            if os.fstat(descriptor).st_ino == inode:  # the number may be another connection's by now
+                connection.shutdown(socket.SHUT_RDWR)
+                self.closed += 1
             return False
 
     def _run(self) -> None:
@@ -97,14 +121,15 @@ class ConnectionGuard:
             time.sleep(_LOOK_S if self._connections else _LOOK_IDLE_S)
 
 
-def _socket(descriptor: int) -> socket.socket:
-    """The socket of a file, which it then owns.
+@contextlib.contextmanager
+def _borrowed(descriptor: int) -> Iterator[socket.socket]:
+    """A socket that somebody else owns and closes.
 
     Raises:
-        OSError: It is none; the file is closed.
+        OSError: It is none.
     """
+    borrowed = socket.socket(fileno=descriptor)
     try:
-        return socket.socket(fileno=descriptor)
-    except OSError:
-        os.close(descriptor)
-        raise
+        yield borrowed
+    finally:
+        borrowed.detach()
