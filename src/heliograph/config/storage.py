@@ -37,7 +37,7 @@ _FILE = Text("a file", r"(?s).*")
 TOKEN_LENGTH_MIN = 16
 
 # Databases that the broker has of its own; no other can have their names.
-RESERVED_NAMES = ("messages", "retained", "sessions", "shared_groups")
+RESERVED_NAMES = ("delayed", "messages", "retained", "sessions", "shared_groups")
 
 
 @dataclass(frozen=True, slots=True)
