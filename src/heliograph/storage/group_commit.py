@@ -21,11 +21,12 @@ from heliograph.storage.errors import StorageBusyError, StorageClosedError, Stor
 from heliograph.storage.interface import Grouped, StorableMessage
 from heliograph.storage.wal import SyncRequest
 
-# One batch is encoded and written without a pause: 1 to 2 ms. A message with another topic than the one before counts
-# twice: it costs three to eight times as much.
+# One batch is encoded and written without a pause: 1 to 2 ms. A message with another topic than the one before costs
+# three to eight times as much, so fewer of those make a batch.
 _BATCH_MESSAGES_MAX: Final = 1024
 _BATCH_BYTES_MAX: Final = 256 << 10
-_MESSAGE_OVERHEAD_BYTES: Final = 256  # what a message of the broker costs in memory beside its payload
+_MESSAGE_OVERHEAD_BYTES: Final = 256  # what a message of the broker costs in memory beside its payload,
+_TOPIC_OVERHEAD_BYTES: Final = 256  # and what counts for one with another topic than the one before
 # Batches that are answered for in one loop turn: 1 to 3 ms if acknowledgements wait for all of their messages.
 _ANSWERS_PER_TURN: Final = 8
 _BUSY_PAUSE_S: Final = 0.005
@@ -38,7 +39,7 @@ OnCommitted = Callable[[int, StorageError | None], None]
 class _Batch(Generic[Item]):
     """Items under one ticket."""
 
-    __slots__ = ("buffered_bytes", "count", "error", "items", "ticket", "topic", "topics")
+    __slots__ = ("buffered_bytes", "count", "error", "items", "ticket")
 
     def __init__(self, ticket: int) -> None:
         self.ticket = ticket
@@ -46,8 +47,6 @@ class _Batch(Generic[Item]):
         self.count = 0  # of those that were written or refused
         self.buffered_bytes = 0
         self.error: StorageError | None = None
-        self.topic = ""  # of the newest item, where items have topics,
-        self.topics = 0  # and how often it was another than before
 
 
 class CommitQueue(Generic[Item]):
@@ -88,6 +87,7 @@ class CommitQueue(Generic[Item]):
         self._idle: asyncio.Future[None] | None = None
         self._syncer = _Syncer(self._loop, self._synced) if fsync else None
         self._buffered_bytes = 0
+        self._topic = ""  # of the newest message
         self._began = 0.0
         self._counts = {"commits": 0, "batches": 0, "messages": 0, "refused_messages": 0, "stalls": 0}
         self._commit_s = 0.0
@@ -105,7 +105,7 @@ class CommitQueue(Generic[Item]):
         self._buffered_bytes += size
         if not self._running:
             self._start()
-        if batch.buffered_bytes >= _BATCH_BYTES_MAX or len(batch.items) + batch.topics >= _BATCH_MESSAGES_MAX:
+        if batch.buffered_bytes >= _BATCH_BYTES_MAX or len(batch.items) >= _BATCH_MESSAGES_MAX:
             self._seal()
         return batch.ticket
 
@@ -282,11 +282,11 @@ class GroupCommit(CommitQueue[StorableMessage]):
         Raises:
             StorageClosedError: `close` was called.
         """
-        batch = self._gathering
-        if message.topic is not batch.topic:  # an equal one that is another object is rare, and does no harm
-            batch.topic = message.topic
-            batch.topics += 1
-        return self.take(message, len(message.payload) + _MESSAGE_OVERHEAD_BYTES)
+        topic, size = message.topic, len(message.payload) + _MESSAGE_OVERHEAD_BYTES
+        if topic is not self._topic:  # an equal one that is another object does no harm
+            self._topic = topic
+            size += _TOPIC_OVERHEAD_BYTES
+        return self.take(message, size)
 
 
 class _Syncer:
