@@ -248,6 +248,22 @@ def test_a_damaged_piece_of_the_only_table_costs_what_it_holds(data_dir: Path, p
     assert main(["storage", "check", "messages", "--data-dir", str(data_dir)]) == 0
 
 
+@pytest.mark.parametrize("part", [0.01, 0.5])
+def test_a_damaged_piece_of_retained_messages_costs_what_it_holds(data_dir: Path, part: float) -> None:
+    def put(table: KeyedTable) -> None:
+        payloads = [random.Random(number).randbytes(1000) for number in range(200)]
+        messages = [message(number, f"fleet/{number}/pos") for number in range(200)]
+        pairs = zip(messages, payloads, strict=True)
+        table.commit([table.put(one._replace(payload=payload)) for one, payload in pairs])
+
+    with_table(data_dir, put)
+    (file,) = (data_dir / "keyed/retained").glob("*.sst")
+    damage(file, part)
+    assert main(["storage", "check", "retained", "--repair", "--data-dir", str(data_dir)]) == 0
+    assert 150 < len(retained(data_dir)) <= 200
+    assert main(["storage", "check", "retained", "--data-dir", str(data_dir)]) == 0
+
+
 def damage(table: Path, part: float) -> None:
     """Change a byte of a table."""
     content = bytearray(table.read_bytes())

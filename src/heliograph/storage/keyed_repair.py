@@ -11,6 +11,7 @@ from heliograph.storage import keyed_records as records_of
 from heliograph.storage.engine import Rdict, new_batch, records
 from heliograph.storage.interface import KeyedOptions
 from heliograph.storage.keyed_topics import KeyedTopics
+from heliograph.storage.salvage import is_damage
 
 _BATCH_BYTES: Final = 4 << 20
 
@@ -46,7 +47,7 @@ def write_anew(source: Rdict, target: Rdict, name: str, messages: Iterable[tuple
     Raises:
         Exception: RocksDB's own.
     """
-    said = records_of.read_layout(*(source.get(key) for key in records_of.layout_keys()))
+    said = _layout(source)
     options = KeyedOptions()
     thresholds = said.thresholds or options.wildcard_thresholds
     topics = KeyedTopics(name, options.nodes_max)
@@ -74,3 +75,13 @@ def write_anew(source: Rdict, target: Rdict, name: str, messages: Iterable[tuple
     batch.put(records_of.COUNTS, records_of.pack_counts(count, message_bytes, last_time))
     target.write(batch)
     return count
+
+
+def _layout(source: Rdict) -> records_of.LayoutRecord:
+    """What a database says of itself; no thresholds where that cannot be read."""
+    try:
+        return records_of.read_layout(*(source.get(key) for key in records_of.layout_keys()))
+    except Exception as error:
+        if not is_damage(error) and not isinstance(error, ValueError):
+            raise
+        return records_of.LayoutRecord("", (), 0)
