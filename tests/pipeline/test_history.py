@@ -53,5 +53,22 @@ def test_exported_generations_are_read_as_parquet(
     assert _rows(read_messages(spark, **source)) == _rows(plain)  # nothing was offloaded
     with pytest.raises(OptionError, match="option schema is 'variant', but must be raw"):
         read_messages(spark, exported, **source, schema="variant")
+    with pytest.raises(OptionError, match="option start is 'latest', but must be earliest or a time"):
+        read_messages(spark, exported, **source, start="latest")
     with pytest.raises(OptionError, match="option exported is '/none', but must be where"):
         read_messages(spark, "/none", **source)
+
+
+def test_rows_of_files_are_those_that_the_source_would_give(
+    spark: SparkSession, stored: "Stored", tmp_path: Path
+) -> None:
+    for topic in ("a/1", "b/1", "$SYS/uptime"):
+        stored.put_commits(topic, 2, 3)
+    stored.add_generation()
+    exported = str(tmp_path / "exported")
+    assert main(["storage", "export", "--data-dir", str(stored.data_dir), "--to", exported]) == 0
+    times = sorted(row["stored_at"] for row in spark.read.parquet(exported).select("stored_at").distinct().collect())
+    endpoint = {"endpoint": stored.endpoint}
+    for options in ({}, {"topics": "#,$SYS/#"}, {"Topics": "a/#"}, {"START": f"{times[1].isoformat()}Z"}):
+        plain = spark.read.format("heliograph").options(**endpoint | options).load()
+        assert _rows(read_messages(spark, exported, **endpoint | options)) == _rows(plain), options

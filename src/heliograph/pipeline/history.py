@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from heliograph.pipeline.datasource.offsets import Offset, make_offset
-from heliograph.pipeline.datasource.options import SourceOptions
+from heliograph.pipeline.datasource.option_names import named_as_documented
+from heliograph.pipeline.datasource.options import LATEST, SourceOptions
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.datasource.source import FORMAT
 from heliograph.pipeline.errors import OptionError
 from heliograph.rules.spark.native import topic_condition
 
-_ALL: Final = ("#",)
 #: Columns that are not in the files.
 _SHARD: Final = "shard"
 _POSITION: Final = "position"
@@ -45,6 +45,7 @@ def read_messages(spark: SparkSession, exported: str | None = None, /, **options
         ReaderUnavailableError: The storage reader does not answer.
     """
     zone = {"timeZone": spark.conf.get("spark.sql.session.timeZone") or "UTC"}
+    options = named_as_documented(options)
     source = SourceOptions.of(zone | options)
     _check(source)
     generations = _exported(source, exported) if exported is not None else _offloaded(source)
@@ -64,6 +65,8 @@ def _check(source: SourceOptions) -> None:
         raise OptionError("endpoint", ",".join(source.endpoints), "one, whose files these are")
     if source.payload_format.is_decoded:
         raise OptionError("schema", source.payload_format.kind, "raw: files have payloads as they came")
+    if source.start == LATEST:
+        raise OptionError("start", LATEST, "earliest or a time: a batch read of what comes later is empty")
     for name, place in (("start", source.start), ("end", source.end)):
         if isinstance(place, dict):
             raise OptionError(name, json.dumps(place), "a time: a position says nothing of files")
@@ -124,8 +127,7 @@ def _parquet(spark: SparkSession, source: SourceOptions, target: str, paths: lis
         ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields) + ", shard int"
     )
     rows = reader.option("basePath", root).parquet(*[f"{root}/{path}" for path in paths])
-    if source.topics != _ALL:
-        rows = rows.where(topic_condition(source.topics))
+    rows = rows.where(topic_condition(source.topics))  # `#` says something, too: no topics that begin with `$`
     if isinstance(source.start, int):
         rows = rows.where(F.col("stored_at") >= F.timestamp_micros(F.lit(source.start)))
     if isinstance(source.end, int):

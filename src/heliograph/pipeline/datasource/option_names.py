@@ -69,6 +69,12 @@ def check_source_names(options: Mapping[str, str]) -> None:
     _check(options, SOURCE_OPTIONS, _SOURCE_HINTS)
 
 
+def named_as_documented(options: Mapping[str, str]) -> dict[str, str]:
+    """Options of a read whose names may be in any case, as Spark takes them, by the names that the source knows."""
+    known = {name.lower(): name for name in SOURCE_OPTIONS}
+    return {known.get(name.lower(), name): text for name, text in options.items()}
+
+
 def check_sink_names(options: Mapping[str, str]) -> None:
     """Refuse names that are no options of a write.
 
