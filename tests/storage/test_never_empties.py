@@ -112,6 +112,11 @@ OPEN: dict[str, Callable[[Path], object]] = {
     "sessions": saved,
     "retained": retained,
 }
+HAVE: dict[str, Callable[[Path], object]] = {
+    "messages": lambda data_dir: set(read(data_dir)),
+    "sessions": saved,
+    "retained": retained,
+}
 
 
 def remove(path: Path, pattern: str) -> None:
@@ -171,14 +176,9 @@ def test_mending_brings_back_what_the_files_that_are_left_hold(data_dir: Path, n
     LOSSES[loss](data_dir / PLACES[name])
     left = {"a table": set(range(100, 200)), "everything": set()}.get(loss, set(range(200)))
     assert main(["storage", "check", name, "--repair", "--data-dir", str(data_dir)]) == 0
-    have: dict[str, Callable[[Path], object]] = {
-        "messages": lambda data_dir: set(read(data_dir)),
-        "sessions": saved,
-        "retained": retained,
-    }
-    assert have[name](data_dir) == left
+    assert HAVE[name](data_dir) == left
     FILL[name](data_dir, range(200, 300))
-    assert have[name](data_dir) == left | set(range(200, 300))
+    assert HAVE[name](data_dir) == left | set(range(200, 300))
     assert main(["storage", "check", name, "--data-dir", str(data_dir)]) == 0
 
 
@@ -262,6 +262,22 @@ def test_a_damaged_piece_of_retained_messages_costs_what_it_holds(data_dir: Path
     assert main(["storage", "check", "retained", "--repair", "--data-dir", str(data_dir)]) == 0
     assert 150 < len(retained(data_dir)) <= 200
     assert main(["storage", "check", "retained", "--data-dir", str(data_dir)]) == 0
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_repair_that_was_cut_off_between_two_renames_is_finished(data_dir: Path, name: str) -> None:
+    FILL[name](data_dir, range(100))
+    path = data_dir / PLACES[name]
+    kept = path.parent / ".damaged" / f"{name}-20260131T120000Z"
+    shutil.copytree(path, kept)
+    path.rename(kept.with_name(f"{kept.name}.old"))
+    assert main(["storage", "check", name, "--repair", "--data-dir", str(data_dir)]) == 0
+    assert HAVE[name](data_dir) == set(range(100))
+    assert [entry.name for entry in kept.parent.iterdir()] == [kept.name]
+    shutil.rmtree(path)
+    assert main(["storage", "check", name, "--repair", "--data-dir", str(data_dir)]) == 1
+    with pytest.raises(StorageDamagedError):
+        OPEN[name](data_dir)
 
 
 def damage(table: Path, part: float) -> None:

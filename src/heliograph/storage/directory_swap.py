@@ -7,6 +7,7 @@ one step; where a file system cannot, there is a moment between two renames in w
 import ctypes
 import errno
 import os
+import re
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,36 @@ def swap_in(new: Path, path: Path, kept: Path) -> None:
         sync_directory(parent)
 
 
+def finish_swap(path: Path, kept_in: Path) -> Path | None:
+    """Bring a swap to its end that a crash cut off between two renames.
+
+    Args:
+        path: A place that is absent or empty.
+        kept_in: Where the directories lie that `swap_in` kept; a time in UTC follows the name of the place in theirs.
+
+    Returns:
+        Where the old directory is now; None if nothing was ever kept.
+
+    Raises:
+        FileExistsError: Directories were kept, and none of them belongs to a swap that was cut off.
+        OSError: It was not done.
+    """
+    stamped = re.compile(re.escape(path.name) + r"-\d{8}T\d{6}Z(\.old)?")
+    found = sorted(kept_in.iterdir()) if kept_in.is_dir() else []
+    kept = [entry for entry in found if stamped.fullmatch(entry.name)]
+    for one in reversed(kept):
+        aside = _aside(one)
+        if aside in kept:
+            os.rename(one, path)
+            os.rename(aside, one)
+            for parent in (path.parent, kept_in):
+                sync_directory(parent)
+            return one
+    if kept:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(kept[-1]))
+    return None
+
+
 def sync_directory(path: Path) -> None:
     """Have the disk know the names in a directory.
 
@@ -54,7 +85,11 @@ def _exchange(one: Path, other: Path) -> None:
     number = ctypes.get_errno()
     if number not in _UNSUPPORTED:
         raise OSError(number, os.strerror(number), str(one), None, str(other))
-    aside = one.with_name(f"{one.name}.old")
+    aside = _aside(one)
     os.rename(other, aside)
-    os.rename(one, other)
+    os.rename(one, other)  # until here the place is empty; see `finish_swap`
     os.rename(aside, one)
+
+
+def _aside(kept: Path) -> Path:
+    return kept.with_name(f"{kept.name}.old")

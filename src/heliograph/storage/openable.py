@@ -10,11 +10,14 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from heliograph.storage.directory_swap import finish_swap
 from heliograph.storage.engine import Rdict, mend_files, new_batch, open_primary
+from heliograph.storage.errors import StorageDamagedError
 from heliograph.storage.salvage import is_damage, readable_records
 
 _TABLE: Final = re.compile(r"\b\d+\.sst\b")  # as RocksDB names them in its errors
 _BATCH_BYTES: Final = 4 << 20
+FINISHED: Final = "an earlier repair of it was cut off; what that had mended was put in its place"
 _BLOCK: Final = b"B"
 
 
@@ -40,6 +43,31 @@ def openable_copy(path: Path, scratch: Path, *, has_records: bool) -> Path:
         return linked if has_records else _salvaged(rocks, path, scratch)
     finally:
         rocks.close()
+
+
+def put_back(name: str, path: Path, kept_in: Path) -> Path | None:
+    """Put a mended database in its place if a crash kept it from there.
+
+    Args:
+        name: Its name.
+        path: Its place, which is absent or empty.
+        kept_in: Where damaged databases are kept.
+
+    Returns:
+        Where the damaged one is kept; None if there is nothing, so that another may be made.
+
+    Raises:
+        StorageDamagedError: An earlier database is kept, which a person may want back.
+        OSError: It was not done.
+    """
+    try:
+        return finish_swap(path, kept_in)
+    except FileExistsError as error:
+        raise StorageDamagedError(
+            f"nothing is left of it in {path}, but {error.filename} was kept by an earlier repair; "
+            "move that to its place, or elsewhere to begin an empty one",
+            database=name,
+        ) from error
 
 
 def files_made_readable(path: Path, copy: Path, left_out: set[str]) -> Path:

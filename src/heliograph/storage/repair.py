@@ -35,7 +35,7 @@ from heliograph.storage.engine import (
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.interface import StreamId
 from heliograph.storage.local import databases_path
-from heliograph.storage.openable import files_made_readable, named_tables, openable_copy
+from heliograph.storage.openable import FINISHED, files_made_readable, named_tables, openable_copy, put_back
 from heliograph.storage.read_database import ReadDatabase, check_exists, database_directories, is_gone
 from heliograph.storage.rebuild import Rebuild, has_strays
 from heliograph.storage.register import Register
@@ -167,10 +167,19 @@ def _is_complete(name: str, path: Path, scratch: Path) -> bool:
 
 
 def _begin_anew(data_dir: Path, name: str) -> RepairReport:
-    """Let the next start make a database of which nothing is left."""
+    """Put back what a crash of an earlier repair left aside, or let the next start make a database anew."""
     found = CheckReport(name)
     path = databases_path(data_dir) / name
     with node_is_stopped(data_dir, name), translating(name, path):
+        kept = put_back(name, path, path.parent / _KEPT)
+        if kept is not None:
+            with (
+                tempfile.TemporaryDirectory() as scratch,
+                ReadDatabase(name, path, Path(scratch)).current() as current,
+            ):
+                found = check_database(*current)
+            found.add_problem(FINISHED)
+            return RepairReport(found, found.messages, kept)
         found.add_problem(f"nothing is left of it in {path}; the next start makes an empty one")
         Register(data_dir).remove(path, begins_anew=True)
     return RepairReport(found, 0, None, begins_anew=True)

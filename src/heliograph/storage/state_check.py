@@ -21,7 +21,7 @@ from heliograph.storage.engine import Rdict, new_batch, open_primary, open_secon
 from heliograph.storage.errors import GONE, UnknownDatabaseError
 from heliograph.storage.findings import Findings
 from heliograph.storage.keyed_repair import structure_problem, write_anew
-from heliograph.storage.openable import files_made_readable
+from heliograph.storage.openable import FINISHED, files_made_readable, put_back
 from heliograph.storage.read_database import is_gone
 from heliograph.storage.register import Register
 from heliograph.storage.repair import node_is_stopped
@@ -127,6 +127,12 @@ def repair_state(data_dir: Path, name: str, validator: Validator) -> StateReport
         if not report.is_damaged:
             return report
         if is_gone(path):
+            kept = put_back(name, path, path.parent / ".damaged")
+            if kept is not None:
+                report = check_state(data_dir, name, validator)
+                report.add_problem(FINISHED)
+                report.kept = kept
+                return report
             Register(data_dir).remove(path)
             report.begins_anew = True
             return report
