@@ -290,3 +290,17 @@ def test_what_does_not_exist_is_named(database: LocalDatabase, make_message: Mak
 def test_a_database_in_use_is_refused(database: LocalDatabase) -> None:
     with pytest.raises(StorageError, match="lock"):
         LocalBackend(database.path.parent.parent).open_db("messages", DatabaseOptions())
+
+
+def test_what_is_remembered_of_long_topics_is_bounded_and_told(
+    database: LocalDatabase, make_message: MakeMessage
+) -> None:
+    tail = "x" * 900
+    sizes = []
+    for batch in range(6):
+        messages = [make_message(f"device/{batch}-{number}/{tail}", b"") for number in range(5000)]
+        database.store_batch(messages)
+        sizes.append(database.statistics()["topics.memory_bytes"])
+    assert sizes[1] > 10_000 * 900
+    assert max(sizes) < 20 << 20
+    assert sizes[-1] < 6 * 5000 * 900

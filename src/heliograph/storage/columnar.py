@@ -17,7 +17,8 @@ from heliograph.storage.topic_structure import LEARNED_LENGTH_MAX, Placement
 # A block is the least that is read, so it must not grow with the commit.
 _BLOCK_ROWS_MAX: Final = 4096
 _BLOCK_BYTES_MAX: Final = 4 << 20
-_PLACEMENTS_MAX: Final = 65_536
+_PLACEMENTS_BYTES_MAX: Final = 18 << 20  # some 65,536 of common topics
+_PLACEMENT_BYTES: Final = 256  # what one costs beside its topic
 
 
 class _Group:
@@ -48,6 +49,8 @@ class ColumnarWriter:
         self._structure = generation.structure
         self._recent: dict[str, Placement] = {}
         self._older: dict[str, Placement] = {}
+        self._recent_bytes = 0
+        self._older_bytes = 0
         self._written: dict[int, tuple[int, int]] = {}
         self._staged: dict[int, tuple[int, int]] = {}
         self._staged_bytes = 0
@@ -87,6 +90,11 @@ class ColumnarWriter:
         return self._written_bytes
 
     @property
+    def memory_bytes(self) -> int:
+        """What the topics that it remembers have in memory."""
+        return self._recent_bytes + self._older_bytes
+
+    @property
     def stream_count(self) -> int:
         """How many streams its generation has."""
         return self._structure.stream_count
@@ -113,10 +121,11 @@ class ColumnarWriter:
         placement = self._older.get(topic) or self._structure.place(topic)
         if len(topic) > LEARNED_LENGTH_MAX:  # the cache counts topics, so they must be short
             return placement
-        if len(self._recent) >= _PLACEMENTS_MAX // 2:
-            self._older = self._recent
-            self._recent = {}
+        if self._recent_bytes >= _PLACEMENTS_BYTES_MAX // 2:
+            self._older, self._older_bytes = self._recent, self._recent_bytes
+            self._recent, self._recent_bytes = {}, 0
         self._recent[topic] = placement
+        self._recent_bytes += len(topic) + _PLACEMENT_BYTES
         return placement
 
     def _stage_structure(self, batch: WriteBatch) -> None:

@@ -71,6 +71,11 @@ class Generations:
         return sum(writer.written_bytes for writer in self._writers)
 
     @property
+    def topics_bytes(self) -> int:
+        """What the topics that its writers remember have in memory."""
+        return sum(writer.memory_bytes for writer in self._writers)
+
+    @property
     def current_is_empty(self) -> bool:
         """Whether the current generation holds nothing."""
         return not any(writer.stream_count for writer in self._writers)

@@ -331,6 +331,7 @@ class LocalDatabase(KeptInStore):
         return {
             "open": int(self.is_open),
             "memory_bytes": self._store.memory_bytes(),
+            "topics.memory_bytes": 0 if opened is None else opened.topics_bytes,
             "generations": len(structures),
             "dropped_generations": self._dropped_generations,
             "streams": sum(structure.stream_count for structure in structures),
