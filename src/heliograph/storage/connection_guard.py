@@ -23,7 +23,7 @@ REQUEST_S: Final = 15.0  # how old one may be that has not sent as much as a req
 IDLE_S: Final = 3600.0  # how long any other may be silent
 _REQUEST_BYTES: Final = 256  # the least that HTTP/2 with a call and its headers takes
 _LOOK_S: Final = 0.05
-_LOOK_IDLE_S: Final = 0.5  # where there are no connections, and at files whose number may have become a connection's
+_LOOK_ANEW_S: Final = 0.5  # at files whose number may have become a connection's though as many are open as before
 _INFO_BYTES: Final = 136
 _LAST_SENT_AT: Final = 44  # milliseconds since, in `struct tcp_info` of Linux; then acknowledged, then received
 _BYTES_RECEIVED_AT: Final = 128
@@ -53,6 +53,7 @@ class ConnectionGuard:
         self._connections: dict[tuple[int, int], _Seen] = {}
         self._others: set[int] = set()  # numbers of files, and of sockets that are none of the connections
         self._forget_others_at = 0.0
+        self._open_count = -1
         self.closed = 0
 
     def start(self) -> None:
@@ -61,10 +62,13 @@ class ConnectionGuard:
 
     def look(self) -> None:
         """Look at every connection once, and shut down those that go too far."""
-        now = time.monotonic()
-        if now >= self._forget_others_at:
+        now, open_count = time.monotonic(), _open_count()
+        if now >= self._forget_others_at or open_count != self._open_count:
             self._others.clear()
-            self._forget_others_at = now + _LOOK_IDLE_S
+            self._forget_others_at = now + _LOOK_ANEW_S
+            self._open_count = open_count
+        elif not self._connections:
+            return
         found: dict[tuple[int, int], _Seen] = {}
         for descriptor in self._descriptors():
             if descriptor in self._others:
@@ -118,7 +122,14 @@ class ConnectionGuard:
     def _run(self) -> None:
         while True:
             self.look()
-            time.sleep(_LOOK_S if self._connections else _LOOK_IDLE_S)
+            time.sleep(_LOOK_S)
+
+
+def _open_count() -> int:
+    """How many files the process has open; 0 where the system does not count them (Linux before 6.2)."""
+    with contextlib.suppress(OSError):
+        return os.stat("/proc/self/fd").st_size
+    return 0
 
 
 @contextlib.contextmanager
