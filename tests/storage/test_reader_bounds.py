@@ -66,7 +66,7 @@ async def test_a_request_of_any_size_costs_no_memory(reader: ReaderProcess) -> N
     def ask() -> None:
         client = flight.FlightClient(f"grpc://{reader.bind}")
         with pytest.raises(flight.FlightError):
-            list(client.do_action(flight.Action("info", bytes(300 << 20)), flight.FlightCallOptions(timeout=60)))
+            list(client.do_action(flight.Action("info", bytes(300 << 20)), flight.FlightCallOptions(timeout=10)))
 
     await asyncio.gather(*(asyncio.to_thread(ask) for _ in range(2)))
     assert memory_peak(reader.pid) - before < 400 << 20
