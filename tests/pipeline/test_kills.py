@@ -23,6 +23,7 @@ def test_a_lake_holds_everything_once_whatever_was_killed(tmp_path: Path) -> Non
     assert outcome.rows == {"observations": 555, "readings": 555, "quarters": 93}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_lake_holds_everything_once_when_a_worker_was_killed(tmp_path: Path) -> None:
     outcome = World(tmp_path, seed=_SEED, days=4, kills=1).run()
