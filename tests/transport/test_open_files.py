@@ -10,7 +10,9 @@ from heliograph.transport.open_files import OpenFiles
 
 def test_the_reserve_stays_when_a_low_number_is_freed_and_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
     taken = [os.open(os.devnull, os.O_RDONLY) for _ in range(16)]
-    limit = taken[-1] + 9
+    following = os.dup(taken[0])  # other tests' files may have the numbers behind those
+    os.close(following)
+    limit = following + 9
     monkeypatch.setattr(open_files, "limit", lambda: limit)
     monkeypatch.setattr(open_files, "reserve", lambda files_max: 4)
     files = OpenFiles()
