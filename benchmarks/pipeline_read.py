@@ -36,8 +36,8 @@ from benchmarks.findings import checked
 
 from heliograph.pipeline.history import read_messages
 from heliograph.pipeline.spark.session import spark_session
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.local import LocalBackend
 
 _MESSAGES: Final = "messages"
 # What is planned once for a query must not weigh against a read that takes less than a second.

@@ -41,8 +41,8 @@ from heliograph.retainer.disc import DiscRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
 from heliograph.storage.errors import StorageBusyError
-from heliograph.storage.keyed import KeyedTable
-from heliograph.storage.keyed_changes import Change
+from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.table import KeyedTable
 
 OUTPUT: Final = Path("bench-output")
 _NOW_US: Final = 1_700_000_000_000_000

@@ -28,11 +28,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.findings import checked
 
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.errors import StorageError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.reader_process import ReaderProcess
+from heliograph.storage.reader.process import ReaderProcess
 
 PUBLISHERS = 20
 

@@ -22,13 +22,13 @@ from pathlib import Path
 import uvloop
 from benchmarks.storage_ingest import Published
 
-from heliograph.storage.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.retention import Retention, RetentionOptions
 from heliograph.storage.errors import StorageError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import LocalDatabase
-from heliograph.storage.retention import Retention, RetentionOptions
 
 _PROBE_S = 0.001
 _BACKGROUND_S = 3.0

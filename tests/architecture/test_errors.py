@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import heliograph
-from heliograph.storage.reader_request import INVALID_REQUEST
+from heliograph.storage.reader.request import INVALID_REQUEST
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 

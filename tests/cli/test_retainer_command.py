@@ -8,7 +8,7 @@ import pytest
 
 from heliograph.cli.main import main
 from heliograph.storage.interface import StoredMessage
-from heliograph.storage.keyed_backend import KeyedBackend
+from heliograph.storage.keyed.backend import KeyedBackend
 
 AT = 1_700_000_000_000_000
 

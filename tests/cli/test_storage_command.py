@@ -11,13 +11,13 @@ import pytest
 from pyarrow import dataset
 
 from heliograph.cli.main import main
-from heliograph.storage import keys
+from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.backend import LocalBackend, databases_path
+from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.engine import open_primary, records
 from heliograph.storage.interface import Batch, ColumnarOptions, DatabaseOptions, StoredMessage
-from heliograph.storage.local import LocalBackend, databases_path
-from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.offload.blocks import OffloadedBlocks
-from heliograph.testing.storage import replayed
+from reference.storage import replayed
 from storage.offloading import offload
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from heliograph.channel.options import ChannelOptions
+from heliograph.durable_sessions import record
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.node import session_record as record
 from heliograph.session.durable import DurableSession
 from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageError

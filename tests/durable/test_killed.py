@@ -9,8 +9,8 @@ import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-from heliograph.node import session_record as record
-from heliograph.storage.local_state import LocalState
+from heliograph.durable_sessions import record
+from heliograph.storage.state.local import LocalState
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]

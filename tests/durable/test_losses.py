@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.node.session_replay import ReplayedDatabase
+from heliograph.durable_sessions.replay import ReplayedDatabase
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.outgoing import Outgoing
+from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.engine import records
 from heliograph.storage.errors import StorageFullError
 from heliograph.storage.interface import Batch, StreamIterator
-from heliograph.storage.salvage import Damage
 from support.durable import DurableKernel, got, leave
 
 

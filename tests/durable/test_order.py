@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from heliograph.durable_sessions import record
+from heliograph.durable_sessions.taken import note_off
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.node import session_record as record
-from heliograph.node.session_taken import note_off
 from heliograph.session.options import SessionOptions
 from support.durable import DurableKernel, after_a_lost_identifier
 from support.kernel import Peer

@@ -13,7 +13,7 @@ from pyarrow import flight
 
 from heliograph.cli.main import main
 from heliograph.pipeline.datasource.client import StorageClient
-from heliograph.storage import local_token
+from heliograph.storage.reader import local_token
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]

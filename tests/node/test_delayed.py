@@ -10,7 +10,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.delayed import StoredDelayed
 from heliograph.storage.errors import StorageError, StorageFullError
-from heliograph.storage.state import OnStateCommitted
+from heliograph.storage.state.interface import OnStateCommitted
 from support.durable import FakeState
 from support.kernel import FakeSink, Kernel
 from support.packets import properties

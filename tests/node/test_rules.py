@@ -13,8 +13,8 @@ from heliograph.config import load_config
 from heliograph.config.errors import ConfigError
 from heliograph.node import Node
 from heliograph.rules.engine.faults import rule_faults
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.interface import Batch, DatabaseOptions
-from heliograph.storage.local import LocalBackend
 
 BASE = """
 listeners.tcp.default.bind = "127.0.0.1:0"

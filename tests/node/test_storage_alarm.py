@@ -15,8 +15,8 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
+from heliograph.storage.columnar.backend import LocalBackend, databases_path
 from heliograph.storage.interface import Batch, DatabaseOptions
-from heliograph.storage.local import LocalBackend, databases_path
 from support.process import NodeProcess
 from support.wire import varint
 

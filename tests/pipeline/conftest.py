@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.engine import records
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.local import LocalBackend
 
 _BEGIN_US = 1_767_225_600_000_000
 
@@ -91,7 +91,15 @@ class Stored:
 
     def start_reader(self, bind: str) -> None:
         """Start the reader process and wait until it is ready."""
-        command = [sys.executable, "-m", "heliograph.storage.reader", "--data-dir", str(self.data_dir), "--bind", bind]
+        command = [
+            sys.executable,
+            "-m",
+            "heliograph.storage.reader",
+            "--data-dir",
+            str(self.data_dir),
+            "--bind",
+            bind,
+        ]
         self._reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.endpoint = _ready_line(self._reader).split()[-1]
 

@@ -112,7 +112,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
     def set_to(hours: int) -> None:
         shifted = SimpleNamespace(time_ns=lambda: time.time_ns() + hours * 3_600 * 10**9)
-        monkeypatch.setattr("heliograph.storage.generations.time", shifted)
+        monkeypatch.setattr("heliograph.storage.columnar.generations.time", shifted)
 
     return set_to
 

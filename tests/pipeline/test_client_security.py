@@ -7,8 +7,8 @@ import pytest
 
 from heliograph.pipeline.datasource.client import Selection, StorageClient
 from heliograph.pipeline.errors import OptionError, ReaderRefusedError, ReaderUnavailableError
-from heliograph.storage.reader_process import ReaderProcess
-from heliograph.storage.reader_security import ReaderSecurity, Token, digest_of
+from heliograph.storage.reader.process import ReaderProcess
+from heliograph.storage.reader.security import ReaderSecurity, Token, digest_of
 from support.certificates import Authority
 
 pytestmark = pytest.mark.service

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA, arrow_schema
-from heliograph.storage.arrow_rows import PUBLIC_SCHEMA
+from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
 
 if TYPE_CHECKING:
     from pipeline.conftest import Stored

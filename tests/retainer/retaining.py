@@ -7,8 +7,8 @@ from heliograph.retainer.disc import DiscRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.options import RetainerOptions
 from heliograph.retainer.retainer import Matches, Retainer
-from heliograph.storage.keyed import KeyedTable
-from heliograph.storage.keyed_changes import Change
+from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.table import KeyedTable
 from support.kernel import Kernel
 
 KINDS = ("ram", "disc", "disc-late")

@@ -13,8 +13,8 @@ from heliograph.retainer.disc import DiscRetainer, RetainedCommits
 from heliograph.retainer.options import RetainerOptions
 from heliograph.storage.errors import StorageError, StorageFullError
 from heliograph.storage.group_commit import GroupCommit
-from heliograph.storage.keyed import KeyedTable
-from heliograph.storage.keyed_changes import Change
+from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.table import KeyedTable
 from support.kernel import Kernel, Peer
 
 

@@ -25,7 +25,7 @@ from heliograph.shared_groups.protocol import (
 )
 from heliograph.shared_groups.registry import LeaderRegistry
 from heliograph.storage.interface import Position, Rank, StreamId
-from heliograph.storage.state import StateBatch, check_preconditions
+from heliograph.storage.state.interface import StateBatch, check_preconditions
 from support.durable import FakeState
 
 GROUP = GroupName("g", "t/#")

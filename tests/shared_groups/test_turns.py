@@ -5,8 +5,8 @@ from collections.abc import Callable
 from heliograph.shared_groups.member import Member
 from heliograph.shared_groups.reading import Messages, OpenShare, Publishers, StreamReader
 from heliograph.shared_groups.turns import GroupTurns
+from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.interface import Batch, StreamId, StreamIterator
-from heliograph.storage.salvage import Damage
 
 _WRITES = 100
 _LETTERS = 300

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from heliograph.node.session_journal import SessionJournal
-from heliograph.node.sessions import DurableSessions
+from heliograph.durable_sessions.journal import SessionJournal
+from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.storage.group_commit import CommitQueue
 from heliograph.storage.store import Store
 from heliograph.storage.wal import LogFiles, SyncRequest

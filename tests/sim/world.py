@@ -21,10 +21,10 @@ from heliograph.config import Config, load_config
 from heliograph.mqtt import packets as p
 from heliograph.node.node import Node
 from heliograph.node.options import channel_options
-from heliograph.storage.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import Batch
-from heliograph.storage.local_database import LocalDatabase
 from sim.actors import FOR_EVER_S, Actor, Delayer, Publisher, Subscriber
 from sim.disk import MARKER
 from sim.history import RETAINED_QOS, History, Sent, Violation

@@ -8,10 +8,10 @@ import asyncio
 import sys
 from pathlib import Path
 
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.errors import StorageError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.interface import DatabaseOptions, StoredMessage
-from heliograph.storage.local import LocalBackend
 
 
 def message(number: int) -> StoredMessage:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import LocalDatabase
 from storage.messages import MakeMessage, message_maker
 
 

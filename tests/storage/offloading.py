@@ -5,15 +5,15 @@ from pathlib import Path
 
 from pyarrow import fs
 
+from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.errors import OffloadPendingError
 from heliograph.storage.interface import Batch, StoredMessage, StreamIterator
-from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.offload.blocks import BlockReader, OffloadedBlocks
 from heliograph.storage.offload.commit import finish, generation_at, mark, replace_blocks
 from heliograph.storage.offload.files import verified_replacements, write_files
 from heliograph.storage.offload.steps import Offload
 from heliograph.storage.offload.target import Target
-from heliograph.storage.read_database import reading
+from heliograph.storage.reader.database import reading
 from storage.messages import MakeMessage
 
 LATER = 1 << 60  # a time at which everything is due

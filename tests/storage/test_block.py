@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.storage import keys
-from heliograph.storage.block import (
+from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.block import (
     CLIENTID,
     FLAGS,
     PROPERTIES,

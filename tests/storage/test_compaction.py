@@ -10,12 +10,15 @@ from random import Random
 import pytest
 
 from heliograph.pipeline.datasource.client import Selection, StorageClient
-from heliograph.storage import keys
-from heliograph.storage.arrow_rows import RowCollector
-from heliograph.storage.block import is_merged, read_header
-from heliograph.storage.catalog import Catalog
-from heliograph.storage.check import check_database
-from heliograph.storage.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.arrow_rows import RowCollector
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.block import is_merged, read_header
+from heliograph.storage.columnar.catalog import Catalog
+from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.plan import Limits, plan_read
+from heliograph.storage.columnar.replay import block_slices, newest, progress, select
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.errors import StorageDamagedError
 from heliograph.storage.interface import (
@@ -31,12 +34,9 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import LocalDatabase
-from heliograph.storage.plan import Limits, plan_read
-from heliograph.storage.reader_process import ReaderProcess
-from heliograph.storage.repair import repair_database
-from heliograph.storage.replay import block_slices, newest, progress, select
+from heliograph.storage.reader.process import ReaderProcess
+from heliograph.storage.repair.check import check_database
+from heliograph.storage.repair.messages import repair_database
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage, message_maker
 from storage.offloading import LATER

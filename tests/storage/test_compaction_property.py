@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from heliograph.storage.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from storage.test_replay_property import Replay
 
 

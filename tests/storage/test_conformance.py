@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.interface import Backend
-from heliograph.storage.local import LocalBackend
-from heliograph.testing.reference import ReferenceBackend
-from heliograph.testing.storage import StorageConformance
+from reference.backend import ReferenceBackend
+from reference.storage import StorageConformance
 
 
 class TestLocal(StorageConformance):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.interface import Batch, DatabaseOptions, StoredMessage
-from heliograph.storage.local import LocalBackend
 from storage.appender import message
 
 ROUNDS = 6

@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 from pyarrow import flight
 
-from heliograph.storage import keys
-from heliograph.storage.catalog import Catalog
-from heliograph.storage.damage import readable_slices
+from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.catalog import Catalog
+from heliograph.storage.columnar.damage import readable_slices
+from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.plan import Limits, plan_read
+from heliograph.storage.columnar.replay import block_slices, newest, progress, select
+from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.errors import StorageDamagedError
 from heliograph.storage.interface import (
@@ -25,14 +30,9 @@ from heliograph.storage.interface import (
     Position,
     StreamId,
 )
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import LocalDatabase
-from heliograph.storage.plan import Limits, plan_read
-from heliograph.storage.reader_process import ReaderProcess
-from heliograph.storage.reader_request import Request
-from heliograph.storage.reading import Reader
-from heliograph.storage.replay import block_slices, newest, progress, select
-from heliograph.storage.salvage import Damage
+from heliograph.storage.reader.databases import Reader
+from heliograph.storage.reader.process import ReaderProcess
+from heliograph.storage.reader.request import Request
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage
 

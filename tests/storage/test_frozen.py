@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.block import LAYOUT, LAYOUT_VERSIONS
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.block import LAYOUT, LAYOUT_VERSIONS
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.local import LocalBackend
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from storage.frozen.generate import contents
 from storage.messages import MakeMessage

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.errors import DroppedGenerationError
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions, Position, StreamId
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_state import LocalState
-from heliograph.storage.state import StateBatch
-from heliograph.testing.storage import replayed
+from heliograph.storage.state.interface import StateBatch
+from heliograph.storage.state.local import LocalState
+from reference.storage import replayed
 
 FROZEN = Path(__file__).parent / "frozen_state"
 

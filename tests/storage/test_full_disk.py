@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from heliograph.storage import store as store_module
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.retention import Retention, RetentionOptions
 from heliograph.storage.disk import Disk
 from heliograph.storage.engine import Rdict
 from heliograph.storage.errors import StorageFullError
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.retention import Retention, RetentionOptions
 from storage.messages import MakeMessage
 
 HOUR_US = 3_600_000_000

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.retention import Retention, RetentionOptions, Usage, due_drop, is_rotation_due
 from heliograph.storage.engine import open_primary, records
 from heliograph.storage.errors import (
     DroppedGenerationError,
@@ -24,11 +27,8 @@ from heliograph.storage.interface import (
     StoredMessage,
     StreamIterator,
 )
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import LocalDatabase
-from heliograph.storage.reader_request import Request
-from heliograph.storage.reading import Reader
-from heliograph.storage.retention import Retention, RetentionOptions, Usage, due_drop, is_rotation_due
+from heliograph.storage.reader.databases import Reader
+from heliograph.storage.reader.request import Request
 from storage.messages import MakeMessage
 
 DAY = 86_400_000_000
@@ -297,7 +297,7 @@ def test_the_written_bytes_of_a_generation_outlive_a_restart(
 def test_what_was_dropped_long_ago_is_still_told_from_what_never_was(
     database: LocalDatabase, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heliograph.storage.generations._DROPPED_REMEMBERED_MAX", 2)
+    monkeypatch.setattr("heliograph.storage.columnar.generations._DROPPED_REMEMBERED_MAX", 2)
     for _ in range(4):
         database.store_batch([make_message()])
         database.add_generation()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.errors import DroppedGenerationError
 from heliograph.storage.interface import DatabaseOptions, StreamId
-from heliograph.storage.local import LocalBackend
-from heliograph.testing.storage import replayed
+from reference.storage import replayed
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +18,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.local import LocalBackend
-from heliograph.testing.storage import message
+from heliograph.storage.columnar.backend import LocalBackend
+from reference.storage import message
 
 database = LocalBackend(Path(sys.argv[1])).open_db("messages", DatabaseOptions(n_shards=2))
 for number in range(int(sys.argv[2]), 10**9):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.errors import StorageClosedError, StorageError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.interface import Batch, DatabaseOptions, StreamId
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import LocalDatabase
 from storage.messages import MakeMessage
 
 
@@ -247,7 +247,7 @@ sys.path.insert(0, {tests!r})
 from storage.messages import message_maker
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.interface import Batch, DatabaseOptions, StreamId
-from heliograph.storage.local import LocalBackend
+from heliograph.storage.columnar.backend import LocalBackend
 
 async def main():
     backend = LocalBackend(Path({data_dir!r}), reopen_interval_s=0.0)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.errors import UnknownStreamError
 from heliograph.storage.interface import (
     BEGINNING,
@@ -18,7 +19,6 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
-from heliograph.storage.local import LocalBackend
 from storage.messages import MakeMessage
 
 STREAM = StreamId("messages", 0, 1, 5)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from heliograph.storage.interface import Backend
-from heliograph.storage.keyed_backend import KeyedBackend
-from heliograph.testing.keyed_storage import KeyedConformance
-from heliograph.testing.reference import ReferenceBackend
+from heliograph.storage.keyed.backend import KeyedBackend
+from reference.backend import ReferenceBackend
+from reference.keyed_storage import KeyedConformance
 
 
 class TestKeyed(KeyedConformance):

@@ -8,10 +8,10 @@ import pytest
 
 from heliograph.storage.errors import UnknownLayoutError
 from heliograph.storage.interface import Batch, DatabaseOptions, KeyedOptions, StreamIterator
-from heliograph.storage.keyed_backend import KeyedBackend
-from heliograph.storage.keyed_database import KeyedDatabase
-from heliograph.storage.keyed_records import LAYOUT, LAYOUT_VERSION, layout_keys
-from heliograph.storage.local_state import LocalState
+from heliograph.storage.keyed.backend import KeyedBackend
+from heliograph.storage.keyed.database import KeyedDatabase
+from heliograph.storage.keyed.records import LAYOUT, LAYOUT_VERSION, layout_keys
+from heliograph.storage.state.local import LocalState
 from storage.frozen_keyed.generate import EXPIRES_US, contents, message
 
 FROZEN = Path(__file__).parent / "frozen_keyed"

@@ -20,14 +20,14 @@ from heliograph.storage.interface import (
     StoredMessage,
     StreamIterator,
 )
-from heliograph.storage.keyed import KeyedTable
-from heliograph.storage.keyed_backend import KeyedBackend
-from heliograph.storage.keyed_changes import Change
-from heliograph.storage.keyed_database import KeyedDatabase
-from heliograph.storage.keyed_records import due_key, stored_message, times, topic_of
-from heliograph.storage.keyed_walk import KeyedWalk
-from heliograph.testing.reference import ReferenceBackend, ReferenceDatabase
-from heliograph.testing.storage import replayed
+from heliograph.storage.keyed.backend import KeyedBackend
+from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.database import KeyedDatabase
+from heliograph.storage.keyed.records import due_key, stored_message, times, topic_of
+from heliograph.storage.keyed.table import KeyedTable
+from heliograph.storage.keyed.walk import KeyedWalk
+from reference.backend import ReferenceBackend, ReferenceDatabase
+from reference.storage import replayed
 from storage.topics import filters_over, topics_over
 from support.naive import matches
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage import keys
+from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.engine import Rdict, new_batch, open_primary, records
 from heliograph.storage.errors import (
     InvalidFilterError,
@@ -26,9 +28,7 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import LocalDatabase
-from heliograph.storage.repair import repair_database
+from heliograph.storage.repair.messages import repair_database
 from storage.messages import MakeMessage
 
 

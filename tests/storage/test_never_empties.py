@@ -11,18 +11,18 @@ import pytest
 
 from heliograph.cli.main import main
 from heliograph.node.state_records import validator
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.engine import last_record, open_primary
 from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError, UnknownDatabaseError
 from heliograph.storage.interface import Batch, DatabaseOptions, StoredMessage
-from heliograph.storage.keyed import KeyedTable
-from heliograph.storage.keyed_backend import KeyedBackend
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import LocalDatabase
-from heliograph.storage.local_state import LocalState
-from heliograph.storage.rebuild import settled
-from heliograph.storage.repair import repair_database
-from heliograph.storage.state import StateBatch
-from heliograph.storage.state_check import check_state, repair_state
+from heliograph.storage.keyed.backend import KeyedBackend
+from heliograph.storage.keyed.table import KeyedTable
+from heliograph.storage.repair.messages import repair_database
+from heliograph.storage.repair.rebuild import settled
+from heliograph.storage.repair.records import check_state, repair_state
+from heliograph.storage.state.interface import StateBatch
+from heliograph.storage.state.local import LocalState
 
 PLACES = {"messages": "storage/messages", "sessions": "state/sessions", "retained": "keyed/retained"}
 

@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 from pyarrow import dataset, fs, parquet
 
-from heliograph.storage import keys
-from heliograph.storage.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.retention import RetentionOptions, Usage, due_drop
 from heliograph.storage.engine import records
 from heliograph.storage.errors import OffloadError
 from heliograph.storage.interface import Batch, DatabaseOptions, GenerationInfo, StreamIterator
-from heliograph.storage.local import LocalBackend
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.offload.commit import OffloadOptions, due_offload, mark, replace_blocks
 from heliograph.storage.offload.files import verified_replacements, write_files
 from heliograph.storage.offload.target import Target
-from heliograph.storage.read_database import reading
-from heliograph.storage.retention import RetentionOptions, Usage, due_drop
-from heliograph.testing.storage import replayed
+from heliograph.storage.reader.database import reading
+from reference.storage import replayed
 from storage.messages import MakeMessage
 from storage.offloading import LATER, files_of, fill, offload
 

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.block import OFFLOADED_VERSION
-from heliograph.storage.check import check_database
-from heliograph.storage.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.block import OFFLOADED_VERSION
+from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.database import FEW, LocalDatabase
 from heliograph.storage.engine import records
 from heliograph.storage.errors import OffloadError, OffloadPendingError, StorageDamagedError
 from heliograph.storage.interface import Batch, DatabaseOptions
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import FEW, LocalDatabase
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.offload.commit import OffloadOptions
 from heliograph.storage.offload.process import OffloadProcess
 from heliograph.storage.offload.steps import Offload
-from heliograph.testing.storage import message, replayed
+from heliograph.storage.repair.check import check_database
+from reference.storage import message, replayed
 from storage.messages import MakeMessage
 from storage.offloading import LATER, files_of, fill, read_all
 
@@ -258,7 +258,7 @@ SCRIPT = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.local import LocalBackend
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.offload.steps import Offload
 from heliograph.storage.offload.commit import OffloadOptions
 from heliograph.storage.offload.process import OffloadProcess

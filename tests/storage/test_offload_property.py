@@ -7,12 +7,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from heliograph.storage.block import OFFLOADED_VERSION
+from heliograph.storage.columnar.block import OFFLOADED_VERSION
+from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.plan import Limits, Plan, plan_read
 from heliograph.storage.interface import Position, StreamId
-from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.offload import files as offload_files
 from heliograph.storage.offload.blocks import OffloadedBlocks
-from heliograph.storage.plan import Limits, Plan, plan_read
 from heliograph.storage.topic_filter import topic_filter
 from storage.offloading import offload
 from storage.test_compaction_property import CompactedReplay

@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from heliograph.storage.arrow_rows import PUBLIC_SCHEMA
+from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.errors import OffloadError
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.reader_request import Request
-from heliograph.storage.reading import Reader
+from heliograph.storage.reader.databases import Reader
+from heliograph.storage.reader.request import Request
 from storage.messages import MakeMessage
 from storage.offloading import files_of, fill, offload
 

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.block import read_header
-from heliograph.storage.catalog import Catalog
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.block import read_header
+from heliograph.storage.columnar.catalog import Catalog
+from heliograph.storage.columnar.plan import Limits, Plan, plan_read
+from heliograph.storage.columnar.replay import BlockSlice, Progress, Selection, block_slices, select
+from heliograph.storage.columnar.split import split_range
 from heliograph.storage.engine import Rdict, open_secondary
 from heliograph.storage.interface import (
     ROW_MAX,
@@ -19,10 +23,6 @@ from heliograph.storage.interface import (
     StoredMessage,
     StreamId,
 )
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.plan import Limits, Plan, plan_read
-from heliograph.storage.replay import BlockSlice, Progress, Selection, block_slices, select
-from heliograph.storage.split import split_range
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage, message_maker
 

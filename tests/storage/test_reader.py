@@ -17,14 +17,14 @@ import pytest
 from pyarrow import flight
 
 from heliograph.config.storage import FlightConfig
-from heliograph.storage import keys
-from heliograph.storage.arrow_rows import PUBLIC_SCHEMA
+from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.engine import new_batch, open_primary, records
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import LocalDatabase
-from heliograph.storage.reader_process import ReaderProcess, ReaderStartError
-from heliograph.storage.reader_security import ReaderSecurity
+from heliograph.storage.reader.process import ReaderProcess, ReaderStartError
+from heliograph.storage.reader.security import ReaderSecurity
 from storage.messages import MakeMessage, message_maker
 
 pytestmark = pytest.mark.service

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from pyarrow import flight
 
-from heliograph.storage import connection_guard
-from heliograph.storage.connection_guard import ConnectionGuard
-from heliograph.storage.local_database import LocalDatabase
-from heliograph.storage.reader_process import ReaderProcess
-from heliograph.storage.reader_request import FILTERS_MAX, REQUEST_BYTES_MAX, Request
+from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.reader import connection_guard
+from heliograph.storage.reader.connection_guard import ConnectionGuard
+from heliograph.storage.reader.process import ReaderProcess
+from heliograph.storage.reader.request import FILTERS_MAX, REQUEST_BYTES_MAX, Request
 from storage.messages import MakeMessage
 from storage.test_damage import damage_block
 

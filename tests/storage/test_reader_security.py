@@ -12,9 +12,9 @@ from pyarrow import flight
 
 from heliograph.config import ConfigError, load_config
 from heliograph.config.storage import FlightConfig, FlightTlsConfig, FlightTokenConfig
-from heliograph.storage.local_database import LocalDatabase
-from heliograph.storage.reader_process import ReaderProcess, ReaderStartError
-from heliograph.storage.reader_security import ReaderSecurity, ReaderSettingsError, Token, digest_of
+from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.reader.process import ReaderProcess, ReaderStartError
+from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError, Token, digest_of
 from storage.messages import MakeMessage
 from support.certificates import Authority
 

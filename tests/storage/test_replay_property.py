@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.errors import DroppedGenerationError, PreconditionFailedError
 from heliograph.storage.interface import (
     ColumnarOptions,
@@ -22,10 +24,8 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import LocalDatabase
-from heliograph.testing.reference import ReferenceBackend
-from heliograph.testing.storage import replayed
+from reference.backend import ReferenceBackend
+from reference.storage import replayed
 from storage.topics import filters_over, topics_over
 
 LEVELS = st.sampled_from(["", "a", "b", "c", "d", "$x"])

@@ -1,4 +1,4 @@
-"""State databases: every one keeps the rules of `heliograph.storage.state`; the local one also outlives its process."""
+"""State databases: all keep the rules of `heliograph.storage.state.interface`; the local one outlives its process."""
 
 import asyncio
 import signal
@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from heliograph.storage.errors import PreconditionFailedError, StorageClosedError, StorageError, UnknownLayoutError
-from heliograph.storage.local_state import LocalState
-from heliograph.storage.state import MemoryState, StateBatch, StateDatabase
+from heliograph.storage.state.interface import MemoryState, StateBatch, StateDatabase
+from heliograph.storage.state.local import LocalState
 
 
 class Answers:
@@ -203,8 +203,8 @@ def test_a_kill_loses_nothing_that_was_answered(data_dir: Path) -> None:
 import asyncio, os, signal, sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from heliograph.storage.local_state import LocalState
-from heliograph.storage.state import StateBatch
+from heliograph.storage.state.local import LocalState
+from heliograph.storage.state.interface import StateBatch
 
 async def main():
     database = LocalState(Path(sys.argv[1]), "sessions")

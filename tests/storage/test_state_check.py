@@ -8,9 +8,9 @@ import pytest
 
 from heliograph.storage.engine import open_primary
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
-from heliograph.storage.local_state import LocalState
-from heliograph.storage.state import StateBatch
-from heliograph.storage.state_check import check_state, repair_state
+from heliograph.storage.repair.records import check_state, repair_state
+from heliograph.storage.state.interface import StateBatch
+from heliograph.storage.state.local import LocalState
 
 RECORDS = {b"s%05d" % number: b"%05d" % number * 40 for number in range(3000)}
 

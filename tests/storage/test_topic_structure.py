@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.mqtt.topic import topic_matches
-from heliograph.storage.catalog import Generation
+from heliograph.storage.columnar.catalog import Generation
 from heliograph.storage.interface import ColumnarOptions, GenerationInfo
 from heliograph.storage.topic_filter import TopicFilter
 from heliograph.storage.topic_structure import Placement, TopicStructure

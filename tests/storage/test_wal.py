@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.interface import Batch
-from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.wal import LogFiles, SyncRequest
 from storage.messages import MakeMessage
 

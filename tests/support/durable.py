@@ -7,13 +7,13 @@ from typing import Self
 
 from heliograph.channel.options import ChannelOptions
 from heliograph.config.sessions import DurableSessionsConfig
+from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.mqtt import packets as p
-from heliograph.node.sessions import DurableSessions
 from heliograph.session.options import SessionOptions
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.state import OnStateCommitted, StateBatch
+from heliograph.storage.state.interface import OnStateCommitted, StateBatch
 from support.kernel import Kernel, Peer
 
 

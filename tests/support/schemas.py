@@ -1,4 +1,4 @@
-"""Schemas that guards of tests name, as settings and in the registry."""
+"""Schemas that policies of tests name, as settings and in the registry."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

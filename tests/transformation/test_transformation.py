@@ -9,8 +9,8 @@ from heliograph.broker import hooks
 from heliograph.broker.message import Message
 from heliograph.cli.main import main
 from heliograph.config import Operation, Transformation
+from heliograph.message_policies import MessagePolicyError
 from heliograph.mqtt import packets as p
-from heliograph.rules.guards import GuardError
 from support.packets import properties
 from support.schemas import SCHEMAS
 from support.services import Node
@@ -349,13 +349,13 @@ def test_without_a_change_the_message_stays_the_same_object() -> None:
 
 def test_transformations_are_replaced_while_clients_publish() -> None:
     node = Node(SCHEMAS)
-    transformation = node.services.guards.transformation
+    transformation = node.services.message_policies.transformation
     assert [message.topic for message in arrivals(node)] == ["a"]
     transformation.replace([to_topic("b")])
     assert [message.topic for message in arrivals(node)] == ["b"]
-    with pytest.raises(GuardError, match=r"transformations\.1\.operations\.1\.value: line 1, column 1: "):
+    with pytest.raises(MessagePolicyError, match=r"transformations\.1\.operations\.1\.value: line 1, column 1: "):
         transformation.replace([to_topic("c", "(")])
-    with pytest.raises(GuardError, match="there is no function uper"):
+    with pytest.raises(MessagePolicyError, match="there is no function uper"):
         transformation.replace([to_topic("c", "iif(retain, topic, uper(topic))")])
     transformation.replace([to_topic("c")])
     assert [message.topic for message in arrivals(node)] == ["c"]

@@ -7,8 +7,8 @@ import pytest
 from heliograph.broker import hooks
 from heliograph.broker.message import Message
 from heliograph.config import Validation, ValidationCheck
+from heliograph.message_policies import MessagePolicyError
 from heliograph.mqtt import packets as p
-from heliograph.rules.guards import GuardError
 from support.packets import properties, publish
 from support.schemas import SCHEMAS
 from support.services import Node
@@ -318,7 +318,9 @@ def test_a_rewritten_topic_is_the_one_that_counts() -> None:
 def test_without_validations_nothing_is_hooked_in() -> None:
     node = Node(SCHEMAS)
     assert not node.broker.route(b"t").hooked
-    assert node.services.guards.validation.on_message_publish not in node.broker.hooks.message_publish.callbacks
+    assert (
+        node.services.message_policies.validation.on_message_publish not in node.broker.hooks.message_publish.callbacks
+    )
 
 
 def for_topic(topic: str, schema: str = "reading") -> Validation:
@@ -327,7 +329,7 @@ def for_topic(topic: str, schema: str = "reading") -> Validation:
 
 def test_validations_are_replaced_while_clients_publish() -> None:
     node = Node(SCHEMAS)
-    validation = node.services.guards.validation
+    validation = node.services.message_policies.validation
     assert passes(node, b"bad", "t")
     validation.replace([for_topic("t")])
     assert not passes(node, b"bad", "t")
@@ -336,7 +338,7 @@ def test_validations_are_replaced_while_clients_publish() -> None:
     assert passes(node, b"bad", "t")
     assert not passes(node, b"bad", "u")
     assert counts(node, "v") == (2, 0, 2)  # they go on
-    with pytest.raises(GuardError, match=r"validations\.2\.checks\.1\.schema: there is no schema 'none'"):
+    with pytest.raises(MessagePolicyError, match=r"validations\.2\.checks\.1\.schema: there is no schema 'none'"):
         validation.replace([for_topic("t"), for_topic("x", "none")])
     assert not passes(node, b"bad", "u")
     validation.replace(())

@@ -10,7 +10,7 @@ from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt.topic import without_delay
-from heliograph.session.guard import Guard
+from heliograph.session.access_check import AccessCheck
 
 PUBLISH: Final = "publish"
 SUBSCRIBE: Final = "subscribe"
@@ -18,7 +18,7 @@ ALLOW: Final = "allow"
 DENY: Final = "deny"
 
 
-class Authorizer(Guard):
+class Authorizer(AccessCheck):
     """One client's rights as they were last told; made with its CONNACK, kept by its session until the next one.
 
     Attributes:

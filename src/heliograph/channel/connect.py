@@ -14,7 +14,7 @@ from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
 from heliograph.mqtt.strictness import strict_fault, strict_property_fault
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, has_wildcard, topic_name_fault
-from heliograph.session.guard import Guard
+from heliograph.session.access_check import AccessCheck
 from heliograph.session.session import PACKET_BYTES_MAX
 from heliograph.session.will import Will
 
@@ -200,7 +200,12 @@ def connack_properties(connect: p.Connect, client: ClientInfo, options: ChannelO
 
 
 def will(
-    will: p.Will, client: ClientInfo, options: ChannelOptions, id_high: int, id_low: int, guard: Guard | None
+    will: p.Will,
+    client: ClientInfo,
+    options: ChannelOptions,
+    id_high: int,
+    id_low: int,
+    access_check: AccessCheck | None,
 ) -> Will:
     """A client's will on its way to be published."""
     delay_s = will.properties.number(props.WILL_DELAY_INTERVAL, 0)
@@ -224,4 +229,4 @@ def will(
     )
     if message.expiry_s == NEVER:
         message.expiry_s = options.message_expiry_interval_s
-    return Will(message, delay_s, guard)
+    return Will(message, delay_s, access_check)

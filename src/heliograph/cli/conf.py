@@ -24,9 +24,9 @@ from heliograph.hocon import (
     scalar_json,
     to_json,
 )
+from heliograph.message_policies.faults import policy_faults
 from heliograph.rules.client_attrs import client_attribute_faults
 from heliograph.rules.engine.faults import rule_faults
-from heliograph.rules.guards.faults import guard_faults
 from heliograph.rules.json_text import encode_exactly
 from heliograph.rules.schemas.configured import schema_faults
 from heliograph.rules.values import string_of
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "show" and args.batch:
             return run_batch(_answer, refusal={"line": None, "file": None})
         if args.action == "check":
-            checks = (schema_faults, client_attribute_faults, guard_faults, rule_faults, start_faults)
+            checks = (schema_faults, client_attribute_faults, policy_faults, rule_faults, start_faults)
             load_config(args.file, os.environ, checks=checks)
             print(f"{args.file}: no mistakes")
         else:

@@ -44,19 +44,19 @@ def run(args: argparse.Namespace) -> int:
     """Try the message; the exit code."""
     from heliograph.broker.message import Message
     from heliograph.config import ConfigError, load_config
+    from heliograph.message_policies import MessagePolicyError
+    from heliograph.message_policies.faults import policy_faults
     from heliograph.node.schemas import install_schemas
     from heliograph.rules import engine as engine  # what checks the rules of a configuration
-    from heliograph.rules.guards import GuardError
-    from heliograph.rules.guards.faults import guard_faults
     from heliograph.rules.json_text import encode_exactly
     from heliograph.rules.schemas.settings import SchemaSourceError
 
     try:
-        config = load_config(args.config, os.environ, checks=(guard_faults,))
+        config = load_config(args.config, os.environ, checks=(policy_faults,))
         install_schemas(config)
         message = _message(args, config)
         outcome = _outcome(message, config)
-    except (ConfigError, GuardError, SchemaSourceError) as error:
+    except (ConfigError, MessagePolicyError, SchemaSourceError) as error:
         print(f"heliograph message: [{error.code}] {error}", file=sys.stderr)
         return 1
     except _UsageError as error:
@@ -114,9 +114,9 @@ def _outcome(message: "Message", config: "Config") -> "Message | Refusal":
     import logging
 
     from heliograph.broker.hooks import Hooks
-    from heliograph.node.guards import TRANSFORMATION, VALIDATION, NodeSurroundings
+    from heliograph.message_policies import MessageTransformation, SchemaValidation
+    from heliograph.node.message_policies import TRANSFORMATION, VALIDATION, NodeSurroundings
     from heliograph.node.options import levels_max, make_broker
-    from heliograph.rules.guards import MessageTransformation, SchemaValidation
     from heliograph.rules.schemas import INSTALLED
 
     broker: Broker = make_broker(config, Hooks())

@@ -11,10 +11,10 @@ from typing import Final
 
 from heliograph.cli.data_dir import add_action, run_in_data_dir
 from heliograph.storage.errors import UnknownDatabaseError
-from heliograph.storage.keyed import KeyedTable
-from heliograph.storage.keyed_backend import KeyedBackend, keyed_path
-from heliograph.storage.keyed_records import stored_message, times
-from heliograph.storage.repair import node_is_stopped
+from heliograph.storage.keyed.backend import KeyedBackend, keyed_path
+from heliograph.storage.keyed.records import stored_message, times
+from heliograph.storage.keyed.table import KeyedTable
+from heliograph.storage.repair.messages import node_is_stopped
 
 _DATABASE: Final = "retained"
 _EVERYTHING: Final = "#"

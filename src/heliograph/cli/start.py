@@ -14,13 +14,13 @@ import uvloop
 from heliograph._pure import is_compiled
 from heliograph.access.bootstrap import BootstrapFileError
 from heliograph.config import Config, ConfigError, load_config
+from heliograph.message_policies import MessagePolicyError
+from heliograph.message_policies.faults import policy_faults
 from heliograph.node import Node, NodeError
 from heliograph.rules.client_attrs import client_attribute_faults
 from heliograph.rules.engine import RuleEngineError
 from heliograph.rules.engine.faults import rule_faults
 from heliograph.rules.errors import RuleError
-from heliograph.rules.guards import GuardError
-from heliograph.rules.guards.faults import guard_faults
 from heliograph.rules.schemas.configured import schema_faults
 from heliograph.rules.schemas.settings import SchemaSourceError
 from heliograph.storage.errors import StorageError
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
     try:
-        checks = (schema_faults, client_attribute_faults, guard_faults, rule_faults)
+        checks = (schema_faults, client_attribute_faults, policy_faults, rule_faults)
         config = load_config(args.config, os.environ, overrides, checks)
     except ConfigError as error:
         print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         return uvloop.run(_serve(config))
     except (
         BootstrapFileError,
-        GuardError,
+        MessagePolicyError,
         ListenerError,
         NodeError,
         RuleEngineError,

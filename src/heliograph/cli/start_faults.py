@@ -10,7 +10,7 @@ from pathlib import Path
 
 from heliograph.config import Config
 from heliograph.config.listeners import SslListener, WssListener, enabled
-from heliograph.storage.reader_security import ReaderSecurity, ReaderSettingsError
+from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError
 from heliograph.transport.certificates import Certificates
 from heliograph.transport.errors import CertificateError
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.data_dir import add_action, run_in_data_dir
-from heliograph.storage.check import CheckReport, check_database
-from heliograph.storage.damage import FAIL, ON_DAMAGE
+from heliograph.storage.columnar.backend import databases_path
+from heliograph.storage.columnar.damage import FAIL, ON_DAMAGE
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
-from heliograph.storage.inspection import database_facts, structure_facts, tree_lines
-from heliograph.storage.local import databases_path
 from heliograph.storage.offload.now import offload_due, offload_now
-from heliograph.storage.read_database import database_directories, reading
-from heliograph.storage.repair import RepairReport, repair_database
-from heliograph.storage.state_check import check_state, repair_state, state_directories
+from heliograph.storage.reader.database import database_directories, reading
+from heliograph.storage.reader.inspection import database_facts, structure_facts, tree_lines
+from heliograph.storage.repair.check import CheckReport, check_database
+from heliograph.storage.repair.messages import RepairReport, repair_database
+from heliograph.storage.repair.records import check_state, repair_state, state_directories
 from heliograph.storage.topic_filter import TopicFilter
 
 _DATABASE: Final = "messages"
@@ -253,12 +253,12 @@ def _repair(args: argparse.Namespace, data_dir: Path) -> int:
 
 
 def _export(args: argparse.Namespace, data_dir: Path) -> int:
-    from heliograph.storage.export import (
+    from heliograph.storage.offload.blocks import OffloadedBlocks
+    from heliograph.storage.reader.export import (
         ExportOptions,
         export_database,
         open_target,
     )  # needs pyarrow, as only this and what was offloaded do
-    from heliograph.storage.offload.blocks import OffloadedBlocks
 
     topics = tuple(TopicFilter(text, args.database) for text in args.topic)
     target = open_target(args.to)

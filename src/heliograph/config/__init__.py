@@ -7,9 +7,9 @@ from heliograph.config.access import Authorization, AuthorizationCache
 from heliograph.config.client_attrs import ClientAttribute
 from heliograph.config.description import describe
 from heliograph.config.errors import ConfigError, Problem
-from heliograph.config.guards import Guard, LogFailure
 from heliograph.config.listeners import Listeners, TcpListener
 from heliograph.config.loading import environment_name, known_overrides, load_config
+from heliograph.config.message_policies import LogFailure, MessagePolicy
 from heliograph.config.message_transformation import (
     MessageTransformationConfig,
     Operation,
@@ -55,11 +55,11 @@ __all__ = [
     "FlappingDetect",
     "FlightConfig",
     "ForceShutdown",
-    "Guard",
     "LayoutConfig",
     "Listeners",
     "LogConfig",
     "LogFailure",
+    "MessagePolicy",
     "MessageTransformationConfig",
     "MessagesConfig",
     "MqttConfig",

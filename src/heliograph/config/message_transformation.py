@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from heliograph.config.fields import section, section_list, setting
-from heliograph.config.guards import GuardSettings, LogFailure, list_faults, schema_fault, setting_fault
 from heliograph.config.kinds import Choice, Kind, RefusedError, Text
+from heliograph.config.message_policies import (
+    LogFailure,
+    MessagePolicySettings,
+    list_faults,
+    schema_fault,
+    setting_fault,
+)
 from heliograph.hocon.values import Content
 
 _EXAMPLE: Final = "{ key = topic, value = \"concat([clientid, '/', topic])\" }"
@@ -63,7 +69,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Transformation(GuardSettings):
+class Transformation(MessagePolicySettings):
     """One transformation: what is made of messages to its topics."""
 
     failure_action: str = setting(

@@ -6,8 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from heliograph.config.fields import section, section_list, setting
-from heliograph.config.guards import GuardSettings, LogFailure, list_faults, schema_fault, setting_fault
 from heliograph.config.kinds import Choice, RefusedError, Text
+from heliograph.config.message_policies import (
+    LogFailure,
+    MessagePolicySettings,
+    list_faults,
+    schema_fault,
+    setting_fault,
+)
 
 _VALID_CHECKS = (
     "{ type = json, schema = NAME }, { type = avro, schema = NAME }, "
@@ -39,7 +45,7 @@ class ValidationCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Validation(GuardSettings):
+class Validation(MessagePolicySettings):
     """One validation: what messages to its topics must look like."""
 
     strategy: str = setting(

@@ -17,14 +17,14 @@ from heliograph.node.refusals import Refusals
 from heliograph.node.retained import is_on_disc
 from heliograph.node.sink import CopyingSink, StorageSink
 from heliograph.observe.alarms import Alarms
-from heliograph.storage.compaction import Compactor
+from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.compaction import Compactor
+from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.retention import Retention
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.group_commit import GroupCommit
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_database import LocalDatabase
 from heliograph.storage.offload.process import OffloadProcess
 from heliograph.storage.offload.steps import Offload
-from heliograph.storage.retention import Retention
 
 _log = logging.getLogger(__name__)
 

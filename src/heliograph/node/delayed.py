@@ -15,8 +15,8 @@ from heliograph.observe.alarms import Alarms
 from heliograph.policies.delayed import Delayed
 from heliograph.storage.disk import THIS_DISK
 from heliograph.storage.errors import StorageError
-from heliograph.storage.local_state import LocalState
-from heliograph.storage.state import OnStateCommitted, StateBatch, StateDatabase
+from heliograph.storage.state.interface import OnStateCommitted, StateBatch, StateDatabase
+from heliograph.storage.state.local import LocalState
 
 _log = logging.getLogger(__name__)
 

@@ -21,6 +21,7 @@ from heliograph.broker import hooks
 from heliograph.broker.hooks import Hooks
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
+from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node import announcements
 from heliograph.node.authorization import deny_by_default
@@ -28,6 +29,7 @@ from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.clock import NodeClock, uptime_us
 from heliograph.node.databases import Databases, is_needed
 from heliograph.node.delayed import StoredDelayed, open_delayed
+from heliograph.node.durable_sessions import open_sessions
 from heliograph.node.listeners import make_listeners, tell_unreachable_limits
 from heliograph.node.memory import MemoryContract
 from heliograph.node.memory_limit import limit_bytes
@@ -38,16 +40,15 @@ from heliograph.node.reports import HookFailureLog, ProtocolErrorLog
 from heliograph.node.retained import RetainedMessages, is_on_disc, open_retained
 from heliograph.node.schemas import install_schemas
 from heliograph.node.services import Services
-from heliograph.node.sessions import DurableSessions, open_sessions
 from heliograph.node.shared_groups import NodeGroups, open_shared_groups
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rules.engine import RuleEngine
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 from heliograph.storage.errors import StorageError
-from heliograph.storage.local_token import FILE, announce, withdraw
-from heliograph.storage.reader_process import ReaderProcess
-from heliograph.storage.reader_security import ReaderSecurity
+from heliograph.storage.reader.local_token import FILE, announce, withdraw
+from heliograph.storage.reader.process import ReaderProcess
+from heliograph.storage.reader.security import ReaderSecurity
 from heliograph.transport import open_files
 from heliograph.transport.listener import Listener
 

@@ -11,10 +11,10 @@ from heliograph.config import Config, MessagesConfig, MqttConfig, RetainerConfig
 from heliograph.config.units import Rate
 from heliograph.retainer.options import NOT_SET, RetainerOptions
 from heliograph.session.options import SessionOptions
-from heliograph.storage.compaction import CompactionOptions
+from heliograph.storage.columnar.compaction import CompactionOptions
+from heliograph.storage.columnar.retention import RetentionOptions
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
 from heliograph.storage.offload.commit import OffloadOptions
-from heliograph.storage.retention import RetentionOptions
 
 # The kernel counts in 64 bits: what a setting says beyond these is no different from for ever.
 _MICROSECONDS_MAX = 1 << 60

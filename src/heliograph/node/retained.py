@@ -24,9 +24,9 @@ from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.group_commit import CommitQueue
-from heliograph.storage.keyed import KeyedTable
-from heliograph.storage.keyed_backend import KeyedBackend
-from heliograph.storage.keyed_changes import Change
+from heliograph.storage.keyed.backend import KeyedBackend
+from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.table import KeyedTable
 
 _log = logging.getLogger(__name__)
 

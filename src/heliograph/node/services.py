@@ -20,7 +20,7 @@ from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config, FlappingDetect
 from heliograph.node.drop_watch import DropWatch
-from heliograph.node.guards import Guards
+from heliograph.node.message_policies import MessagePolicies
 from heliograph.node.options import levels_max
 from heliograph.node.publisher import SystemPublisher
 from heliograph.node.rules import make_rule_engine
@@ -99,7 +99,7 @@ class Services:
 
     Raises:
         BootstrapFileError: The file of bans cannot be used.
-        GuardError: A validation or transformation cannot be used.
+        MessagePolicyError: A validation or transformation cannot be used.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Services:
             config.sys_topics.sys_heartbeat_interval,
         )
         self._sparkplug = make_sparkplug(config, self._publisher, context.clock)
-        self.guards = Guards(config, context)
+        self.message_policies = MessagePolicies(config, context)
         self.rules = make_rule_engine(config, context, store_row, from_thread or context.defer)
         self._events = EventMessages(self._outgoing, lambda: broker.now_us, self._clients.find)
         if config.banned.bootstrap_file:
@@ -162,7 +162,7 @@ class Services:
 
     def start(self) -> None:
         """Hook in what is wanted."""
-        self.guards.start()
+        self.message_policies.start()
         self.rules.start()
         self._hooked = self._wanted()
         for hook in self._hooked:
@@ -173,7 +173,7 @@ class Services:
         for hook in self._hooked:
             self._hooks.point(hook.point).remove(hook.callback)
         self._hooked = []
-        self.guards.stop()
+        self.message_policies.stop()
         self.rules.stop()
         lost = self.delayed.clear()
         if lost:
@@ -209,7 +209,7 @@ class Services:
             self.delayed,
             self._rewrite,
             self._auto_subscribe,
-            self.guards,
+            self.message_policies,
             self.rules,
         ]
         for part in parts:

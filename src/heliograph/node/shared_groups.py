@@ -10,13 +10,13 @@ from typing import Final, Protocol
 from heliograph.broker import hooks
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config
-from heliograph.node.sessions import DurableSessions
+from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.session.table import SessionTable
 from heliograph.shared_groups.groups import Declared, DurableGroups, GroupMessages
 from heliograph.shared_groups.protocol import GroupName, Timers
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import OnGrown
-from heliograph.storage.local_state import LocalState
+from heliograph.storage.state.local import LocalState
 
 _log = logging.getLogger(__name__)
 

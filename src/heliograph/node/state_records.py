@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from heliograph.node import delayed_record, session_record
+from heliograph.durable_sessions import record as session_record
+from heliograph.node import delayed_record
 from heliograph.shared_groups import record as group_record
-from heliograph.storage import keyed_records
-from heliograph.storage.state_check import Validator
+from heliograph.storage.keyed import records as keyed_records
+from heliograph.storage.repair.records import Validator
 
 _Reader = Callable[[bytes, bytes], object]
 

@@ -15,11 +15,11 @@ from heliograph.mqtt.topic import has_wildcard
 from heliograph.retainer.options import RetainerOptions
 from heliograph.retainer.presence import KnownTopics
 from heliograph.retainer.retainer import READ_WORK, Matches, Retainer
-from heliograph.storage import keyed_records
 from heliograph.storage.errors import StorageError
-from heliograph.storage.keyed import KeyedTable
-from heliograph.storage.keyed_changes import Change
-from heliograph.storage.keyed_walk import KeyedWalk
+from heliograph.storage.keyed import records as keyed_records
+from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.table import KeyedTable
+from heliograph.storage.keyed.walk import KeyedWalk
 
 # Work in deliveries (`Broker.work`).
 _GET_WORK: Final = 128

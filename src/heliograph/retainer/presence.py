@@ -13,7 +13,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.storage.errors import StorageError
-from heliograph.storage.keyed import KeyedTable
+from heliograph.storage.keyed.table import KeyedTable
 
 # A topic is entered with so many of its beginnings, and a filter is looked up by one of these.
 _LEVELS: Final = 8

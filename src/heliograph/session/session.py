@@ -16,9 +16,9 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import UINT16, encode_ack
 from heliograph.mqtt.topic import EXCLUSIVE_PREFIX
+from heliograph.session.access_check import AccessCheck
 from heliograph.session.aliases import OutboundAliases
 from heliograph.session.awaiting_rel import AwaitingRel
-from heliograph.session.guard import Guard
 from heliograph.session.lending import Lender, LentDelivery
 from heliograph.session.mqueue import PUBLISHED, RELEASED, Delivery, MessageQueue, make_queue, size_of
 from heliograph.session.options import SessionOptions
@@ -54,7 +54,7 @@ class Session(Subscriber):
         self._awaiting_rel: AwaitingRel | None = None
         self._last_packet_id: i64 = 0
         self._mount_bytes: i64 = 0  # how much of a topic stands before what the client knows
-        self._guard: Guard | None = None
+        self._access_check: AccessCheck | None = None
         # The attached connection, and what its client announced.
         self._outbox: Outbox | None = None
         self._version: i64 = p.V3_1_1
@@ -108,14 +108,14 @@ class Session(Subscriber):
         packet_bytes_max: i64,
         alias_max: i64 = 0,
         mount_bytes: i64 = 0,
-        guard: Guard | None = None,
+        access_check: AccessCheck | None = None,
     ) -> None:
         """Serve a connection from now on; `resume` then sends what it must get.
 
         Args:
             alias_max: The highest topic alias that may be used towards the client.
             mount_bytes: Length of the mountpoint, which the client's topics lack.
-            guard: Who is asked before a wildcard's message is handed out, if anybody.
+            access_check: Who is asked before a wildcard's message is handed out, if anybody.
         """
         self.on_attach()
         self._outbox = outbox
@@ -124,7 +124,7 @@ class Session(Subscriber):
         self._packet_bytes_max = packet_bytes_max
         self._aliases = OutboundAliases(alias_max) if alias_max > 0 else None
         self._mount_bytes = mount_bytes
-        self._guard = guard
+        self._access_check = access_check
         self._shares_encoding = alias_max == 0 and mount_bytes == 0
         self._qos0_waits = self._queue is not None and self._queue.holds_qos0()
         self._passes_qos0 = self._shares_encoding and not self._qos0_waits and not self.has_backlog()
@@ -240,9 +240,9 @@ class Session(Subscriber):
         if subscription.no_local and message.clientid == self.clientid:  # [MQTT-3.8.3-3]
             self._drop(message, "no_local")
             return
-        guard = self._guard
+        access_check = self._access_check
         if (subscription.is_wild and not self._may_have(message.topic)) or (
-            guard is not None and not guard.may_come_from(message)
+            access_check is not None and not access_check.may_come_from(message)
         ):
             self._drop(message, "not_authorized")
             return
@@ -560,8 +560,10 @@ class Session(Subscriber):
 
     def _may_have(self, topic: str) -> bool:
         # Whoever may subscribe to a filter with wildcards need not be allowed all that it matches.
-        guard = self._guard
-        return guard is None or not self.broker.hooks.client_authorize.callbacks or guard.may_receive(topic)
+        access_check = self._access_check
+        return (
+            access_check is None or not self.broker.hooks.client_authorize.callbacks or access_check.may_receive(topic)
+        )
 
     def _withdraw(self, name: str, subscription: Subscription) -> None:
         if subscription.group:

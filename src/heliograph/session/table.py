@@ -292,7 +292,7 @@ class SessionTable:
 
     def _publish(self, clientid: str, will: Will) -> None:
         ticket: i64 = NOT_STORED
-        if will.guard is not None and not will.guard.may_publish_now(will.message.topic):
+        if will.access_check is not None and not will.access_check.may_publish_now(will.message.topic):
             self.broker.counters.messages_not_authorized += 1
         else:
             self.broker.counters.messages_publishes += 1

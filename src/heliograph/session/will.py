@@ -3,7 +3,7 @@
 from mypy_extensions import i64
 
 from heliograph.broker.message import Message
-from heliograph.session.guard import Guard
+from heliograph.session.access_check import AccessCheck
 
 
 class Will:
@@ -12,18 +12,18 @@ class Will:
     Args:
         message: What is published; its topic has the client's mountpoint.
         delay_s: How long after the connection's end.
-        guard: Who is asked at that moment whether the client may publish it: its rights may have been revoked since it
-            connected.
+        access_check: Asked at that moment whether the client may publish it: its rights may have been revoked since
+            it connected.
 
     Attributes:
         number: Under which it is saved with its session, rising from connection to connection; 0 if it is not.
         due_us: When it is to be published, on the clock that nobody sets; 0 while its client is connected.
     """
 
-    def __init__(self, message: Message, delay_s: i64, guard: Guard | None) -> None:
+    def __init__(self, message: Message, delay_s: i64, access_check: AccessCheck | None) -> None:
         self.message = message
         self.delay_s = delay_s
-        self.guard = guard
+        self.access_check = access_check
         self.number: i64 = 0
         self.due_us: i64 = 0
 

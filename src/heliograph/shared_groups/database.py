@@ -8,7 +8,7 @@ from typing import Final
 from heliograph.shared_groups import record
 from heliograph.shared_groups.protocol import GroupName, Progress, Share
 from heliograph.storage.errors import StorageError, UnknownStreamError
-from heliograph.storage.state import StateBatch, StateDatabase
+from heliograph.storage.state.interface import StateBatch, StateDatabase
 
 _log = logging.getLogger(__name__)
 

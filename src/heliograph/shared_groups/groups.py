@@ -35,10 +35,10 @@ from heliograph.shared_groups.reading import Entry, Messages, Publishers
 from heliograph.shared_groups.registry import LeaderRegistry
 from heliograph.shared_groups.roster import Roster
 from heliograph.shared_groups.turns import GroupTurns, Loop
+from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import Stream, StreamId
-from heliograph.storage.salvage import Damage
-from heliograph.storage.state import StateDatabase
+from heliograph.storage.state.interface import StateDatabase
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from heliograph.shared_groups.borrower import Borrower
 from heliograph.shared_groups.member import Member, MemberTurns, SessionNotes, settle
 from heliograph.shared_groups.protocol import BorrowerId, GroupName, MessageId, Share, Timers, ToLeader
 from heliograph.shared_groups.reading import Entry, Messages, OpenShare, Publishers, StreamReader
+from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.interface import StreamId
-from heliograph.storage.salvage import Damage
 
 _STRAYS_MAX: Final = 1024
 

@@ -11,7 +11,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from heliograph.shared_groups.protocol import MessageId, Progress, Share, share_of
-from heliograph.storage.damage import Report
+from heliograph.storage.columnar.damage import Report
 from heliograph.storage.errors import UnknownStreamError
 from heliograph.storage.interface import END, Batch, EndOfStream, Position, StoredMessage, StreamId, StreamIterator
 

@@ -29,7 +29,7 @@ from heliograph.shared_groups.protocol import (
 )
 from heliograph.storage.errors import PreconditionFailedError, StorageError
 from heliograph.storage.interface import Position, StreamId
-from heliograph.storage.state import StateBatch, StateDatabase
+from heliograph.storage.state.interface import StateBatch, StateDatabase
 
 _log = logging.getLogger(__name__)
 

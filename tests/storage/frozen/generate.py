@@ -13,7 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from heliograph.storage.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.backend import LocalBackend, databases_path
+from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.interface import (
     Batch,
     ColumnarOptions,
@@ -22,8 +24,6 @@ from heliograph.storage.interface import (
     StorableMessage,
     StoredMessage,
 )
-from heliograph.storage.local import LocalBackend, databases_path
-from heliograph.storage.local_database import LocalDatabase
 from storage.offloading import offload
 
 _OFFLOADED = "offloaded"  # below the data directory, so that it goes with it

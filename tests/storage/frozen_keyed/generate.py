@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 
 from heliograph.storage.interface import Deleted, KeyedOptions, StoredMessage
-from heliograph.storage.keyed_backend import KeyedBackend, keyed_path
-from heliograph.storage.keyed_database import KeyedDatabase
-from heliograph.testing.storage import replayed
+from heliograph.storage.keyed.backend import KeyedBackend, keyed_path
+from heliograph.storage.keyed.database import KeyedDatabase
+from reference.storage import replayed
 
 _NOT_NEEDED = ("LOG*", "LOCK")
 _START_US = 1_700_000_000_000_000

@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions, StoredMessage
-from heliograph.storage.local import LocalBackend
-from heliograph.storage.local_state import LocalState
-from heliograph.storage.state import StateBatch
+from heliograph.storage.state.interface import StateBatch
+from heliograph.storage.state.local import LocalState
 
 _NOT_NEEDED = ("LOG*", "LOCK", ".readers")
 

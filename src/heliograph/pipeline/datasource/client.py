@@ -22,7 +22,7 @@ from heliograph.pipeline.errors import (
     ReaderRefusedError,
     ReaderUnavailableError,
 )
-from heliograph.storage.local_token import find_token
+from heliograph.storage.reader.local_token import find_token
 
 DEFAULT_ENDPOINT: Final = "127.0.0.1:8815"
 DEFAULT_DATABASE: Final = "messages"

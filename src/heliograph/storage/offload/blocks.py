@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from heliograph.storage.arrow_rows import OFFLOADED_SCHEMA
-from heliograph.storage.block import Part, encode_columns, read_header, read_parts, stub_place
+from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA
+from heliograph.storage.columnar.block import Part, encode_columns, read_header, read_parts, stub_place
+from heliograph.storage.columnar.replay import Fetch, dropped
 from heliograph.storage.engine import Rdict
 from heliograph.storage.interface import StreamId
 from heliograph.storage.offload.record import OffloadedFile, offload_record
 from heliograph.storage.offload.target import Target, offload_errors, open_file
-from heliograph.storage.replay import Fetch, dropped
 
 _CACHED_GROUPS: Final = 4
 _OPEN_FILES_MAX: Final = 16

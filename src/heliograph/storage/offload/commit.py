@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from heliograph.storage import keys
-from heliograph.storage.block import OFFLOADED_VERSION, read_parts
-from heliograph.storage.catalog import Catalog, Generation, generation_record
+from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.block import OFFLOADED_VERSION, read_parts
+from heliograph.storage.columnar.catalog import Catalog, Generation, generation_record
+from heliograph.storage.columnar.retention import Usage
 from heliograph.storage.engine import Rdict, WriteBatch, new_batch
 from heliograph.storage.interface import GenerationInfo
 from heliograph.storage.offload.record import (
@@ -19,7 +20,6 @@ from heliograph.storage.offload.record import (
     Replacement,
     offload_record,
 )
-from heliograph.storage.retention import Usage
 from heliograph.storage.topic_structure import HASH_BYTES
 from heliograph.storage.wal import SyncRequest
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from heliograph.storage import keys
+from heliograph.storage.columnar import keys
 from heliograph.storage.engine import Rdict
 from heliograph.storage.topic_structure import HASH_BYTES
 

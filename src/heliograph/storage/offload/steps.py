@@ -21,7 +21,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from heliograph.storage import keys
+from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.replay import Fetch
 from heliograph.storage.engine import new_batch, records
 from heliograph.storage.errors import OffloadError, StorageBusyError, StorageDamagedError, StorageError
 from heliograph.storage.offload.commit import (
@@ -36,7 +37,6 @@ from heliograph.storage.offload.commit import (
 from heliograph.storage.offload.fetch import OffloadFetch
 from heliograph.storage.offload.process import OffloadProcess
 from heliograph.storage.offload.record import OffloadedFile, OffloadRecord, OffloadState, Replacement
-from heliograph.storage.replay import Fetch
 
 _log = logging.getLogger(__name__)
 

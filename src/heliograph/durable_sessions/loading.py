@@ -1,0 +1,138 @@
+"""Reading durable sessions back: one when its client comes, and the messages that were in flight to it."""
+
+import logging
+from collections.abc import Mapping
+
+from heliograph.broker.message import Message, make_message
+from heliograph.broker.subscription import Subscription
+from heliograph.durable_sessions import record
+from heliograph.durable_sessions.journal import SessionJournal
+from heliograph.durable_sessions.replay import ReplayedDatabase, find_message
+from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, bare_filter, split_share
+from heliograph.session.durability import Durability
+from heliograph.session.durable import DurableSession
+from heliograph.session.mqueue import RELEASED, Delivery
+from heliograph.session.options import SessionOptions
+from heliograph.session.table import EXPIRY_NEVER, SessionTable
+from heliograph.storage.errors import StorageDamagedError, UnknownStreamError
+
+_log = logging.getLogger(__name__)
+
+
+class SessionLoader:
+    """Makes sessions of records; owned by `DurableSessions`.
+
+    Args:
+        options: Those of the sessions until their clients come.
+    """
+
+    def __init__(
+        self, table: SessionTable, durability: Durability, journal: SessionJournal, options: SessionOptions
+    ) -> None:
+        self._table = table
+        self._broker = table.broker
+        self._durability = durability
+        self._journal = journal
+        self._options = options
+        self.began_us = int(self._broker.now_us)
+
+    def read(self, clientid: str, value: bytes) -> record.SessionRecord | None:
+        """A session's record; None if it cannot be read. A client that was connected left when the broker did."""
+        try:
+            saved = record.decode_session(value)
+        except (ValueError, TypeError) as error:
+            _log.error("the saved session of client %.200r cannot be read: %s", clientid, error)
+            return None
+        return saved if saved.left_us else saved._replace(left_us=self.began_us, qos0_after_us=self.began_us)
+
+    def load(self, clientid: str, lost: dict[str, list[record.Inflight]]) -> DurableSession | None:
+        """Read a session with all that belongs to it; None if there is none, or its time is over.
+
+        Args:
+            lost: Where what is in flight goes, by client id.
+
+        Raises:
+            StorageError: The database of sessions cannot be read.
+        """
+        value = self._journal.get(record.session_key(clientid))
+        saved = None if value is None else self.read(clientid, value)
+        if saved is None or is_over(saved, self._broker.now_us):
+            return None
+        subscriptions = dict(self._journal.scan(record.subscription_key(clientid, "")))
+        taken = list(self._journal.scan(record.taken_prefix(clientid)))
+        orphan = next(self._journal.scan(record.orphan_prefix(clientid)), None)
+        session = self._make(clientid, saved)
+        if saved.inflight:
+            lost[clientid] = saved.inflight
+            session.has_lost = True
+        if taken or orphan is not None:
+            awaiting = session.durable_awaiting_rel()
+            awaiting.has_orphans = orphan is not None
+            for key, value in taken:
+                record.decode_taken(value)  # a record that is none is told now
+                packet_id = int.from_bytes(record.owner(key)[1], "big")
+                awaiting.restore(packet_id, self._broker.uptime_us)
+        self._subscribe(session, subscriptions)
+        self._table.restore(session, max(0, self._broker.now_us - saved.left_us))
+        if saved.left_us == self.began_us:
+            session.touch()  # when its client left is to be saved
+        return session
+
+    def _make(self, clientid: str, saved: record.SessionRecord) -> DurableSession:
+        session = DurableSession(clientid, self._broker, self._options, saved.created_at_us, self._durability)
+        session.expiry_interval_s = saved.expiry_s
+        session.mountpoint = saved.mountpoint
+        session.left_us = saved.left_us
+        session.qos0_after_us = saved.qos0_after_us
+        session.cursor_us = saved.cursor_us
+        session.behind = True
+        session.parked = True
+        for high, low, qos in saved.assigned:
+            session.note_taken(high, low, qos)
+        session.restore_packet_id(saved.last_packet_id)
+        return session
+
+    def _subscribe(self, session: DurableSession, subscriptions: Mapping[bytes, bytes]) -> None:
+        self._broker.router.parked_count -= len(subscriptions)  # they were counted where they lay
+        for key, value in subscriptions.items():
+            name = record.owner(key)[1].decode()
+            try:
+                saved = record.decode_subscription(value)
+            except (ValueError, TypeError) as error:
+                _log.error("client %.200r's subscription to %.200r cannot be read: %s", session.clientid, name, error)
+                continue
+            topic_filter = session.mountpoint + bare_filter(name)
+            if name.startswith(EXCLUSIVE_PREFIX):
+                self._broker.exclusive[topic_filter] = session
+            options = saved.qos, saved.no_local, saved.retain_as_published, saved.retain_handling, saved.subscription_id
+            subscription = Subscription(session, topic_filter, *options, split_share(name)[0])
+            subscription.is_new = False
+            session.restore(name, subscription, saved.made_us)
+
+
+def is_over(saved: record.SessionRecord, now_us: int) -> bool:
+    """Whether a session ended while nobody looked."""
+    return saved.expiry_s != EXPIRY_NEVER and saved.left_us + saved.expiry_s * 1_000_000 <= now_us
+
+
+def recalled(messages: ReplayedDatabase, session: DurableSession, one: record.Inflight) -> Delivery | None:
+    """What is in flight, with its message read again; None if that is not there any more.
+
+    Raises:
+        StorageError: It cannot be read now.
+    """
+    message: Message | None = None
+    try:
+        message = find_message(messages, one.topic, one.after_us, one.id_high, one.id_low)
+    except (UnknownStreamError, StorageDamagedError) as error:
+        _log.warning("a message in flight to client %.200r is lost [%s]: %s", session.clientid, error.code, error)
+    if message is None:
+        if one.phase != RELEASED:
+            return None
+        # Only its identifier matters now.
+        message = make_message(one.id_high, one.id_low, one.topic, b"", one.qos, False, b"", "", None)
+    subscription = Subscription(session, one.topic, one.qos, False, False, 0, one.subscription_id)
+    delivery = Delivery(message, one.qos, one.retain, subscription)
+    delivery.phase = one.phase
+    delivery.after_us = one.after_us
+    return delivery

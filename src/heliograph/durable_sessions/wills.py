@@ -1,0 +1,82 @@
+"""Wills that survive the broker: saved before CONNACK, forgotten when they are taken back or stored themselves.
+
+A will that was published is forgotten only after the commit of its own message, so a crash in between publishes it once
+more: a will that comes twice says what one says, a lost one says nothing.
+"""
+
+import logging
+
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.message import make_message
+from heliograph.channel.authorization import Authorizer
+from heliograph.channel.options import ChannelOptions
+from heliograph.durable_sessions import record
+from heliograph.durable_sessions.journal import SessionJournal
+from heliograph.session.table import SessionTable
+from heliograph.session.will import Will
+
+_log = logging.getLogger(__name__)
+
+
+class SavedWills:
+    """The wills on the disk of a node's durable sessions; owned by `DurableSessions`."""
+
+    def __init__(self, journal: SessionJournal, table: SessionTable, options: ChannelOptions) -> None:
+        self._journal = journal
+        self._table = table
+        self._broker = table.broker
+        self._options = options
+
+    def save(self, clientid: str, will: Will) -> None:
+        """Save a will as it is now; the batch of this turn takes it."""
+        session = self._table.held(clientid)
+        due_us = int(will.due_us - self._broker.uptime_us + self._broker.now_us) if will.due_us else 0
+        value = record.encode_will(will, due_us, "" if session is None else session.mountpoint)
+        self._journal.batch.put(record.will_key(clientid, will.number), value)
+
+    def forget(self, clientid: str, will: Will) -> None:
+        """A will was taken back, or is published and stored; the batch of this turn takes it away."""
+        self._journal.batch.delete(record.will_key(clientid, will.number))
+
+    def load(self) -> list[tuple[str, Will]]:
+        """Every will that is saved, with its client. The connection of a client that had one ended when the broker did.
+
+        Raises:
+            StorageError: They cannot be read.
+        """
+        found = []
+        for key, value in self._journal.scan(record.WILL):
+            clientid, number = record.owner(key)
+            try:
+                saved = record.decode_will(value)
+            except (ValueError, TypeError) as error:
+                _log.error("the saved will of client %.200r cannot be read: %s", clientid, error)
+                continue
+            will = self._restored(clientid, saved)
+            will.number = int.from_bytes(number, "big")
+            found.append((clientid, will))
+            if not saved.due_us:
+                self.save(clientid, will)
+        return found
+
+    def _restored(self, clientid: str, saved: record.WillRecord) -> Will:
+        broker = self._broker
+        message = make_message(
+            int(broker.now_us),
+            saved.id_low,
+            saved.topic,
+            saved.payload,
+            saved.qos,
+            saved.retain,
+            saved.property_bytes,
+            clientid,
+            saved.username,
+        )
+        message.expiry_s = saved.expiry_s
+        # Its address is not known any more.
+        client = ClientInfo(clientid, saved.username, "", mountpoint=saved.mountpoint)
+        will = Will(message, saved.delay_s, Authorizer(broker, client, self._options))
+        due_us = saved.due_us or int(broker.now_us) + saved.delay_s * 1_000_000
+        # Never 0, which would say that the client is connected.
+        will.due_us = max(1, int(broker.uptime_us) + due_us - int(broker.now_us))
+        return will

@@ -1,0 +1,12 @@
+"""What stands between a publisher and everybody else: schema validation and message transformation.
+
+`SchemaValidation` refuses messages that do not look as they must, `MessageTransformation` changes messages. Both are
+callbacks of `message.publish`, behind authorization and before delayed publishing, rules, retainer and subscribers;
+`heliograph.node.message_policies` joins them to a node.
+"""
+
+from heliograph.message_policies.errors import MessagePolicyError
+from heliograph.message_policies.transformation import MessageTransformation
+from heliograph.message_policies.validation import SchemaValidation
+
+__all__ = ["MessagePolicyError", "MessageTransformation", "SchemaValidation"]

@@ -1,0 +1,170 @@
+"""Message transformation: messages are changed before anybody else sees them.
+
+The transformations for the topic that a message came with run in the order of the configuration; each sees what those
+before it made. One that fails leaves nothing behind. A transformed message does not run through transformations again.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from heliograph.broker import hooks
+from heliograph.broker.hooks import OK, STOP
+from heliograph.broker.message import Message
+from heliograph.broker.pubsub import Broker
+from heliograph.config import Transformation
+from heliograph.message_policies.chain import GuardChain, Stage
+from heliograph.message_policies.coding import compile_decoder, compile_encoder
+from heliograph.message_policies.draft import Draft
+from heliograph.message_policies.errors import GuardFault
+from heliograph.message_policies.operations import compile_operation
+from heliograph.rules.engine.columns import Surroundings
+from heliograph.rules.schemas import SchemaRegistry
+
+ROOT: Final = "message_transformation"
+
+# What a transformation does to the turn of its publisher, in deliveries: 5 µs and 10 ns for each byte.
+_STAGE_WORK: Final = 100
+_BYTES_PER_WORK_LOG2: Final = 2
+
+
+class TransformationStage(Stage):
+    """One transformation.
+
+    Args:
+        number: Its place in the list, counted from 1.
+        levels_max: The most levels that a topic may have.
+
+    Raises:
+        MessagePolicyError: A schema or an expression cannot be used.
+    """
+
+    __slots__ = ("_decode", "_encode", "_operations")
+
+    def __init__(self, settings: Transformation, number: int, schemas: SchemaRegistry, levels_max: int) -> None:
+        super().__init__(settings)
+        place = (ROOT, "transformations", str(number))
+        self._decode = compile_decoder(settings.payload_decoder, (*place, "payload_decoder"), schemas)
+        self._encode = compile_encoder(settings.payload_encoder, (*place, "payload_encoder"), schemas)
+        self._operations = [
+            compile_operation(operation, (*place, "operations", str(position)), levels_max)
+            for position, operation in enumerate(settings.operations, 1)
+        ]
+
+    def apply(self, draft: Draft) -> Draft:
+        """What a draft becomes; it is left as it is.
+
+        Raises:
+            GuardFault: It cannot be transformed.
+        """
+        other = draft.copy()
+        try:
+            if self._decode is not None:
+                other.payload = self._decode(other.payload)
+            for operate in self._operations:
+                operate(other)
+            if self._encode is not None:
+                other.set_payload(self._encode(other.payload))
+        except GuardFault:
+            raise
+        except Exception as error:  # noqa: BLE001 - a library that cannot cope with a payload has not transformed it
+            raise GuardFault(f"it cannot cope with the message: {type(error).__name__}: {error}") from None
+        return other
+
+
+class MessageTransformation(GuardChain[TransformationStage]):
+    """The transformations of one node; owned by its services.
+
+    Args:
+        broker: The kernel.
+        schemas: Where schemas are found.
+        around: What expressions see of the node.
+        levels_max: The most levels that a topic may have.
+        logger: Where failures are told of.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        schemas: SchemaRegistry,
+        around: Surroundings,
+        levels_max: int,
+        logger: logging.Logger,
+    ) -> None:
+        point = hooks.MESSAGE_TRANSFORMATION_FAILED
+        super().__init__(broker, "transformation", ROOT, "transformation", point, logger)
+        self._schemas = schemas
+        self._around = around
+        self._levels_max = levels_max
+
+    def replace(self, transformations: Sequence[Transformation]) -> None:
+        """Have these transformations instead of those before, from the next message on.
+
+        Raises:
+            MessagePolicyError: One of them cannot be used; those before stay.
+        """
+        self._install(
+            [
+                TransformationStage(settings, number, self._schemas, self._levels_max)
+                for number, settings in enumerate(transformations, 1)
+                if settings.enable
+            ]
+        )
+
+    def on_message_publish(self, message: Message) -> object:
+        """Callback of `message.publish`: publish what a message becomes."""
+        stages = self._index.find(message.topic)
+        if not stages:
+            return OK
+        self._broker.work += len(stages) * (_STAGE_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2))
+        draft = Draft(message, self._around)
+        failed = False
+        last: TransformationStage | None = None  # the last one that went well; whether it did, the end shows
+        for stage in stages:
+            stage.counts.matched += 1
+            try:
+                draft = stage.apply(draft)
+            except GuardFault as fault:
+                failed = True
+                refusal = self._fail(stage, message, str(fault))
+                if refusal is None:
+                    continue
+                self._failed_count += 1
+                return STOP, refusal
+            if last is not None:
+                last.counts.succeeded += 1
+            last = stage
+        if failed:
+            self._failed_count += 1
+        return OK if last is None else self._finish(message, draft, last, failed)
+
+    def shape(self, message: Message) -> Message | None:
+        """What `on_message_publish` makes of a message, without counting or telling of it."""
+        stages = self._index.find(message.topic)
+        draft = Draft(message, self._around)
+        last: TransformationStage | None = None
+        for stage in stages:
+            self._broker.work += _STAGE_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
+            try:
+                draft = stage.apply(draft)
+            except GuardFault:
+                if stage.is_refusing:
+                    return None
+                continue
+            last = stage
+        try:
+            return draft.finish()
+        except GuardFault:
+            return None if last is not None and last.is_refusing else message
+
+    def _finish(self, message: Message, draft: Draft, last: TransformationStage, failed: bool) -> object:
+        """Publish a draft; a payload that nobody encoded is the fault of the last transformation."""
+        try:
+            transformed = draft.finish()
+        except GuardFault as fault:
+            self._failed_count += not failed
+            refusal = self._fail(last, message, str(fault))
+            return OK if refusal is None else (STOP, refusal)
+        last.counts.succeeded += 1
+        self._passed_count += not failed
+        return OK, transformed

@@ -1,0 +1,106 @@
+"""Schema validation: messages that do not look as they must are dropped before anybody sees them.
+
+All validations for a message's topic run in the order of the configuration, and a message goes on when all pass. The
+first failure whose action is not `ignore` ends it.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from heliograph.broker import hooks
+from heliograph.broker.hooks import OK, STOP
+from heliograph.broker.message import Message
+from heliograph.broker.pubsub import Broker
+from heliograph.config import Validation
+from heliograph.message_policies.chain import GuardChain, Stage
+from heliograph.message_policies.checks import ColumnsOfMessages, all_pass, any_pass, compile_check
+from heliograph.rules.engine.columns import Surroundings
+from heliograph.rules.schemas import SchemaRegistry
+
+ROOT: Final = "schema_validation"
+
+# What a validation does to the turn of its publisher, in deliveries: 2 µs and 5 ns for each byte.
+_STAGE_WORK: Final = 40
+_BYTES_PER_WORK_LOG2: Final = 3
+
+
+class ValidationStage(Stage):
+    """One validation.
+
+    Args:
+        number: Its place in the list, counted from 1.
+
+    Raises:
+        MessagePolicyError: A check cannot be used.
+    """
+
+    __slots__ = ("problem",)
+
+    def __init__(self, settings: Validation, number: int, schemas: SchemaRegistry, columns: ColumnsOfMessages) -> None:
+        super().__init__(settings)
+        place = (ROOT, "validations", str(number), "checks")
+        checks = [
+            compile_check(check, (*place, str(position)), schemas, columns)
+            for position, check in enumerate(settings.checks, 1)
+        ]
+        self.problem = any_pass(checks) if settings.strategy == "any_pass" else all_pass(checks)
+
+
+class SchemaValidation(GuardChain[ValidationStage]):
+    """The validations of one node; owned by its services.
+
+    Args:
+        broker: The kernel.
+        schemas: Where schemas are found.
+        around: What SQL sees of the node.
+        logger: Where failures are told of.
+    """
+
+    def __init__(self, broker: Broker, schemas: SchemaRegistry, around: Surroundings, logger: logging.Logger) -> None:
+        super().__init__(broker, "validation", ROOT, "validation", hooks.SCHEMA_VALIDATION_FAILED, logger)
+        self._schemas = schemas
+        self._columns = ColumnsOfMessages(around)
+
+    def replace(self, validations: Sequence[Validation]) -> None:
+        """Have these validations instead of those before, from the next message on.
+
+        Raises:
+            MessagePolicyError: One of them cannot be used; those before stay.
+        """
+        self._install(
+            [
+                ValidationStage(settings, number, self._schemas, self._columns)
+                for number, settings in enumerate(validations, 1)
+                if settings.enable
+            ]
+        )
+
+    def on_message_publish(self, message: Message) -> object:
+        """Callback of `message.publish`: refuse a message that fails."""
+        topic = message.topic
+        index = self._index
+        stages = index.remembered.get(topic)
+        if stages is None:
+            stages = index.find(topic)
+        if not stages:
+            return OK
+        self._broker.work += len(stages) * (_STAGE_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2))
+        failed = False
+        for stage in stages:
+            counts = stage.counts
+            counts.matched += 1
+            problem = stage.problem(message)
+            if problem is None:
+                counts.succeeded += 1
+                continue
+            failed = True
+            refusal = self._fail(stage, message, problem)
+            if refusal is not None:
+                self._failed_count += 1
+                return STOP, refusal
+        if failed:
+            self._failed_count += 1
+        else:
+            self._passed_count += 1
+        return OK

@@ -1,0 +1,65 @@
+"""Joins schema validation and message transformation to a node."""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from heliograph.broker.client import ClientInfo
+from heliograph.channel.context import ChannelContext
+from heliograph.config import Config
+from heliograph.message_policies import MessageTransformation, SchemaValidation
+from heliograph.node.options import levels_max
+from heliograph.rules.schemas import INSTALLED
+
+_log: Final = logging.getLogger(__name__)
+
+# In EMQX's order: what is not valid is not transformed, and what is delayed, stored or seen by rules is transformed.
+VALIDATION: Final = 890
+TRANSFORMATION: Final = 885
+
+
+class MessagePolicies:
+    """Validation and transformation of one node, from `start` to `stop`; owned by its services.
+
+    Args:
+        config: The whole configuration.
+        context: The node's kernel.
+
+    Raises:
+        MessagePolicyError: One of them cannot be used.
+    """
+
+    def __init__(self, config: Config, context: ChannelContext) -> None:
+        around = NodeSurroundings(config.node.name, context.channels.find_client)
+        broker = context.broker
+        self.validation = SchemaValidation(broker, INSTALLED, around, _log)
+        self.transformation = MessageTransformation(broker, INSTALLED, around, levels_max(config), _log)
+        self.validation.replace(config.schema_validation.validations)
+        self.transformation.replace(config.message_transformation.transformations)
+
+    def start(self) -> None:
+        """Take part in publishing."""
+        self.validation.start(VALIDATION)
+        self.transformation.start(TRANSFORMATION)
+
+    def stop(self) -> None:
+        """Take no part in publishing any more."""
+        self.validation.stop()
+        self.transformation.stop()
+
+    def statistics(self) -> dict[str, int]:
+        """What became of messages, in all and by name."""
+        return {**self.validation.statistics(), **self.transformation.statistics()}
+
+
+class NodeSurroundings:
+    """What SQL and expressions see beside a message.
+
+    Args:
+        node_name: The name of the node.
+        find_client: The client that is connected with a client id.
+    """
+
+    def __init__(self, node_name: str, find_client: Callable[[str], ClientInfo | None]) -> None:
+        self.node_name = node_name
+        self.find_client = find_client

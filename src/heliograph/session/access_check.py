@@ -1,0 +1,22 @@
+"""The seam to authorization: what is asked before a wildcard's message is handed out and before a will is published."""
+
+from mypy_extensions import mypyc_attr
+
+from heliograph.broker.message import Message
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class AccessCheck:
+    """Decides for one client; made by its channel when somebody decides at all."""
+
+    def may_publish_now(self, topic: str) -> bool:
+        """Whether the client may publish to that topic at this moment, whatever was decided before. For its will."""
+        raise NotImplementedError(type(self).__name__)
+
+    def may_receive(self, topic: str) -> bool:
+        """Whether the client may have messages of that topic. Called for each of them; must not block."""
+        raise NotImplementedError(type(self).__name__)
+
+    def may_come_from(self, message: Message) -> bool:
+        """Whether whoever published a retained message may still publish to its topic."""
+        raise NotImplementedError(type(self).__name__)

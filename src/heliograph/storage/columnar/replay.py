@@ -1,0 +1,447 @@
+"""Reading streams: which blocks follow a position, how far a position is, and `next` for few messages.
+
+Works on any open database, the broker's own or a reader's secondary. Bulk reading as Arrow is in `arrow_rows`, sharing
+out a read among streams in `plan`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.block import (
+    DamagedBlockError,
+    Part,
+    is_merged,
+    is_stub,
+    read_header,
+    read_matching,
+    read_parts,
+    read_rows,
+)
+from heliograph.storage.columnar.catalog import Catalog
+from heliograph.storage.columnar.salvage import PLACE_MAX, is_damage, nearest_header, place, place_parts
+from heliograph.storage.engine import Rdict, last_of, last_record, records
+from heliograph.storage.errors import DroppedGenerationError, OffloadError, StorageDamagedError
+from heliograph.storage.interface import (
+    END_OF_STREAM,
+    ROW_MAX,
+    SEQUENCE_MAX,
+    TIME_MAX,
+    Batch,
+    EndOfStream,
+    Position,
+    StoredMessage,
+    StreamId,
+    StreamIterator,
+)
+from heliograph.storage.topic_filter import TopicFilter, topic_filter
+from heliograph.storage.topic_structure import StreamMatch
+
+_ROWS_AT_ONCE = 1024
+_BLOCK_COST: Final = 16  # what coming to a block costs, in rows that are looked at
+_INDEX_ENTRIES_AT_ONCE: Final = 256
+_END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
+
+
+class Progress(NamedTuple):
+    """How much of a stream lies at or before a position."""
+
+    rows: int
+    message_bytes: int
+
+
+class BlockSlice(NamedTuple):
+    """Some rows of one block: from `first` up to, not including, `end` (which may lie behind the last row).
+
+    Time and sequence are those of its key: of a merged block, those of its last part.
+    """
+
+    key: bytes
+    value: bytes
+    time: int
+    sequence: int
+    first: int
+    end: int
+
+
+class Selection:
+    """What a reader wants of one stream.
+
+    Args:
+        matches: How each of its filters meets the stream; at least one.
+    """
+
+    def __init__(self, matches: Sequence[StreamMatch]) -> None:
+        self.covered = any(match.covered for match in matches)
+        hashes = [match.topic_hash for match in matches if match.topic_hash is not None]
+        self.hashes = hashes if len(hashes) == len(matches) else None
+
+
+Fetch = Callable[[Rdict, StreamId, bytes, bytes], bytes]  # the block that a stub stands for
+Slices = Callable[[Rdict, StreamId, Selection, Position, Position], Iterator[BlockSlice]]
+
+
+def select(catalog: Catalog, stream: StreamId, filters: Sequence[TopicFilter]) -> Selection | None:
+    """What filters want of a stream, or None if they cannot find anything in it.
+
+    Raises:
+        UnknownStreamError: There is no such stream.
+    """
+    structure = catalog.generation_of(stream).structure
+    matches = [match for one in filters if (match := structure.match(one, stream.number)) is not None]
+    return Selection(matches) if matches else None
+
+
+def block_slices(
+    database: Rdict, stream: StreamId, selection: Selection, after: Position, to: Position
+) -> Iterator[BlockSlice]:
+    """The blocks with rows in (after, to] that the selection wants, in order."""
+    if selection.hashes is None:
+        found = _all_blocks(database, stream, after, to)
+    else:
+        found = _indexed_blocks(database, stream, selection.hashes, after, to)
+    for key, value in found:
+        piece = slice_between(key, value, after, to)
+        if piece is not None:
+            yield piece
+            # What was given out may come again within a block that it was merged into meanwhile.
+            after = Position(piece.time, piece.sequence, ROW_MAX)
+
+
+def whole_slices(
+    database: Rdict, slices: Iterable[BlockSlice], stream: StreamId, fetch: Fetch | None
+) -> Iterator[BlockSlice]:
+    """The same, with the blocks that were offloaded in the place of their stubs.
+
+    Raises:
+        OffloadPendingError: One is being fetched.
+        OffloadError: One cannot be had now.
+    """
+    for piece in slices:
+        if is_stub(piece.value):
+            if fetch is None:
+                raise OffloadError("it was offloaded, and nothing here reads it", database=stream.database)
+            piece = piece._replace(value=fetch(database, stream, piece.key, piece.value))
+        yield piece
+
+
+def dropped(stream: StreamId) -> DroppedGenerationError:
+    """The error about a generation that goes while it is read."""
+    return DroppedGenerationError(
+        "the generation was dropped while it was read", database=stream.database, stream=str(stream)
+    )
+
+
+def slice_between(key: bytes, value: bytes, after: Position, to: Position) -> BlockSlice | None:
+    """The rows of a block in (after, to], or None if there are none."""
+    time, sequence = keys.time_and_sequence(key)
+    if is_merged(value):
+        parts = read_parts(key, value)
+        first, _ = _reached(parts, after)
+        end, _ = _reached(parts, to)
+    elif after.time < time < to.time:
+        first, end = 0, ROW_MAX
+    else:
+        first = after.row + 1 if (time, sequence) == after[:2] else 0
+        end = to.row + 1 if (time, sequence) == to[:2] else ROW_MAX if (time, sequence) < to[:2] else 0
+    return BlockSlice(key, value, time, sequence, first, end) if first < end else None
+
+
+def _reached(parts: Sequence[Part], position: Position) -> tuple[int, int]:
+    """How many rows of a merged block lie at or before a position, and about how many bytes."""
+    rows = message_bytes = 0
+    for part in parts:
+        if part[:2] > position[:2]:
+            break
+        if part[:2] == position[:2] and position.row < part.rows - 1:
+            return rows + position.row + 1, message_bytes + part.message_bytes * (position.row + 1) // part.rows
+        rows += part.rows
+        message_bytes += part.message_bytes
+    return rows, message_bytes
+
+
+def progress(database: Rdict, stream: StreamId, position: Position) -> Progress:
+    """How much of a stream lies at or before a position; found with one seek, since blocks say what precedes them.
+
+    Damage does not make it fail: it is then told from the nearest blocks that can be read.
+    """
+    prefix = keys.block_prefix(*stream[1:])
+    at = prefix + keys.tail(position.time, position.sequence)
+    try:
+        following = next(records(database, at, _behind(prefix)), None)
+        if following is not None:
+            return _progress_in(*following, position)
+        found = last_record(database, prefix, at)
+        if found is None:
+            return Progress(0, 0)
+        header = read_header(*found)
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        return _progress_beside_damage(database, stream, position)
+    return Progress(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
+
+
+def _progress_in(key: bytes, value: bytes, position: Position) -> Progress:
+    """How much lies at or before a position, told by the first block that does not end before it."""
+    header = read_header(key, value)
+    rows, message_bytes = 0, 0
+    if header.has_parts:
+        rows, message_bytes = _reached(read_parts(key, value), position)
+    elif keys.time_and_sequence(key) == position[:2]:
+        rows = min(position.row + 1, header.rows)
+        message_bytes = header.message_bytes * rows // header.rows
+    return Progress(header.rows_before + rows, header.bytes_before + message_bytes)
+
+
+def newest(database: Rdict, stream: StreamId, until: int = TIME_MAX) -> Position | None:
+    """The position behind the last block stored at or before `until` (µs), or None if there is none."""
+    prefix = keys.block_prefix(*stream[1:])
+    last = prefix + keys.tail(until, SEQUENCE_MAX)
+    try:
+        merged = None if until >= TIME_MAX else next(records(database, last, _behind(prefix)), None)
+        if merged is not None and is_merged(merged[1]):
+            read_header(*merged)
+            parts = [part for part in read_parts(*merged) if part.time <= until]
+            if parts:
+                return Position(parts[-1].time, parts[-1].sequence, ROW_MAX)
+        found = last_record(database, prefix, last)
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        before = nearest_header(database, stream, place(until, SEQUENCE_MAX), 0)
+        return None if before is None else Position(*place_parts(before[0]), ROW_MAX)
+    return None if found is None else Position(*keys.time_and_sequence(found[0]), ROW_MAX)
+
+
+def last_positions(database: Rdict, streams: Iterable[StreamId]) -> dict[int, tuple[Position, int]]:
+    """The last position and the number of rows of streams of one generation that have any; a seek for each."""
+    found = {}
+    walk = database.iter()
+    for stream in streams:
+        prefix = keys.block_prefix(*stream[1:])
+        try:
+            record = last_of(walk, prefix, _behind(prefix))
+            if record is not None:
+                header = read_header(*record)
+                last = Position(*keys.time_and_sequence(record[0]), ROW_MAX)
+                found[stream.number] = last, header.rows_before + header.rows
+        except Exception as error:
+            if not is_damage(error):
+                raise
+            last_readable = newest(database, stream)
+            if last_readable is not None:
+                found[stream.number] = last_readable, progress(database, stream, last_readable).rows
+            walk = database.iter()
+    return found
+
+
+def written_in(database: Rdict, stream: StreamId) -> Progress:
+    """How much a stream holds, from its last block; one seek, for the path of a message that is stored."""
+    prefix = keys.block_prefix(*stream[1:])
+    try:
+        last = last_record(database, prefix, _behind(prefix))
+        if last is None:
+            return Progress(0, 0)
+        header = read_header(*last)
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        return progress(database, stream, _END)
+    return Progress(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
+
+
+def _progress_beside_damage(database: Rdict, stream: StreamId, position: Position) -> Progress:
+    """About how much lies before: exactly, if something readable follows; else what lies before what is damaged."""
+    at = place(position.time, position.sequence)
+    after = nearest_header(database, stream, at, PLACE_MAX)
+    if after is not None:
+        return Progress(after[1].rows_before, after[1].bytes_before)
+    before = nearest_header(database, stream, at, 0)
+    if before is None:
+        return Progress(0, 0)
+    header = before[1]
+    return Progress(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
+
+
+def damaged(error: DamagedBlockError, stream: StreamId, key: bytes) -> StorageDamagedError:
+    """The error for people about a damaged block, naming where it is."""
+    time, sequence = keys.time_and_sequence(key)
+    return StorageDamagedError(
+        f"{error}; it was stored at {time} µs, part {sequence}",
+        database=stream.database,
+        shard=stream.shard,
+        stream=str(stream),
+    )
+
+
+def read_next(
+    database: Rdict,
+    catalog: Catalog,
+    iterator: StreamIterator,
+    n: int,
+    slices: Slices | None = None,
+    fetch: Fetch | None = None,
+    looked_at_max: int | None = None,
+) -> Batch | EndOfStream:
+    """Read up to `n` messages that follow an iterator; see `interface.Database.next`.
+
+    Args:
+        database: The open database.
+        catalog: Its catalog.
+        iterator: Where to begin.
+        n: How many at most.
+        slices: What finds the blocks; `block_slices` if None.
+        fetch: Gives the rows of what was offloaded.
+        looked_at_max: After about so many rows that do not match it ends, if need be with an empty batch whose
+            iterator has moved: there may be more.
+
+    Raises:
+        OffloadPendingError: What follows is being fetched.
+        OffloadError: What follows was offloaded, and cannot be had now.
+    """
+    stream = iterator.stream
+    wanted = topic_filter(iterator.topic_filter, stream.database)
+    sealed = catalog.generation_of(stream).info.until is not None
+    selection = select(catalog, stream, [wanted])
+    messages: list[StoredMessage] = []
+    positions: list[Position] = []
+    position = iterator.position
+    looked_at = 0
+    is_cut = False
+    if selection is not None:
+        found = (slices or block_slices)(database, stream, selection, position, _END)
+        try:
+            for piece in whole_slices(database, found, stream, fetch):
+                position, looked = _take(piece, stream, None if selection.covered else wanted, n, messages, positions)
+                looked_at += looked + _BLOCK_COST
+                is_cut = looked_at_max is not None and looked_at >= looked_at_max
+                if len(messages) >= n or is_cut:
+                    break
+        except OffloadError as error:
+            if not messages:
+                error.iterator = StreamIterator(stream, iterator.topic_filter, position)
+                raise
+    if not messages and sealed and not is_cut:
+        return END_OF_STREAM
+    return Batch(StreamIterator(stream, iterator.topic_filter, position), messages, positions)
+
+
+def _take(
+    piece: BlockSlice,
+    stream: StreamId,
+    wanted: TopicFilter | None,
+    n: int,
+    messages: list[StoredMessage],
+    positions: list[Position],
+) -> tuple[Position, int]:
+    """Add what matches until there are `n` messages; returns how far it came, and at how many rows it has looked."""
+    key, value, time, sequence, first, _ = piece
+    places: list[Position] | None = None
+    looked_at = 0
+    at_once, sought = _ROWS_AT_ONCE, None if wanted is None else wanted.sought
+    if isinstance(sought, str):  # rows of other topics cost nearly nothing, and the checksum is compared each time
+        at_once = ROW_MAX
+    while True:
+        try:
+            if sought is None:
+                rows = list(enumerate(read_rows(key, value, first, n - len(messages)), first))
+                count = len(rows)
+            else:
+                count, rows = read_matching(key, value, first, at_once, sought)
+        except DamagedBlockError as error:
+            raise damaged(error, stream, key) from error
+        looked_at += count
+        if not count:
+            return Position(time, sequence, ROW_MAX), looked_at
+        if places is None:
+            places = _places(key, value) if is_merged(value) else []
+        for row, message in rows:
+            messages.append(message)
+            positions.append(places[row] if places else Position(time, sequence, row))
+            if len(messages) >= n:
+                return positions[-1], looked_at
+        if sought is not None and count < at_once:
+            return Position(time, sequence, ROW_MAX), looked_at
+        first += count
+
+
+def _places(key: bytes, value: bytes) -> list[Position]:
+    """The position of each row of a merged block."""
+    return [Position(*part[:2], row) for part in read_parts(key, value) for row in range(part.rows)]
+
+
+def _all_blocks(database: Rdict, stream: StreamId, after: Position, to: Position) -> Iterator[tuple[bytes, bytes]]:
+    prefix = keys.block_prefix(*stream[1:])
+    last = prefix + keys.tail(to.time, to.sequence)
+    for key, value in records(database, _first_key(prefix, after), _behind(prefix)):
+        if key <= last or is_merged(value):
+            yield key, value
+        if key >= last:
+            return
+
+
+def _indexed_blocks(
+    database: Rdict, stream: StreamId, hashes: Sequence[bytes], after: Position, to: Position
+) -> Iterator[tuple[bytes, bytes]]:
+    last = keys.tail(to.time, to.sequence)
+    begin = _first_key(b"", after)
+    given = b""
+    while True:
+        tails, end = _indexed_tails(database, stream, hashes, begin, last)
+        for tail in tails:
+            if tail > given:
+                key, value = _indexed_block(database, stream, keys.block_prefix(*stream[1:]) + tail)
+                given = key[-len(tail) :]
+                if given <= last or is_merged(value):
+                    yield key, value
+        if end is None:
+            return
+        begin = end + b"\0"
+
+
+def _indexed_tails(
+    database: Rdict, stream: StreamId, hashes: Sequence[bytes], begin: bytes, last: bytes
+) -> tuple[list[bytes], bytes | None]:
+    """The ends of the keys of the next blocks that the index names, in order; up to which it was read, None for all.
+
+    A reader that wants few messages must not read the index of all that follow.
+    """
+    tails: set[bytes] = set()
+    end: bytes | None = None
+    for topic_hash in hashes:
+        prefix = keys.index_prefix(*stream[1:], topic_hash)
+        for count, (key, _) in enumerate(records(database, prefix + begin, _behind(prefix)), 1):
+            tail = key[len(prefix) :]
+            tails.add(tail)
+            if tail >= last:  # a merged block behind `to` may begin before it
+                break
+            if count == _INDEX_ENTRIES_AT_ONCE:
+                end = tail if end is None else min(end, tail)
+                break
+    return sorted(tail for tail in tails if end is None or tail <= end), end
+
+
+def _indexed_block(database: Rdict, stream: StreamId, key: bytes) -> tuple[bytes, bytes]:
+    """The block that an index entry names, or the one that it was merged into since the entry was read."""
+    value = database.get(key)
+    if value is not None:
+        return key, value
+    if database.get(keys.generation(stream.shard, stream.generation)) is None:
+        raise dropped(stream)
+    merged = next(records(database, key, _behind(keys.block_prefix(*stream[1:]))), None)
+    if merged is not None and is_merged(merged[1]):
+        read_header(*merged)
+        if keys.time_and_sequence(key) in {part[:2] for part in read_parts(*merged)}:
+            return merged
+    raise damaged(DamagedBlockError("the index names a block that is not there"), stream, key)
+
+
+def _first_key(prefix: bytes, after: Position) -> bytes:
+    key = prefix + keys.tail(after.time, after.sequence)
+    return key + b"\0" if after.row == ROW_MAX else key
+
+
+def _behind(prefix: bytes) -> bytes:
+    """A key behind all blocks, or index entries, with a prefix."""
+    return prefix + keys.tail(TIME_MAX, SEQUENCE_MAX) + b"\0"

@@ -1,0 +1,1 @@
+"""The layout `keyed`: the newest message of each topic, found by topic."""

@@ -1,0 +1,178 @@
+"""Running the reader process beside the broker: start, restart when it dies, stop."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from heliograph.observe.alarms import Alarms
+from heliograph.storage.child_process import ChildProcess
+from heliograph.storage.errors import StorageError
+from heliograph.storage.reader.security import ReaderSecurity
+
+_log = logging.getLogger(__name__)
+
+ALARM: Final = "storage_reader_down"
+
+_START_S: Final = 30.0
+_STOP_S: Final = 5.0
+_BACKOFF_FIRST_S: Final = 0.5
+_BACKOFF_MAX_S: Final = 30.0
+_STEADY_S: Final = 60.0  # after so long a life the next death is a new story
+
+
+OnDamage = Callable[[dict[str, object]], object]
+
+
+class ReaderStartError(StorageError):
+    """The reader process did not begin to serve."""
+
+    code = "storage_reader_failed"
+    advice = (
+        "Mend what is named, or set durable_storage.flight.bind to a free address, or durable_storage.flight.enable to "
+        "false."
+    )
+
+
+class ReaderProcess(ChildProcess):
+    """The reader process of one node. Owned by the node, from `start` to `stop`, in its event loop.
+
+    Args:
+        data_dir: The node's data directory.
+        bind: HOST:PORT; with port 0 the first start takes a free port and later ones keep it.
+        on_restart: Called after the process died and runs again.
+        security: Gives what it is told about its callers; asked at each start, so that changed files are read again.
+        on_damage: Called with each damaged place that it comes across.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        bind: str,
+        on_restart: Callable[[], None] | None = None,
+        security: Callable[[], ReaderSecurity] = ReaderSecurity,
+        on_damage: OnDamage = lambda damage: None,
+    ) -> None:
+        super().__init__("storage-reader", _STOP_S)
+        self._data_dir = data_dir
+        self._bind = bind
+        self._on_restart = on_restart
+        self._security = security
+        self._alarms: Alarms | None = None
+        self._on_damage = on_damage
+
+    @property
+    def bind(self) -> str:
+        """HOST:PORT that it serves on; known after `start`."""
+        return self._bind
+
+    async def start(self) -> None:
+        """Start it and wait until it serves.
+
+        Raises:
+            ReaderSettingsError: A file that the settings name cannot be used.
+            ReaderStartError: It does not serve.
+        """
+        await self._spawn()
+        self._watch()
+
+    def report_to(self, alarms: Alarms) -> None:
+        """Raise an alarm while it does not serve."""
+        self._alarms = alarms
+
+    def statistics(self) -> dict[str, int]:
+        """Counts for metrics."""
+        return {"running": int(self.pid is not None), "restarts": self._restarts}
+
+    async def _spawn(self) -> None:
+        settings = self._security().to_json()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "heliograph.storage.reader", "--watch-stdin", "--settings-stdin"),
+            *("--data-dir", str(self._data_dir), "--bind", self._bind),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        try:
+            _tell(process, settings)
+            line = await asyncio.wait_for(_first_line(process), _START_S)
+        except TimeoutError:
+            line = f"failed it said nothing within {_START_S:.0f} s"
+        except BaseException:
+            await self._end(process)
+            raise
+        word, _, rest = line.partition(" ")
+        if word != "ready":
+            await self._end(process)
+            problem = rest or f"it ended with code {process.returncode}"
+            raise ReaderStartError(f"the storage reader: {problem}", database="")
+        self._bind = rest
+        self._process = process
+
+    async def _supervise(self) -> None:
+        backoff_s = _BACKOFF_FIRST_S
+        loop = asyncio.get_running_loop()
+        while self._process is not None:
+            began = loop.time()
+            await self._listen(self._process)
+            code = await self._process.wait()
+            if loop.time() - began >= _STEADY_S:
+                backoff_s = _BACKOFF_FIRST_S
+            told = (
+                f"the storage reader (process {self._process.pid}) ended with code {code}; it is started again in "
+                f"{backoff_s:.1f} s, until then pipelines and other readers wait; MQTT clients notice nothing"
+            )
+            _log.warning("%s", told)
+            if self._alarms is not None:
+                self._alarms.activate(ALARM, told, {"pid": self._process.pid, "exit_code": code})
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(2 * backoff_s, _BACKOFF_MAX_S)
+            try:
+                await self._spawn()
+            except (StorageError, OSError) as error:
+                _log.error("%s", error)
+                continue
+            self._restarts += 1
+            _log.info("the storage reader serves again at %s, as process %s", self._bind, self.pid)
+            if self._alarms is not None:
+                self._alarms.deactivate(ALARM)
+            if self._on_restart is not None:
+                self._on_restart()
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        """Take what it says of damage, until it ends."""
+        while process.stdout is not None:
+            try:
+                line = (await process.stdout.readline()).decode(errors="replace")
+            except ValueError:  # longer than any that it writes
+                continue
+            if not line:
+                return
+            word, _, rest = line.partition(" ")
+            if word == "damaged":
+                self._on_damage(json.loads(rest))
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+        await super()._end(process)
+
+    def __repr__(self) -> str:
+        return f"ReaderProcess({self._bind}, pid {self.pid}, {self._restarts} restarts)"
+
+
+def _tell(process: asyncio.subprocess.Process, line: str) -> None:
+    """Write a line, which is much shorter than what a pipe holds, to its standard input."""
+    if process.stdin is not None:
+        process.stdin.write(line.encode() + b"\n")
+
+
+async def _first_line(process: asyncio.subprocess.Process) -> str:
+    if process.stdout is None:
+        return ""
+    return (await process.stdout.readline()).decode(errors="replace").strip()

@@ -1,0 +1,265 @@
+"""Who may read what over Flight: tokens and their rights, and the certificate that the reader shows.
+
+The node reads the settings and the files of tokens; the reader process is told over its standard input, where no list
+of processes shows it, and of a token only its digest. What a caller may do is decided here; asking is
+`heliograph.storage.reader`'s.
+"""
+
+import hashlib
+import hmac
+import json
+import ssl
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from heliograph.config.storage import TOKEN_LENGTH_MIN, FlightConfig, FlightTlsConfig, FlightTokenConfig
+from heliograph.config.units import is_loopback
+from heliograph.mqtt.topic import filter_covers
+from heliograph.storage.errors import StorageError, UnknownDatabaseError
+from heliograph.storage.reader.local_token import read_or_make_token
+
+_SCHEME: Final = "Bearer "
+_VERIFY_PEER: Final = "verify_peer"
+
+
+class UnauthenticatedError(StorageError):
+    """A request without a token, or with one that the reader does not know."""
+
+    code = "storage_unauthenticated"
+    advice = (
+        "Send a token of durable_storage.flight.tokens, or the node's own in DATA_DIR/flight_token, as `authorization: "
+        "Bearer TOKEN` (options `token` and `tokenFile` in Spark)."
+    )
+
+
+class ForbiddenError(StorageError):
+    """A request for what its token may not see."""
+
+    code = "storage_forbidden"
+    advice = "Ask for less, or have durable_storage.flight.tokens allow it."
+
+
+class ReaderSettingsError(StorageError):
+    """What the settings of the reader name cannot be used."""
+
+    code = "storage_reader_settings"
+    advice = "Mend that setting of durable_storage.flight."
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token and what it allows.
+
+    Attributes:
+        name: What people call it.
+        digest: SHA-256 of its text, in hexadecimal digits.
+        topics: Topic filters; all others are refused.
+        databases: Databases of messages; all others are refused.
+    """
+
+    name: str
+    digest: str = field(repr=False)
+    topics: tuple[str, ...]
+    databases: tuple[str, ...]
+
+    @property
+    def sees_all_topics(self) -> bool:
+        """Whether it allows every topic, so that sums over topics tell nothing more."""
+        return "#" in self.topics
+
+    def check_database(self, database: str, existing: Sequence[str]) -> None:
+        """Refuse a database that it does not allow, and tell of one that is not there no more than it may know.
+
+        Raises:
+            ForbiddenError: It does not allow it.
+            UnknownDatabaseError: There is none.
+        """
+        if database not in self.databases:
+            raise ForbiddenError(
+                f"the token {self.name!r} does not allow the database {database!r}; it allows "
+                f"{', '.join(self.databases) or 'none'}",
+                database="",
+            )
+        if database not in existing:
+            listed = ", ".join(self.visible(existing)) or "none"
+            raise UnknownDatabaseError(f"there is no such database; there are: {listed}", database=database)
+
+    def check_topics(self, filters: Iterable[str]) -> None:
+        """Refuse topic filters that match more than it allows.
+
+        Raises:
+            ForbiddenError: One does.
+        """
+        for wanted in filters:
+            if not any(filter_covers(allowed, wanted) for allowed in self.topics):
+                raise ForbiddenError(
+                    f"the token {self.name!r} does not allow the topic filter {wanted!r}; it allows "
+                    f"{', '.join(self.topics) or 'none'}, and filters within these",
+                    database="",
+                )
+
+    def visible(self, databases: Iterable[str]) -> list[str]:
+        """Those of some databases that it allows."""
+        return [database for database in databases if database in self.databases]
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSecurity:
+    """What the reader process is told about its callers. It never holds a token, only digests.
+
+    Attributes:
+        tokens: The tokens.
+        open_to_all: Whether a request without a token sees everything; None leaves that to the address.
+        certfile: PEM file with the certificate; empty for no TLS.
+        keyfile: PEM file with its key; empty if that is in `certfile`.
+        cacertfile: PEM file with the authorities of clients' certificates; empty if clients need none.
+        local_digest: SHA-256 of the node's own token, which allows everything; empty for none.
+    """
+
+    tokens: tuple[Token, ...] = ()
+    open_to_all: bool | None = None
+    certfile: str = ""
+    keyfile: str = ""
+    cacertfile: str = ""
+    local_digest: str = ""
+
+    @classmethod
+    def of(cls, config: FlightConfig, data_dir: Path | None = None) -> "ReaderSecurity":
+        """Take it from the configuration of a node; files of tokens are read.
+
+        Args:
+            data_dir: The node's data directory, where its own token lies; made there if no others are described and
+                nobody said that none is needed.
+
+        Raises:
+            ReaderSettingsError: One cannot be used.
+        """
+        tokens = tuple(
+            Token(token.name, _digest_of(token, number), token.topics, token.databases)
+            for number, token in enumerate(config.tokens, 1)
+        )
+        tls = config.tls if config.tls.enable else FlightTlsConfig()
+        open_to_all = {"true": False, "false": True}.get(config.require_token)
+        authorities = tls.cacertfile if tls.verify == _VERIFY_PEER else ""
+        local_digest = ""
+        if data_dir is not None and not tokens and open_to_all is None:
+            try:
+                local_digest = digest_of(read_or_make_token(data_dir))
+            except (OSError, UnicodeDecodeError) as error:
+                raise ReaderSettingsError(f"the node's own token: {error}", database="") from None
+        return cls(tokens, open_to_all, tls.certfile, tls.keyfile, authorities, local_digest)
+
+    @classmethod
+    def from_json(cls, text: str) -> "ReaderSecurity":
+        """What `to_json` gave."""
+        fields: dict[str, Any] = json.loads(text)
+        tokens = tuple(
+            Token(token["name"], token["digest"], tuple(token["topics"]), tuple(token["databases"]))
+            for token in fields.pop("tokens")
+        )
+        return cls(tokens, **fields)
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return json.dumps(asdict(self))
+
+    def check_address(self, host: str) -> None:
+        """Refuse to serve everybody who can reach an address of more than this machine, unless that is asked for.
+
+        Raises:
+            ReaderSettingsError: Nobody was named, and nobody is kept out.
+        """
+        if not self.tokens and self.open_to_all is None and not is_loopback(host):
+            raise ReaderSettingsError(
+                f"everybody who reaches {host} could read every message: describe who may in "
+                "durable_storage.flight.tokens, bind to 127.0.0.1, or say durable_storage.flight.require_token = false",
+                database="",
+            )
+
+    def authenticate(self, authorization: str | None) -> Token | None:
+        """The token of a request, None for one that may see everything without.
+
+        Args:
+            authorization: The header of that name.
+
+        Raises:
+            UnauthenticatedError: It needs a token that the reader knows.
+        """
+        open_to_all = self.open_to_all if self.open_to_all is not None else not (self.tokens or self.local_digest)
+        if authorization is None:
+            if open_to_all:
+                return None
+            raise UnauthenticatedError("this storage reader needs a token, and the request has none", database="")
+        digest = digest_of(authorization.removeprefix(_SCHEME))
+        found = None
+        if self.local_digest and hmac.compare_digest(self.local_digest, digest):
+            return None
+        for token in self.tokens:  # all of them, always: the time tells nothing
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        if found is None and not open_to_all:  # without its token the client would see everything
+            raise UnauthenticatedError("this storage reader does not know the token of the request", database="")
+        return found
+
+    def certificate(self) -> tuple[bytes, bytes] | None:
+        """Certificate and key as PEM, where there is TLS.
+
+        Raises:
+            ReaderSettingsError: They cannot be used.
+        """
+        if not self.certfile:
+            return None
+        keyfile = self.keyfile or self.certfile
+        certificate, key = _read("tls.certfile", self.certfile), _read("tls.keyfile", keyfile)
+        if b"ENCRYPTED" in key:
+            raise _unusable("tls.keyfile", keyfile, "a key with a password cannot be used here")
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certfile, keyfile)
+        except ssl.SSLError as error:
+            fault = "the key does not belong to the certificate"
+            if error.reason != "KEY_VALUES_MISMATCH":
+                fault = f"it is not a certificate and its key in PEM ({error.reason})"
+            raise _unusable("tls.certfile", self.certfile, fault) from None
+        return certificate, key
+
+    def authorities(self) -> bytes | None:
+        """The authorities of clients' certificates as PEM, where clients need one.
+
+        Raises:
+            ReaderSettingsError: They cannot be used.
+        """
+        return _read("tls.cacertfile", self.cacertfile) if self.cacertfile else None
+
+
+def digest_of(token: str) -> str:
+    """SHA-256 of a token, in hexadecimal digits."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _digest_of(token: FlightTokenConfig, number: int) -> str:
+    if token.sha256:
+        return token.sha256.lower()
+    text = token.token
+    if token.token_file:
+        setting = f"tokens.{number}.token_file"
+        try:
+            text = _read(setting, token.token_file).decode("ascii").strip()
+        except UnicodeDecodeError:
+            raise _unusable(setting, token.token_file, "a token is made of ASCII characters") from None
+        if len(text) < TOKEN_LENGTH_MIN:
+            fault = f"it holds {len(text)} characters, and a token has {TOKEN_LENGTH_MIN} at least"
+            raise _unusable(setting, token.token_file, fault)
+    return digest_of(text)
+
+
+def _read(setting: str, file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise _unusable(setting, file, error.strerror or str(error)) from None
+
+
+def _unusable(setting: str, file: str, why: str) -> ReaderSettingsError:
+    return ReaderSettingsError(f'durable_storage.flight.{setting} = "{file}": {why}', database="")

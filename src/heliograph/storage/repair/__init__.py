@@ -1,0 +1,1 @@
+"""Checking databases, and mending those that are damaged."""

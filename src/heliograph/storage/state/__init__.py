@@ -1,0 +1,1 @@
+"""State databases: small keyed records (sessions, groups) that change often and are committed together."""

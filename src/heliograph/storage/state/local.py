@@ -1,0 +1,239 @@
+"""State databases on the local disk: one RocksDB each, in a directory of their own beside the databases of messages.
+
+Batches that were submitted but not written yet are kept as an overlay over what RocksDB has, so that reading never has
+to wait for a commit, nor a commit for reading.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from heliograph.storage.disk import THIS_DISK, Disk
+from heliograph.storage.engine import Rdict, new_batch, records
+from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError, UnknownLayoutError
+from heliograph.storage.group_commit import CommitQueue
+from heliograph.storage.state.interface import OnStateCommitted, StateBatch, check_preconditions
+from heliograph.storage.store import KeptInStore, Store
+
+_FOLDER: Final = "state"
+_META: Final = b"\x00"
+_FORMAT: Final = "state-1"
+_KEY: Final = b"K"  # what the keys of users begin with in RocksDB
+_BATCH_OVERHEAD_BYTES: Final = 256
+_PREFIX_KEYS: Final = 4096
+
+
+class LocalState(KeptInStore):
+    """A `StateDatabase` on the disk. Owned by the node; used in its event-loop thread from its making to `close`.
+
+    It may be made while it cannot be opened: what is submitted is then refused, with tickets, until it can.
+
+    Args:
+        data_dir: The node's data directory; created if it does not exist.
+        name: Its name.
+        fsync: Whether a commit waits for the disk. Without it, state survives the process but not the machine.
+        max_buffered_bytes: When to say `is_full`.
+        reopen_interval_s: How long a database that failed is left alone before it is opened again.
+        disk: Where it lies.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        name: str,
+        *,
+        fsync: bool = True,
+        max_buffered_bytes: int = 64 << 20,
+        reopen_interval_s: float = 1.0,
+        disk: Disk = THIS_DISK,
+    ) -> None:
+        super().__init__(Store(name, data_dir / _FOLDER / name, "lz4", self._prepare, reopen_interval_s, disk))
+        self._overlay: dict[bytes, tuple[StateBatch, bytes | None]] = {}
+        self._listeners: list[OnStateCommitted] = []
+        self._fsync = fsync
+        self._max_buffered_bytes = max_buffered_bytes
+        self._queue: CommitQueue[StateBatch] | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits for its commit that callers should slow down."""
+        return self._queue is not None and self._queue.is_full
+
+    def open(self) -> None:
+        """Open it, creating it if it does not exist, and begin to take batches. Called in the event loop's thread.
+
+        Raises:
+            StorageError: It cannot be opened; batches are taken all the same, and each tries again.
+        """
+        self._queue = CommitQueue(
+            self,
+            self._committed,
+            loop=asyncio.get_running_loop(),
+            fsync=self._fsync,
+            max_buffered_bytes=self._max_buffered_bytes,
+        )
+        self._store.open()
+
+    def listen(self, on_committed: OnStateCommitted) -> None:
+        """See `StateDatabase.listen`."""
+        self._listeners.append(on_committed)
+
+    def submit(self, batch: StateBatch) -> int:
+        """See `StateDatabase.submit`.
+
+        Raises:
+            PreconditionFailedError: A key is not as `expect` says; nothing was taken.
+            StorageError: The database cannot be read now, which preconditions and `delete_prefix` need; or it is
+                closed. Nothing was taken.
+        """
+        if self._queue is None:
+            raise StorageClosedError("the database is not open", database=self.name, path=self.path)
+        check_preconditions(self, batch)
+        for prefix in batch.prefixes:
+            for key in self._keys(prefix):
+                batch.changes.setdefault(key, None)
+        ticket = self._queue.take(batch, batch.size_bytes + _BATCH_OVERHEAD_BYTES)
+        for key, value in batch.changes.items():
+            self._overlay[key] = batch, value
+        return ticket
+
+    def get(self, key: bytes) -> bytes | None:
+        """See `StateDatabase.get`.
+
+        Raises:
+            StorageError: The database cannot be read now.
+        """
+        pending = self._overlay.get(key)
+        if pending is not None:
+            return pending[1]
+        with self._store.reading() as rocks:
+            value: bytes | None = rocks.get(_KEY + key)
+            return value
+
+    def scan(self, prefix: bytes = b"", after: bytes = b"", limit: int = 1024) -> list[tuple[bytes, bytes]]:
+        """See `StateDatabase.scan`.
+
+        Raises:
+            StorageError: The database cannot be read now.
+        """
+        lower = max(prefix, after + b"\x00" if after else b"")
+        pending = sorted(
+            (key, 0, value) for key, (_, value) in self._overlay.items() if key >= lower and key.startswith(prefix)
+        )
+        with self._store.reading() as rocks:
+            stored = ((key, 1, value) for key, value in _stored(rocks, lower, prefix))
+            return list(islice(_newest(merge(pending, stored, key=_place)), limit))
+
+    def write(self, batches: Sequence[StateBatch]) -> None:
+        """Write batches, all or none; for the commit queue.
+
+        Raises:
+            StorageBusyError: Try the same again in a moment.
+            StorageError: They were not written.
+        """
+        changes: dict[bytes, bytes | None] = {}
+        for batch in batches:
+            changes.update(batch.changes)
+        out = new_batch()
+        for key, value in changes.items():
+            if value is None:
+                out.delete(_KEY + key)
+            else:
+                out.put(_KEY + key, value)
+        try:
+            if changes:
+                self._store.write(out)
+        except StorageBusyError:
+            raise
+        except StorageError:
+            self._forget(batches)
+            raise
+        self._forget(batches)
+
+    def committed(self) -> None:
+        """Nobody waits for what others write here."""
+
+    def statistics(self) -> dict[str, float]:
+        """Counts for metrics."""
+        counts = {} if self._queue is None else self._queue.statistics()
+        memory_bytes = self._store.memory_bytes()
+        return {
+            "open": int(self._store.is_open),
+            "pending_keys": len(self._overlay),
+            "memory_bytes": memory_bytes,
+            **counts,
+        }
+
+    async def close(self) -> None:
+        """Commit what was taken, answer for it, and close."""
+        if self._queue is not None:
+            await self._queue.close()
+            self._queue = None
+        self._store.close()
+
+    def _committed(self, ticket: int, error: StorageError | None) -> None:
+        for listener in self._listeners:
+            listener(ticket, error)
+
+    def _forget(self, batches: Sequence[StateBatch]) -> None:
+        """Batches are written, or refused for good: what RocksDB has is what counts."""
+        for batch in batches:
+            for key in batch.changes:
+                pending = self._overlay.get(key)
+                if pending is not None and pending[0] is batch:
+                    del self._overlay[key]
+
+    def _keys(self, prefix: bytes) -> Iterator[bytes]:
+        after = b""
+        while True:
+            page = self.scan(prefix, after, _PREFIX_KEYS)
+            yield from (key for key, _ in page)
+            if len(page) < _PREFIX_KEYS:  # behind the empty key alone, `after` would stay where it began
+                return
+            after = page[-1][0]
+
+    def _prepare(self, rocks: Rdict) -> None:
+        meta = rocks.get(_META)
+        if meta is None:
+            self._store.check_is_new(rocks)
+            batch = new_batch()
+            batch.put(*description(self.name))
+            rocks.write(batch)
+        elif json.loads(meta).get("format") != _FORMAT:
+            raise UnknownLayoutError(
+                f"its format is {json.loads(meta).get('format')!r}, and this version knows {_FORMAT!r}",
+                database=self.name,
+                path=self.path,
+            )
+
+    def __repr__(self) -> str:
+        return f"LocalState({self._store!r}, {len(self._overlay)} keys pending)"
+
+
+def description(name: str) -> tuple[bytes, bytes]:
+    """The record in which a database says what it is."""
+    return _META, json.dumps({"format": _FORMAT, "database": name}).encode()
+
+
+def _stored(rocks: Rdict, lower: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    beginning = (_KEY + prefix).rstrip(b"\xff")  # `_KEY` stays, so there is always a byte to count up
+    upper = beginning[:-1] + bytes([beginning[-1] + 1])
+    for key, value in records(rocks, _KEY + lower, upper):
+        yield key[1:], value
+
+
+def _place(entry: tuple[bytes, int, bytes | None]) -> tuple[bytes, int]:
+    return entry[0], entry[1]
+
+
+def _newest(entries: Iterator[tuple[bytes, int, bytes | None]]) -> Iterator[tuple[bytes, bytes]]:
+    """Of entries in the order of their keys, the first of each key, unless it says that the key is gone."""
+    last: bytes | None = None
+    for key, _, value in entries:
+        if key != last and value is not None:
+            yield key, value
+        last = key
