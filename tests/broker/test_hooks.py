@@ -233,3 +233,128 @@ def test_a_callback_is_asked_about_the_topics_that_it_is_for() -> None:
     kernel.broker.hooks.message_publish.remove(note)
     peer.publish("a/1")
     assert seen == ["a/1", "a/2"]
+
+
+# --- callbacks that answer later
+
+
+def authorizing(*answers: object) -> tuple[hooks.HookPoint[hooks.Callback], list[object]]:
+    """The chain of `client.authenticate` with callbacks of such answers, and what each of them got."""
+    point = Hooks().point(hooks.CLIENT_AUTHENTICATE)
+    seen: list[object] = []
+
+    def callback_for(answer: object) -> hooks.Callback:
+        def callback(accumulator: object) -> object:
+            seen.append(accumulator)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return callback
+
+    for answer in answers:
+        point.add(callback_for(answer))
+    return point, seen
+
+
+def waiting(point: hooks.HookPoint[hooks.Callback]) -> tuple[hooks.PendingChain, list[tuple[str, object]]]:
+    """A chain that waits, and what comes of it."""
+    verdict, chain = point.run((), 0)
+    assert verdict == hooks.WAITS
+    assert isinstance(chain, hooks.PendingChain)
+    outcomes: list[tuple[str, object]] = []
+    chain.then(outcomes.append, 1)
+    return chain, outcomes
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "seen"),
+    [
+        ((STOP, 5), (STOP, 5), [0]),
+        (STOP, (STOP, 0), [0]),
+        ((OK, 5), (OK, 5), [0, 5]),
+        (OK, (OK, 0), [0, 0]),
+        (None, (OK, 0), [0, 0]),
+        ((OK, 1, 2), (hooks.FAILED, 0), [0, 0]),
+    ],
+)
+def test_a_chain_goes_on_with_an_answer_that_comes_later(answer: object, outcome: object, seen: list[object]) -> None:
+    pending: hooks.Pending[object] = hooks.Pending()
+    point, got = authorizing(pending, OK)
+    _, outcomes = waiting(point)
+    assert (outcomes, got) == ([], [0])
+    pending.resolve(answer)
+    pending.resolve((STOP, "too late"))
+    assert (outcomes, got) == ([outcome], seen)
+
+
+def test_several_callbacks_of_a_chain_answer_later() -> None:
+    first, second = hooks.Pending[object](), hooks.Pending[object]()
+    point, got = authorizing(first, second, (OK, 9))
+    _, outcomes = waiting(point)
+    first.resolve((OK, 1))
+    assert (outcomes, got) == ([], [0, 1])
+    second.resolve((OK, 2))
+    assert (outcomes, got) == ([(OK, 9)], [0, 1, 2])
+
+
+def test_an_answer_that_is_there_at_once_makes_nothing_wait() -> None:
+    pending: hooks.Pending[object] = hooks.Pending()
+    pending.resolve((OK, 3))
+    point, got = authorizing(pending, OK)
+    assert point.run((), 0) == (OK, 3)
+    assert got == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("rest", "outcome"), [([], (hooks.FAILED, 0)), ([(OK, 1)], (hooks.FAILED, 1)), ([(STOP, 1)], (STOP, 1))]
+)
+def test_an_answer_that_does_not_come_in_time_is_a_failure(rest: list[object], outcome: object) -> None:
+    cancelled: list[str] = []
+    pending: hooks.Pending[object] = hooks.Pending()
+    pending.on_cancel(lambda: cancelled.append("first"))
+    point, _ = authorizing(pending, *rest)
+    chain, outcomes = waiting(point)
+    assert [chain.is_late(0), chain.is_late(1)] == [False, True]
+    chain.expire()
+    assert outcomes == [outcome]
+    assert cancelled == ["first"]
+    assert point.failures_count == 1
+    pending.resolve((STOP, "too late"))
+    assert outcomes == [outcome]
+
+
+def test_each_callback_that_does_not_answer_in_time_is_a_failure() -> None:
+    first, second = hooks.Pending[object](), hooks.Pending[object]()
+    point, _ = authorizing(first, second)
+    chain, outcomes = waiting(point)
+    chain.expire()
+    assert outcomes == []
+    assert chain.is_late(1)
+    chain.expire()
+    assert outcomes == [(hooks.FAILED, 0)]
+    assert point.failures_count == 2
+
+
+def test_a_chain_that_nothing_waits_for_runs_no_callback_more() -> None:
+    cancelled: list[str] = []
+    pending: hooks.Pending[object] = hooks.Pending()
+    pending.on_cancel(lambda: cancelled.append("first"))
+    point, got = authorizing(pending, OK)
+    chain, outcomes = waiting(point)
+    chain.cancel()
+    pending.resolve(OK)
+    assert (outcomes, got, cancelled) == ([], [0], ["first"])
+    assert point.failures_count == 0
+
+
+def test_where_no_callback_may_wait_one_that_does_has_failed() -> None:
+    failures: list[str] = []
+    cancelled: list[str] = []
+    point = Hooks(lambda name, error: failures.append(str(error))).point(hooks.CLIENT_CONNECT)
+    pending: hooks.Pending[object] = hooks.Pending()
+    pending.on_cancel(lambda: cancelled.append("asked for nothing"))
+    point.add(lambda accumulator: pending)
+    assert point.run((), 0) == (hooks.FAILED, 0)
+    assert failures == ["a callback of client.connect may not answer later"]
+    assert cancelled == ["asked for nothing"]

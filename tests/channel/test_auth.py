@@ -3,8 +3,9 @@
 import pytest
 
 from heliograph.broker import hooks
-from heliograph.broker.authentication import AuthAttempt, AuthStep, Deferred
+from heliograph.broker.authentication import AuthAttempt, AuthStep
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.pending import Pending
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
@@ -254,15 +255,15 @@ def waiting(kernel: Kernel, version: int = p.V5, will: p.Will | None = None) -> 
 
 @pytest.mark.parametrize("version", [p.V3_1, p.V3_1_1, p.V5])
 def test_nothing_happens_before_the_authenticator_answers(version: int) -> None:
-    answer = Deferred()
-    kernel = kernel_with(lambda *args: (hooks.STOP, answer))
+    answer: Pending[object] = Pending()
+    kernel = kernel_with(lambda *args: answer)
     peer = waiting(kernel, version)
     assert peer.paused()
     peer.send(p.Ping(p.PINGREQ))
     kernel.advance(14)
     assert peer.received() == []
     assert kernel.sessions.find("c") is None
-    answer.resolve(AuthStep(rc.SUCCESS))
+    answer.resolve((hooks.STOP, AuthStep(rc.SUCCESS)))
     kernel.run()
     assert peer.heard() == ["CONNACK 0x00", "SUBACK #1 [0x01]", "PUBLISH t 'x' q1 #1", "PUBACK #2", "PINGRESP"]
     assert not peer.paused()
@@ -270,12 +271,12 @@ def test_nothing_happens_before_the_authenticator_answers(version: int) -> None:
 
 @pytest.mark.parametrize(("version", "answered"), [(p.V5, "CONNACK 0x86"), (p.V3_1_1, "CONNACK 0x86")])
 def test_an_authenticator_that_refuses_later(version: int, answered: str) -> None:
-    answer = Deferred()
-    kernel = kernel_with(lambda *args: (hooks.STOP, answer))
+    answer: Pending[object] = Pending()
+    kernel = kernel_with(lambda *args: answer)
     watcher_heard: list[object] = []
     kernel.broker.hooks.point(hooks.MESSAGE_PUBLISH).add(watcher_heard.append)
     peer = waiting(kernel, version, WILL)
-    answer.resolve(AuthStep(rc.BAD_USERNAME_OR_PASSWORD))
+    answer.resolve((hooks.STOP, AuthStep(rc.BAD_USERNAME_OR_PASSWORD)))
     kernel.run()
     assert peer.heard() == [answered]
     assert peer.closed()
@@ -284,9 +285,9 @@ def test_an_authenticator_that_refuses_later(version: int, answered: str) -> Non
 
 
 def test_an_answer_that_is_there_already() -> None:
-    answer = Deferred()
-    answer.resolve(AuthStep(rc.SUCCESS))
-    kernel = kernel_with(lambda *args: (hooks.STOP, answer))
+    answer: Pending[object] = Pending()
+    answer.resolve((hooks.STOP, AuthStep(rc.SUCCESS)))
+    kernel = kernel_with(lambda *args: answer)
     peer = waiting(kernel)
     assert peer.heard() == ["CONNACK 0x00", "SUBACK #1 [0x01]", "PUBLISH t 'x' q1 #1", "PUBACK #2"]
     assert not peer.paused()
@@ -295,15 +296,15 @@ def test_an_answer_that_is_there_already() -> None:
 @pytest.mark.parametrize("code", [rc.SUCCESS, rc.NOT_AUTHORIZED, CONTINUE])
 @pytest.mark.parametrize("how", ["drop", "shut down"])
 def test_a_client_that_is_gone_before_the_answer(how: str, code: int) -> None:
-    answer = Deferred()
-    kernel = kernel_with(lambda *args: (hooks.STOP, answer))
+    answer: Pending[object] = Pending()
+    kernel = kernel_with(lambda *args: answer)
     peer = waiting(kernel)
     if how == "drop":
         peer.drop()
     else:
         kernel.context.channels.shut_down(rc.SERVER_SHUTTING_DOWN)
         kernel.run()
-    answer.resolve(AuthStep(code))
+    answer.resolve((hooks.STOP, AuthStep(code)))
     kernel.run()
     assert peer.received() == []
     assert len(kernel.sessions) == 0
@@ -312,24 +313,66 @@ def test_a_client_that_is_gone_before_the_answer(how: str, code: int) -> None:
 
 @pytest.mark.parametrize(("version", "answered"), [(p.V5, "CONNACK 0x88"), (p.V3_1_1, "CONNACK 0x88")])
 def test_an_authenticator_that_never_answers_is_not_waited_for(version: int, answered: str) -> None:
-    answer = Deferred()
-    kernel = kernel_with(lambda *args: (hooks.STOP, answer))
+    answer: Pending[object] = Pending()
+    kernel = kernel_with(lambda *args: answer)
     peer = waiting(kernel, version)
     for _ in range(16):
         kernel.advance(1)
     assert peer.heard() == [answered]
     assert peer.closed()
-    answer.resolve(AuthStep(rc.SUCCESS))
+    answer.resolve((hooks.STOP, AuthStep(rc.SUCCESS)))
     kernel.run()
     assert len(kernel.sessions) == 0
 
 
-def test_an_answer_that_comes_twice() -> None:
-    answer = Deferred()
-    kernel = kernel_with(lambda *args: (hooks.STOP, answer))
+def test_another_authenticator_decides_for_one_that_never_answers() -> None:
+    kernel = kernel_with(lambda *args: Pending())
+    kernel.broker.hooks.client_authenticate.add(lambda *args: (hooks.STOP, rc.SUCCESS))
     peer = waiting(kernel)
-    answer.resolve(AuthStep(rc.SUCCESS))
-    answer.resolve(AuthStep(rc.NOT_AUTHORIZED))
+    kernel.advance(14)
+    assert peer.received() == []
+    kernel.advance(1)
+    assert peer.heard() == ["CONNACK 0x00", "SUBACK #1 [0x01]", "PUBLISH t 'x' q1 #1", "PUBACK #2"]
+    assert [name for name, _ in kernel.hook_failures] == ["client.authenticate"]
+
+
+def test_clients_whose_authenticators_have_yet_to_answer_let_others_go_on() -> None:
+    answers = {"slow": Pending[object](), "slower": Pending[object]()}
+    kernel = kernel_with(lambda client, *args: answers.get(client.clientid))
+    slower, slow = kernel.peer(), kernel.peer()
+    slower.connect("slower")
+    slow.connect("slow")
+    other = kernel.connect("other")
+    other.subscribe("t")
+    other.publish("t", b"x")
+    assert other.heard() == ["PUBLISH t 'x' q0"]
+    answers["slow"].resolve((hooks.STOP, rc.SUCCESS))
+    kernel.run()
+    assert (slower.heard(), slow.heard()) == ([], ["CONNACK 0x00"])
+    answers["slower"].resolve((hooks.STOP, rc.NOT_AUTHORIZED))
+    kernel.run()
+    assert slower.heard() == ["CONNACK 0x87"]
+
+
+@pytest.mark.parametrize("how", ["drop", "shut down"])
+def test_an_authenticator_hears_that_its_client_is_gone(how: str) -> None:
+    answer: Pending[object] = Pending()
+    told: list[str] = []
+    answer.on_cancel(lambda: told.append("gone"))
+    kernel = kernel_with(lambda *args: answer)
+    peer = waiting(kernel)
+    peer.drop() if how == "drop" else kernel.context.channels.shut_down(rc.SERVER_SHUTTING_DOWN)
+    kernel.run()
+    assert told == ["gone"]
+    assert kernel.hook_failures == []
+
+
+def test_an_answer_that_comes_twice() -> None:
+    answer: Pending[object] = Pending()
+    kernel = kernel_with(lambda *args: answer)
+    peer = waiting(kernel)
+    answer.resolve((hooks.STOP, AuthStep(rc.SUCCESS)))
+    answer.resolve((hooks.STOP, AuthStep(rc.NOT_AUTHORIZED)))
     kernel.run()
     assert peer.heard()[0] == "CONNACK 0x00"
     assert not peer.closed()
@@ -339,18 +382,18 @@ def test_what_a_client_sends_while_it_authenticates_again_waits_too() -> None:
     quiz = Quiz()
     kernel = kernel_with(quiz)
     peer = let_in(kernel)
-    answers = [Deferred(), Deferred()]
+    answers: list[Pending[object]] = [Pending(), Pending()]
     thinking = iter(answers)
-    kernel.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(lambda *args: (hooks.STOP, next(thinking)), 1)
+    kernel.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(lambda *args: next(thinking), 1)
     again = p.Disconnect(p.AUTH, AGAIN, properties(authentication_method="quiz"))
     answered = p.Disconnect(p.AUTH, CONTINUE, properties(authentication_method="quiz"))
     peer.send(again, publish("t", b"", 1, 1), answered, publish("t", b"", 1, 2))
     assert peer.received() == []
     kernel.advance(10)
-    answers[0].resolve(AuthStep(CONTINUE, b"?"))
+    answers[0].resolve((hooks.STOP, AuthStep(CONTINUE, b"?")))
     kernel.run()
     assert peer.heard() == ["AUTH 0x18", "PUBACK #1 0x10"]
-    answers[1].resolve(AuthStep(rc.SUCCESS))
+    answers[1].resolve((hooks.STOP, AuthStep(rc.SUCCESS)))
     kernel.run()
     assert peer.heard() == ["AUTH 0x00", "PUBACK #2 0x10"]
 
@@ -359,7 +402,8 @@ def test_an_authenticator_that_never_answers_a_connected_client_ends_its_connect
     quiz = Quiz()
     kernel = kernel_with(quiz)
     peer = let_in(kernel)
-    kernel.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(lambda *args: (hooks.STOP, Deferred()), 1)
+    kernel.broker.hooks.client_authenticate.remove(quiz)
+    kernel.broker.hooks.client_authenticate.add(lambda *args: Pending())
     peer.send(p.Disconnect(p.AUTH, AGAIN, properties(authentication_method="quiz")))
     kernel.advance(14)
     assert not peer.closed()
@@ -369,18 +413,18 @@ def test_an_authenticator_that_never_answers_a_connected_client_ends_its_connect
 
 
 def test_who_waits_for_a_rate_and_an_authenticator_waits_for_both() -> None:
-    answer = Deferred()
-    kernel = kernel_with(lambda *args: (hooks.STOP, answer), ChannelOptions(bytes_rate=10.0))
+    answer: Pending[object] = Pending()
+    kernel = kernel_with(lambda *args: answer, ChannelOptions(bytes_rate=10.0))
     for rate_first in (True, False):
-        answer = Deferred()
+        answer = Pending()
         peer = waiting(kernel)
-        kernel.advance(5) if rate_first else answer.resolve(AuthStep(rc.SUCCESS))
+        kernel.advance(5) if rate_first else answer.resolve((hooks.STOP, AuthStep(rc.SUCCESS)))
         kernel.run()
         peer.feed(b"")
         peer.channel.receive(b"")  # as a transport that has read ahead
         kernel.run()
         assert peer.heard() == ([] if rate_first else ["CONNACK 0x00"])
-        answer.resolve(AuthStep(rc.SUCCESS)) if rate_first else kernel.advance(5)
+        answer.resolve((hooks.STOP, AuthStep(rc.SUCCESS))) if rate_first else kernel.advance(5)
         kernel.advance(20)
         assert peer.heard()[-1] == "PUBACK #2"
         peer.drop()

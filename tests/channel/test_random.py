@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.broker import hooks
-from heliograph.broker.authentication import AuthAttempt, AuthStep, Deferred
+from heliograph.broker.authentication import AuthAttempt, AuthStep
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.pending import Pending
 from heliograph.broker.shared import STRATEGIES, SharedOptions
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
@@ -60,18 +61,18 @@ class World:
             ChannelOptions(again, max_qos_allowed=1, message_expiry_interval_s=30, strict_mode=True),
         ]
         self.kernel = Kernel(self.listeners[0], stored=["a/#", "b"], shared=SharedOptions(strategy))
-        self.thinking: list[Deferred] = []
+        self.thinking: list[Pending[object]] = []
         self.kernel.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(self._authenticate)
         self.kernel.broker.hooks.point(hooks.CLIENT_AUTHORIZE).add(_authorize)
 
-    def _authenticate(self, client: ClientInfo, attempt: AuthAttempt, outcome: object) -> tuple[str, object] | None:
+    def _authenticate(self, client: ClientInfo, attempt: AuthAttempt, outcome: object) -> object:
         if attempt.method is None and attempt.username is None:
             return None
         if attempt.state is None and attempt.method is not None and not attempt.renews:
             attempt.state = "asked"
             return hooks.STOP, AuthStep(rc.CONTINUE_AUTHENTICATION, b"?")
-        self.thinking.append(Deferred())
-        return hooks.STOP, self.thinking[-1]
+        self.thinking.append(Pending())
+        return self.thinking[-1]
 
 
 def is_denied(topic: str) -> bool:
@@ -223,7 +224,7 @@ def act(world: World, watched: list[Watched], data: st.DataObject) -> None:
         kernel.sink.full = not kernel.sink.full
     elif action == "answer":
         if world.thinking:
-            world.thinking.pop(0).resolve(AuthStep(data.draw(st.sampled_from(ANSWERS)), b"!"))
+            world.thinking.pop(0).resolve((hooks.STOP, AuthStep(data.draw(st.sampled_from(ANSWERS)), b"!")))
             kernel.run()
     elif not peer.lost:
         peer.congest(data.draw(st.booleans()))

@@ -9,10 +9,11 @@ from typing import Final
 
 from fuzz.source import Source
 from heliograph.broker import hooks
-from heliograph.broker.authentication import AuthAttempt, AuthStep, Deferred
+from heliograph.broker.authentication import AuthAttempt, AuthStep
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message, make_message
+from heliograph.broker.pending import Pending
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import AutoSubscribeTopic
 from heliograph.mqtt import packets as p
@@ -51,7 +52,7 @@ class World(Kernel):
         options = _channel_options(source)
         super().__init__(options, _session_options(source), stored=["stored/#"], routes_max=ROUTES_MAX)
         self.revoked: set[str] = set()  # first levels of topics that nobody may use for the time being
-        self.deferred: list[Deferred] = []
+        self.deferred: list[Pending[object]] = []
         self.superusers: set[str] = set()
         self.retainer = MemoryRetainer(
             self.broker,
@@ -94,7 +95,8 @@ class World(Kernel):
     def resolve(self, code: int) -> None:
         """Have the authenticator that was asked first answer."""
         if self.deferred:
-            self.deferred.pop(0).resolve(AuthStep(code, b"later" if code == rc.CONTINUE_AUTHENTICATION else None))
+            step = AuthStep(code, b"later" if code == rc.CONTINUE_AUTHENTICATION else None)
+            self.deferred.pop(0).resolve((hooks.STOP, step))
             self.run()
 
     def on_behalf(self, clientid: str, what: int) -> None:
@@ -146,8 +148,8 @@ class World(Kernel):
             attempt.state = asked + 1
             return hooks.STOP, AuthStep(rc.CONTINUE_AUTHENTICATION if asked < 1 else rc.SUCCESS, b"?" * (asked + 1))
         if client.username == "wait":
-            self.deferred.append(Deferred())
-            return hooks.STOP, self.deferred[-1]
+            self.deferred.append(Pending())
+            return self.deferred[-1]
         if client.username == "admin":
             client.is_superuser = True
             self.superusers.add(client.clientid)
@@ -234,7 +236,7 @@ class World(Kernel):
         """Nothing is larger than it was set to be, and no callback failed that was not meant to."""
         for _, error in self.hook_failures:
             # A callback that answers with a topic that may not be published to has failed, and is told so.
-            assert isinstance(error, PlannedError) or "no/+" in str(error), repr(error)
+            assert isinstance(error, (PlannedError, hooks.LateAnswerError)) or "no/+" in str(error), repr(error)
         self.hook_failures.clear()
         assert not [report for report in self.reports if report.startswith("LEAK")], self.reports
         self.reports.clear()

@@ -2,10 +2,8 @@
 
 An authenticator is a callback of that hook point. It gets the client and the attempt, and answers with a step: accept,
 refuse, or challenge the client once more (enhanced authentication, MQTT 5 section 4.12). One that must wait answers
-with a `Deferred`; the channel then reads nothing until it is resolved.
+with a `Pending`, as at every hook point that may wait; nothing more is read from the client until it is resolved.
 """
-
-from collections.abc import Callable
 
 from mypy_extensions import mypyc_attr
 
@@ -48,36 +46,12 @@ class AuthStep:
         return f"AuthStep({rc.name_of(self.code)})"
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Deferred:
-    """A step that comes later; made by an authenticator that must wait, resolved once, in the event loop."""
-
-    def __init__(self) -> None:
-        self._step: AuthStep | None = None
-        self._callback: Callable[[AuthStep], None] | None = None
-
-    def resolve(self, step: AuthStep) -> None:
-        """Say what came of it."""
-        self._step = step
-        callback = self._callback
-        self._callback = None
-        if callback is not None:
-            callback(step)
-
-    def then(self, callback: Callable[[AuthStep], None]) -> None:
-        """Call `callback` with the step, at once if it is there already. For the channel."""
-        if self._step is not None:
-            callback(self._step)
-        else:
-            self._callback = callback
-
-    def forget(self) -> None:
-        """The client is gone: nobody wants the step any more."""
-        self._callback = None
+# What the accumulator of `client.authenticate` may be: a step, or only its reason code.
+AuthOutcome = AuthStep | int
 
 
-def as_step(outcome: object) -> "AuthStep | Deferred":
+def as_step(outcome: object) -> AuthStep:
     """What a chain's outcome means: a step, a bare reason code, or nothing that could be understood."""
-    if isinstance(outcome, (AuthStep, Deferred)):
+    if isinstance(outcome, AuthStep):
         return outcome
     return AuthStep(outcome if isinstance(outcome, int) else rc.NOT_AUTHORIZED)

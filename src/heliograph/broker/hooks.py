@@ -1,68 +1,113 @@
-"""Hook points: chains of callbacks that others put into the broker's path.
+"""Hook points: which there are, what a callback of each gets, and what its failure means. For authors of plugins.
 
-A callback gets the arguments of its hook point and the accumulator, and answers as EMQX's callbacks do:
+A hook point is a place on the broker's way where callbacks run that others have put there. A callback gets the
+arguments of its hook point and the accumulator, and answers as EMQX's callbacks do:
 
     OK                 go on              STOP               end the chain
     (OK, value)        go on with value   (STOP, value)      end the chain with value
 
-A callback that raises is counted, reported to `on_failure`, and skipped. What that means for the chain is declared for
-each hook point (`ON_FAILURE`): most fail open, so that a message's way does not end on a fault; those that let clients
-in or say what they may do fail closed, since the callback that failed might have refused.
+Where the table says that it may wait, it may also answer with a `Pending`, which it resolves with one of these later.
+The chain then stands, with the one client that it runs for, and afterwards goes on with the callbacks that are left.
 
-Callbacks run in the event loop, in the middle of a packet or of a turn, and must neither block nor wait. Before the
-accumulator they get (ClientInfo is `broker.client`'s, Connect and the others are `mqtt.packets`'):
+A callback that raises is counted, reported to `on_failure`, and skipped, and so is one that does not answer in time.
+What that means for the chain stands in the table. Callbacks run in the event loop, in the middle of a packet or of a
+turn, and must not block.
 
-    client.connect                      ClientInfo, Connect
-    client.authenticate                 ClientInfo, AuthAttempt
-    client.connack                      ClientInfo, reason code
-    client.connected                    ClientInfo, Connect
-    client.disconnected                 ClientInfo, reason, Properties of its DISCONNECT (empty without one)
-    client.check_authn_complete         ClientInfo, AuthStep or None, reason code
-    client.authorize                    ClientInfo, "publish" or "subscribe", topic or topic filter
-    client.check_authz_complete         ClientInfo, "publish" or "subscribe", topic or topic filter, "allow" or "deny"
-    client.subscribe                    ClientInfo, Properties
-    client.unsubscribe                  ClientInfo, Properties
-    session.created, .resumed, .discarded, .takenover, .terminated    client id
-    session.subscribed                  client id, topic filter, granted QoS, Properties of the packet
-    session.unsubscribed                client id, topic filter, QoS that was granted, Properties of the packet
-    message.publish                     nothing
-    message.delivered, .acked           client id, Message
-    message.dropped                     Message, reason
-    delivery.dropped                    client id, Message, reason
-    delivery.completed                  client id, Message
-    schema.validation_failed            Message, name of the validation
-    message.transformation_failed       Message, name of the transformation
-    alarm.activated, .deactivated       Alarm of `observe.alarms`
-
-Topics and filters are those that the client named, without its mountpoint; for `client.authorize` also without what
-stands before the topic that is meant: `$share/<group>/`, `$queue/`, `$exclusive/`, `$delayed/<seconds>/`.
-
-What they make of the accumulator counts at these points; the others are told what happens, and answer None.
-
-    client.connect         the reason code, `SUCCESS` to begin with; any other refuses the client
-    client.authenticate    the `AuthStep` (or reason code, or `Deferred`) of `broker.authentication`
-    client.connack         the Properties of the CONNACK; MQTT 5 only
-    client.authorize       "allow" or "deny", "allow" to begin with; decisions are remembered by the connection
-    client.subscribe       the list of SubscribeEntry, of which a callback may make another of the same length, with
-                           other filters; an entry with a `code` is refused with it
-    client.unsubscribe     the list of topic filters, likewise
-    message.publish        the Message: another one is published instead, `(STOP, None)` drops it, and
-                           `(STOP, Refusal)` drops it and says what its publisher is told
+The table is `HOOK_POINTS`, docs/hooks.md says the same in words, and a test holds the two together. How a chain runs is
+in `hook_chain`.
 """
 
 from collections.abc import Callable
 from typing import Final
 
+from heliograph.broker.authentication import AuthAttempt, AuthOutcome, AuthStep
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.hook_chain import (
+    CLOSED,
+    CLOSED_UNLESS_DECIDED,
+    FAILED,
+    OK,
+    OPEN,
+    STOP,
+    WAITS,
+    Callback,
+    HookPoint,
+    LateAnswerError,
+    PendingChain,
+    Refusal,
+    Shape,
+)
 from heliograph.broker.message import Message
+from heliograph.broker.pending import Pending
+from heliograph.mqtt.packets import Connect, SubscribeEntry
+from heliograph.mqtt.properties import Properties
 
-OK: Final = "ok"
-STOP: Final = "stop"
-FAILED: Final = "failed"  # a chain's verdict where it fails closed and a callback raised; no callback answers it
-
-# What a callback that raises means for its chain.
-OPEN: Final = "open"  # it goes on as if the callback were not there
-CLOSED: Final = "closed"  # it has failed, whatever the others say
-CLOSED_UNLESS_DECIDED: Final = "closed unless decided"  # it has failed, unless a later callback ends it
+__all__ = [
+    "ALARM_ACTIVATED",
+    "ALARM_DEACTIVATED",
+    "CLIENT_AUTHENTICATE",
+    "CLIENT_AUTHORIZE",
+    "CLIENT_CHECK_AUTHN_COMPLETE",
+    "CLIENT_CHECK_AUTHZ_COMPLETE",
+    "CLIENT_CONNACK",
+    "CLIENT_CONNECT",
+    "CLIENT_CONNECTED",
+    "CLIENT_DISCONNECTED",
+    "CLIENT_SUBSCRIBE",
+    "CLIENT_UNSUBSCRIBE",
+    "CLOSED",
+    "CLOSED_UNLESS_DECIDED",
+    "DELIVERY_COMPLETED",
+    "DELIVERY_DROPPED",
+    "FAILED",
+    "HOOK_POINTS",
+    "MESSAGE_ACKED",
+    "MESSAGE_DELIVERED",
+    "MESSAGE_DROPPED",
+    "MESSAGE_PUBLISH",
+    "MESSAGE_TRANSFORMATION_FAILED",
+    "NAMES",
+    "OK",
+    "OPEN",
+    "SCHEMA_VALIDATION_FAILED",
+    "SESSION_CREATED",
+    "SESSION_DISCARDED",
+    "SESSION_RESUMED",
+    "SESSION_SUBSCRIBED",
+    "SESSION_TAKENOVER",
+    "SESSION_TERMINATED",
+    "SESSION_UNSUBSCRIBED",
+    "SPECS",
+    "STOP",
+    "WAITS",
+    "AlarmCallback",
+    "AuthnCompleteCallback",
+    "AuthzCompleteCallback",
+    "Callback",
+    "ClientAuthenticateCallback",
+    "ClientAuthorizeCallback",
+    "ClientConnackCallback",
+    "ClientConnectCallback",
+    "ClientConnectedCallback",
+    "ClientDisconnectedCallback",
+    "ClientSubscribeCallback",
+    "ClientUnsubscribeCallback",
+    "DeliveryCallback",
+    "DeliveryDroppedCallback",
+    "HookPoint",
+    "HookSpec",
+    "Hooks",
+    "LateAnswerError",
+    "MessageDroppedCallback",
+    "MessagePublishCallback",
+    "Pending",
+    "PendingChain",
+    "PolicyFailedCallback",
+    "Refusal",
+    "SessionCallback",
+    "Shape",
+    "SubscriptionCallback",
+]
 
 CLIENT_CONNECT: Final = "client.connect"
 CLIENT_AUTHENTICATE: Final = "client.authenticate"
@@ -92,191 +137,142 @@ MESSAGE_TRANSFORMATION_FAILED: Final = "message.transformation_failed"
 ALARM_ACTIVATED: Final = "alarm.activated"
 ALARM_DEACTIVATED: Final = "alarm.deactivated"
 
-NAMES: Final = (
-    CLIENT_CONNECT,
-    CLIENT_AUTHENTICATE,
-    CLIENT_CONNACK,
-    CLIENT_CONNECTED,
-    CLIENT_CHECK_AUTHN_COMPLETE,
-    CLIENT_DISCONNECTED,
-    CLIENT_AUTHORIZE,
-    CLIENT_CHECK_AUTHZ_COMPLETE,
-    CLIENT_SUBSCRIBE,
-    CLIENT_UNSUBSCRIBE,
-    SESSION_CREATED,
-    SESSION_SUBSCRIBED,
-    SESSION_UNSUBSCRIBED,
-    SESSION_RESUMED,
-    SESSION_DISCARDED,
-    SESSION_TAKENOVER,
-    SESSION_TERMINATED,
-    MESSAGE_PUBLISH,
-    MESSAGE_DELIVERED,
-    MESSAGE_ACKED,
-    MESSAGE_DROPPED,
-    DELIVERY_DROPPED,
-    DELIVERY_COMPLETED,
-    SCHEMA_VALIDATION_FAILED,
-    MESSAGE_TRANSFORMATION_FAILED,
-    ALARM_ACTIVATED,
-    ALARM_DEACTIVATED,
-)
-
-# The others fail open.
-ON_FAILURE: Final = {
-    CLIENT_CONNECT: CLOSED,
-    CLIENT_AUTHENTICATE: CLOSED_UNLESS_DECIDED,  # another authenticator may know the client
-    CLIENT_AUTHORIZE: CLOSED,
-}
-
-Callback = Callable[..., object]
-Shape = Callable[[Message], Message | None]
+# The callbacks of each hook point, by the arguments that they get; the accumulator is the last one.
+ClientConnectCallback = Callable[[ClientInfo, Connect, int], object]
+ClientAuthenticateCallback = Callable[[ClientInfo, AuthAttempt, AuthOutcome], object]
+ClientConnackCallback = Callable[[ClientInfo, int, Properties], object]
+ClientConnectedCallback = Callable[[ClientInfo, Connect, None], object]
+ClientDisconnectedCallback = Callable[[ClientInfo, str, Properties, None], object]
+AuthnCompleteCallback = Callable[[ClientInfo, AuthStep | None, int, None], object]
+ClientAuthorizeCallback = Callable[[ClientInfo, str, str, str], object]
+AuthzCompleteCallback = Callable[[ClientInfo, str, str, str, None], object]
+ClientSubscribeCallback = Callable[[ClientInfo, Properties, list[SubscribeEntry]], object]
+ClientUnsubscribeCallback = Callable[[ClientInfo, Properties, list[str]], object]
+SessionCallback = Callable[[str, None], object]
+SubscriptionCallback = Callable[[str, str, int, Properties, None], object]
+MessagePublishCallback = Callable[[Message], object]
+DeliveryCallback = Callable[[str, Message, None], object]
+MessageDroppedCallback = Callable[[Message, str, None], object]
+DeliveryDroppedCallback = Callable[[str, Message, str, None], object]
+PolicyFailedCallback = Callable[[Message, str, None], object]
+AlarmCallback = Callable[[object, None], object]  # an `observe.alarms.Alarm`, which this package does not know
 
 
-class Refusal:
-    """What a callback of `message.publish` drops a message with, beside `STOP`.
+class HookSpec:
+    """What holds at one hook point.
 
     Args:
-        reason: Why, as `message.dropped` is told; empty where it is not told, because nothing is lost.
-        code: The reason code of the acknowledgement; MQTT 3 has none that refuses, and gets an ordinary one.
-        disconnects: Whether the publisher's connection ends, with a DISCONNECT of that code.
-        may_repeat: Whether the message would be taken later: at QoS 1 and 2 MQTT 3 gets no acknowledgement, its
-            connection ends and its client repeats; a will is kept and published again.
+        name: Its name.
+        callback: The type of its callbacks.
+        arguments: What the arguments before the accumulator are called, separated by blanks.
+        begins_with: What the accumulator is at first, in words; empty where it does not count, and is None.
+        fails: What a callback that raises means: `OPEN`, `CLOSED` or `CLOSED_UNLESS_DECIDED`.
+        may_wait: Whether a callback may answer with a `Pending`.
     """
 
-    def __init__(self, reason: str, code: int, disconnects: bool, may_repeat: bool = False) -> None:
-        self.reason = reason
-        self.code = code
-        self.disconnects = disconnects
-        self.may_repeat = may_repeat
+    def __init__(
+        self,
+        name: str,
+        callback: object,
+        arguments: str,
+        begins_with: str = "",
+        fails: str = OPEN,
+        may_wait: bool = False,
+    ) -> None:
+        self.name = name
+        self.callback = callback
+        self.arguments = arguments
+        self.begins_with = begins_with
+        self.fails = fails
+        self.may_wait = may_wait
 
     def __repr__(self) -> str:
-        return f"Refusal({self.reason!r}, 0x{self.code:02x}, disconnects={self.disconnects})"
+        return f"HookSpec({self.name!r}, fails {self.fails})"
 
 
-class HookPoint:
-    """One chain; owned by `Hooks`. `callbacks` is empty while nobody hooked in, which is all the hot path asks."""
+HOOK_POINTS: Final = (
+    # A callback that failed might have refused the client: a ban that cannot be looked up is a ban.
+    HookSpec(CLIENT_CONNECT, ClientConnectCallback, "client connect", "SUCCESS", CLOSED),
+    HookSpec(  # another authenticator may know the client
+        CLIENT_AUTHENTICATE,
+        ClientAuthenticateCallback,
+        "client attempt",
+        "SUCCESS, or BAD_AUTHENTICATION_METHOD if the client names a method",
+        CLOSED_UNLESS_DECIDED,
+        may_wait=True,
+    ),
+    HookSpec(CLIENT_CONNACK, ClientConnackCallback, "client code", "those of the broker"),
+    HookSpec(CLIENT_AUTHORIZE, ClientAuthorizeCallback, "client action topic", '"allow"', CLOSED),
+    HookSpec(CLIENT_SUBSCRIBE, ClientSubscribeCallback, "client properties", "the packet's"),
+    HookSpec(CLIENT_UNSUBSCRIBE, ClientUnsubscribeCallback, "client properties", "the packet's"),
+    HookSpec(MESSAGE_PUBLISH, MessagePublishCallback, "", "the message"),
+    HookSpec(CLIENT_CONNECTED, ClientConnectedCallback, "client connect"),
+    HookSpec(CLIENT_DISCONNECTED, ClientDisconnectedCallback, "client reason properties"),
+    HookSpec(CLIENT_CHECK_AUTHN_COMPLETE, AuthnCompleteCallback, "client step code"),
+    HookSpec(CLIENT_CHECK_AUTHZ_COMPLETE, AuthzCompleteCallback, "client action topic decision"),
+    HookSpec(SESSION_CREATED, SessionCallback, "clientid"),
+    HookSpec(SESSION_RESUMED, SessionCallback, "clientid"),
+    HookSpec(SESSION_DISCARDED, SessionCallback, "clientid"),
+    HookSpec(SESSION_TAKENOVER, SessionCallback, "clientid"),
+    HookSpec(SESSION_TERMINATED, SessionCallback, "clientid"),
+    HookSpec(SESSION_SUBSCRIBED, SubscriptionCallback, "clientid topic_filter qos properties"),
+    HookSpec(SESSION_UNSUBSCRIBED, SubscriptionCallback, "clientid topic_filter qos properties"),
+    HookSpec(MESSAGE_DELIVERED, DeliveryCallback, "clientid message"),
+    HookSpec(MESSAGE_ACKED, DeliveryCallback, "clientid message"),
+    HookSpec(MESSAGE_DROPPED, MessageDroppedCallback, "message reason"),
+    HookSpec(DELIVERY_DROPPED, DeliveryDroppedCallback, "clientid message reason"),
+    HookSpec(DELIVERY_COMPLETED, DeliveryCallback, "clientid message"),
+    HookSpec(SCHEMA_VALIDATION_FAILED, PolicyFailedCallback, "message name"),
+    HookSpec(MESSAGE_TRANSFORMATION_FAILED, PolicyFailedCallback, "message name"),
+    HookSpec(ALARM_ACTIVATED, AlarmCallback, "alarm"),
+    HookSpec(ALARM_DEACTIVATED, AlarmCallback, "alarm"),
+)
 
-    def __init__(self, name: str, on_failure: Callable[[str, Exception], object] | None) -> None:
-        self.name = name
-        self.on_failure = ON_FAILURE.get(name, OPEN)
-        self.callbacks: list[Callback] = []
-        self.failures_count = 0
-        self._priorities: list[int] = []
-        self._wants: list[Callable[[str], bool] | None] = []
-        self._shapes: list[Shape | None] = []
-        self._on_failure = on_failure
-        self.on_change: Callable[[], None] | None = None  # called when callbacks come or go
-
-    def add(
-        self,
-        callback: Callback,
-        priority: int = 0,
-        wants: Callable[[str], bool] | None = None,
-        shape: Shape | None = None,
-    ) -> None:
-        """Put a callback into the chain: higher priorities run first, equal ones in the order they came.
-
-        Args:
-            wants: At `message.publish`, which topics the callback is for; None for all. It is asked when a topic is
-                routed for the first time, so that messages of other topics pay nothing. A chain that runs because one
-                callback wants the topic runs whole: each must look for itself too.
-            shape: At `message.publish`, what a callback that changes messages makes of one, None where it drops it;
-                without counting, telling or keeping anything. It is asked when a client repeats at QoS 2 what a crash
-                may have left stored, to know it again.
-        """
-        at = 0
-        while at < len(self._priorities) and self._priorities[at] >= priority:
-            at += 1
-        self._priorities.insert(at, priority)
-        self.callbacks.insert(at, callback)
-        self._wants.insert(at, wants)
-        self._shapes.insert(at, shape)
-        if self.on_change is not None:
-            self.on_change()
-
-    def remove(self, callback: Callback) -> None:
-        """Take a callback out; one that is not there is ignored."""
-        if callback in self.callbacks:
-            at = self.callbacks.index(callback)
-            del self.callbacks[at]
-            del self._priorities[at]
-            del self._wants[at]
-            del self._shapes[at]
-            if self.on_change is not None:
-                self.on_change()
-
-    def renew(self) -> None:
-        """Ask the callbacks anew which topics they are for, after the answer of one of them changed."""
-        if self.on_change is not None:
-            self.on_change()
-
-    def is_wanted(self, topic: str) -> bool:
-        """Whether a callback of the chain is for messages of that topic."""
-        return any(wants is None or wants(topic) for wants in self._wants)
-
-    def run(self, args: tuple[object, ...], accumulator: object = None) -> tuple[str, object]:
-        """Run the chain.
-
-        Returns:
-            `(OK, accumulator)` when it came to its end, `(STOP, accumulator)` when one stopped it, and
-            `(FAILED, accumulator)` when one raised at a hook point that fails closed.
-        """
-        has_failed = False
-        for callback in list(self.callbacks):
-            try:
-                verdict = callback(*args, accumulator)
-                if isinstance(verdict, tuple):
-                    verdict, accumulator = verdict
-            except Exception as error:  # noqa: BLE001 - the chain is the boundary to code of others
-                self.report(error)
-                has_failed = self.on_failure != OPEN
-                continue
-            if verdict == STOP:
-                return (FAILED if has_failed and self.on_failure == CLOSED else STOP), accumulator
-        return (FAILED if has_failed else OK), accumulator
-
-    def shaped(self, message: Message) -> Message | None:
-        """What the callbacks that change messages make of one, and None where one drops it; nobody is told of it."""
-        for shape in list(self._shapes):
-            if shape is None:
-                continue
-            try:
-                outcome = shape(message)
-            except Exception as error:  # noqa: BLE001 - as in `run`
-                self.report(error)
-                continue
-            if outcome is None:
-                return None
-            message = outcome
-        return message
-
-    def report(self, error: Exception) -> None:
-        """Count a failure of a callback, and tell of it."""
-        self.failures_count += 1
-        if self._on_failure is not None:
-            self._on_failure(self.name, error)
+NAMES: Final = tuple(spec.name for spec in HOOK_POINTS)
+SPECS: Final = {spec.name: spec for spec in HOOK_POINTS}
 
 
 class Hooks:
-    """All hook points of a node, each an attribute of the hot path or found by name.
+    """All hook points of a node, each an attribute that knows the type of its callbacks, and found by name.
 
     Args:
-        on_failure: Told the hook point's name and the exception when a callback raised.
+        on_failure: Called with the hook point's name and the exception when a callback raised.
     """
 
     def __init__(self, on_failure: Callable[[str, Exception], object] | None = None) -> None:
-        self._points: dict[str, HookPoint] = {name: HookPoint(name, on_failure) for name in NAMES}
-        self.message_publish = self._points[MESSAGE_PUBLISH]
-        self.message_delivered = self._points[MESSAGE_DELIVERED]
-        self.message_acked = self._points[MESSAGE_ACKED]
-        self.message_dropped = self._points[MESSAGE_DROPPED]
-        self.delivery_dropped = self._points[DELIVERY_DROPPED]
-        self.delivery_completed = self._points[DELIVERY_COMPLETED]
-        self.client_authorize = self._points[CLIENT_AUTHORIZE]
+        self._points: dict[str, HookPoint[Callback]] = {
+            spec.name: HookPoint(spec.name, spec.fails, spec.may_wait, on_failure) for spec in HOOK_POINTS
+        }
+        self.client_connect: HookPoint[ClientConnectCallback] = self.point(CLIENT_CONNECT)
+        self.client_authenticate: HookPoint[ClientAuthenticateCallback] = self.point(CLIENT_AUTHENTICATE)
+        self.client_connack: HookPoint[ClientConnackCallback] = self.point(CLIENT_CONNACK)
+        self.client_authorize: HookPoint[ClientAuthorizeCallback] = self.point(CLIENT_AUTHORIZE)
+        self.client_subscribe: HookPoint[ClientSubscribeCallback] = self.point(CLIENT_SUBSCRIBE)
+        self.client_unsubscribe: HookPoint[ClientUnsubscribeCallback] = self.point(CLIENT_UNSUBSCRIBE)
+        self.message_publish: HookPoint[MessagePublishCallback] = self.point(MESSAGE_PUBLISH)
+        self.client_connected: HookPoint[ClientConnectedCallback] = self.point(CLIENT_CONNECTED)
+        self.client_disconnected: HookPoint[ClientDisconnectedCallback] = self.point(CLIENT_DISCONNECTED)
+        self.client_check_authn_complete: HookPoint[AuthnCompleteCallback] = self.point(CLIENT_CHECK_AUTHN_COMPLETE)
+        self.client_check_authz_complete: HookPoint[AuthzCompleteCallback] = self.point(CLIENT_CHECK_AUTHZ_COMPLETE)
+        self.session_created: HookPoint[SessionCallback] = self.point(SESSION_CREATED)
+        self.session_resumed: HookPoint[SessionCallback] = self.point(SESSION_RESUMED)
+        self.session_discarded: HookPoint[SessionCallback] = self.point(SESSION_DISCARDED)
+        self.session_takenover: HookPoint[SessionCallback] = self.point(SESSION_TAKENOVER)
+        self.session_terminated: HookPoint[SessionCallback] = self.point(SESSION_TERMINATED)
+        self.session_subscribed: HookPoint[SubscriptionCallback] = self.point(SESSION_SUBSCRIBED)
+        self.session_unsubscribed: HookPoint[SubscriptionCallback] = self.point(SESSION_UNSUBSCRIBED)
+        self.message_delivered: HookPoint[DeliveryCallback] = self.point(MESSAGE_DELIVERED)
+        self.message_acked: HookPoint[DeliveryCallback] = self.point(MESSAGE_ACKED)
+        self.message_dropped: HookPoint[MessageDroppedCallback] = self.point(MESSAGE_DROPPED)
+        self.delivery_dropped: HookPoint[DeliveryDroppedCallback] = self.point(DELIVERY_DROPPED)
+        self.delivery_completed: HookPoint[DeliveryCallback] = self.point(DELIVERY_COMPLETED)
+        self.schema_validation_failed: HookPoint[PolicyFailedCallback] = self.point(SCHEMA_VALIDATION_FAILED)
+        self.message_transformation_failed: HookPoint[PolicyFailedCallback] = self.point(MESSAGE_TRANSFORMATION_FAILED)
+        self.alarm_activated: HookPoint[AlarmCallback] = self.point(ALARM_ACTIVATED)
+        self.alarm_deactivated: HookPoint[AlarmCallback] = self.point(ALARM_DEACTIVATED)
 
-    def point(self, name: str) -> HookPoint:
-        """The hook point of that name.
+    def point(self, name: str) -> HookPoint[Callback]:
+        """The hook point of that name, for callbacks whose type is not checked.
 
         Raises:
             ValueError: There is none.

@@ -12,7 +12,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker.durable import DurableSink
-from heliograph.broker.hooks import HookPoint
+from heliograph.broker.hooks import HookPoint, MessagePublishCallback
 from heliograph.broker.subscription import PARKED, UNLISTED, FilterEntry, Subscription
 from heliograph.broker.trie import TopicTrie, TrieWalk, filter_matches
 from heliograph.mqtt.errors import MalformedPacketError, TopicNameError
@@ -70,7 +70,7 @@ class Router:
         self._compared: i64 = 0  # filters that routes were held against
         self._prefixes: list[str] = []  # what a topic must begin with to match them
         self._sink: DurableSink | None = None
-        self._publish_hook: HookPoint | None = None
+        self._publish_hook: HookPoint[MessagePublishCallback] | None = None
         self.epoch: i64 = 0
         self.subscriptions_count: i64 = 0
         self.parked_count: i64 = 0  # subscriptions whose messages reach them by another way at present
@@ -83,7 +83,7 @@ class Router:
         self._sink = sink
         self._forget_routes()
 
-    def set_publish_hook(self, point: HookPoint) -> None:
+    def set_publish_hook(self, point: HookPoint[MessagePublishCallback]) -> None:
         """Say who may want messages before they are published; routes are forgotten when the answer changes."""
         self._publish_hook = point
         point.on_change = self._forget_routes

@@ -107,10 +107,8 @@ class Channel(Entrance):
                 session.retry(uptime_us)
         self.deliver_retained()  # of which there may be so many a second
         if self._awaited is not None:
-            answer_us_max = self._options.idle_timeout_us
-            if answer_us_max != 0 and uptime_us - self._asked_at_us > answer_us_max:
-                self._forget_authenticator()
-                self.on_protocol_error(ProtocolError("its authenticator did not answer in time", rc.SERVER_UNAVAILABLE))
+            if self._awaited.is_late(uptime_us):
+                self._awaited.expire()
         elif self._paused != 0:
             self._heard_at_us = uptime_us  # it is we who do not listen
         elif self._silence_us_max != 0 and uptime_us - self._heard_at_us > self._silence_us_max:

@@ -7,9 +7,10 @@ Who the client is and whether it is let in is decided in `connect` and `handshak
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
-from heliograph.broker.authentication import AuthStep, Deferred
+from heliograph.broker.authentication import AuthStep
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
+from heliograph.broker.hooks import PendingChain
 from heliograph.channel import answers
 from heliograph.channel import connect as decide
 from heliograph.channel.authorization import Authorizer
@@ -41,8 +42,7 @@ class Entrance(Reader):
         self._connect: p.Connect | None = None  # until its CONNACK
         self._client: ClientInfo | None = None
         self._handshake: Handshake | None = None  # while AUTH packets may come
-        self._awaited: Deferred | None = None  # the authenticator's answer, and when it was asked
-        self._asked_at_us: i64 = 0
+        self._awaited: PendingChain | None = None  # the authenticators' answer
         self._session: Session | None = None
         self._will: p.Will | None = None
         self._authorizer: Authorizer | None = None
@@ -111,21 +111,27 @@ class Entrance(Reader):
             raise ProtocolError("AUTH from a client whose CONNECT named no authentication method")
         self._take_step(handshake.renew(packet) if self._state == CONNECTED else handshake.proceed(packet))
 
-    def _take_step(self, step: AuthStep | Deferred) -> None:
+    def _take_step(self, step: AuthStep | PendingChain) -> None:
         if isinstance(step, AuthStep):
             self._on_step(step)
         else:
             self._hold_packets(AUTHENTICATION)
             self._awaited = step
-            self._asked_at_us = self._broker.uptime_us
-            step.then(self._on_answer)
+            step.then(self._on_answer, self._answer_due_us())
 
-    def _on_answer(self, step: AuthStep) -> None:
+    def _answer_due_us(self) -> i64:
+        """Until when an answer is waited for; 0 for ever."""
+        waited_us_max = self._options.idle_timeout_us
+        return self._broker.uptime_us + waited_us_max if waited_us_max != 0 else 0
+
+    def _on_answer(self, outcome: tuple[str, object]) -> None:
         """An authenticator that had to wait has its answer."""
         self._begin_turn()
         self._awaited = None
+        handshake = self._handshake
         try:
-            self._on_step(step)
+            if handshake is not None:
+                self._on_step(handshake.step(outcome[0], outcome[1]))
         except ProtocolError as error:
             self.on_protocol_error(error)
         self._resume(AUTHENTICATION)
@@ -255,7 +261,7 @@ class Entrance(Reader):
 
     def _forget_authenticator(self) -> None:
         if self._awaited is not None:
-            self._awaited.forget()
+            self._awaited.cancel()
             self._awaited = None
 
     def _report(self, detail: str) -> None:

@@ -5,8 +5,9 @@ through the same steps (MQTT 5 section 4.12).
 """
 
 from heliograph.broker import hooks
-from heliograph.broker.authentication import AuthAttempt, AuthStep, Deferred, as_step
+from heliograph.broker.authentication import AuthAttempt, AuthStep, as_step
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.hooks import PendingChain
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
@@ -27,7 +28,7 @@ class Handshake:
         self._is_banned = False  # refused before anybody looked who it is
         self._is_anonymous = True  # nobody looked who it is
 
-    def begin(self, connect: p.Connect, enable_authn: bool, deny_anonymous: bool) -> "AuthStep | Deferred":
+    def begin(self, connect: p.Connect, enable_authn: bool, deny_anonymous: bool) -> AuthStep | PendingChain:
         """The answer to CONNECT, which is not kept: it may hold a password."""
         verdict, code = self._broker.hooks.run(hooks.CLIENT_CONNECT, (self._client, connect), rc.SUCCESS)
         if verdict == hooks.FAILED:  # the one that failed might have refused it
@@ -41,7 +42,7 @@ class Handshake:
             return AuthStep(rc.SUCCESS)
         return self._ask()
 
-    def proceed(self, auth: p.Disconnect) -> "AuthStep | Deferred":
+    def proceed(self, auth: p.Disconnect) -> AuthStep | PendingChain:
         """The answer to an AUTH of an authentication that is running.
 
         Raises:
@@ -53,7 +54,7 @@ class Handshake:
         self._attempt.data = auth.properties.binaries.get(props.AUTHENTICATION_DATA)
         return self._ask()
 
-    def renew(self, auth: p.Disconnect) -> "AuthStep | Deferred":
+    def renew(self, auth: p.Disconnect) -> AuthStep | PendingChain:
         """The answer to an AUTH of a connected client: it authenticates anew, or goes on with that.
 
         Raises:
@@ -84,12 +85,16 @@ class Handshake:
             detail = f"AUTH with authentication method {method!r}; CONNECT named {self.method!r}"
             raise ProtocolError(detail, rc.BAD_AUTHENTICATION_METHOD if method is not None else rc.PROTOCOL_ERROR)
 
-    def _ask(self) -> "AuthStep | Deferred":
+    def _ask(self) -> AuthStep | PendingChain:
         point = self._broker.hooks.point(hooks.CLIENT_AUTHENTICATE)
         # Nobody refuses a client without a method; a method must be somebody's.
         self._is_anonymous = self.method is None and not point.callbacks
         begins_with = rc.SUCCESS if self.method is None else rc.BAD_AUTHENTICATION_METHOD  # [MQTT-4.12.0-1]
         verdict, outcome = point.run((self._client, self._attempt), begins_with)
-        if verdict == hooks.FAILED:
-            return AuthStep(rc.SERVER_UNAVAILABLE)
-        return as_step(outcome)
+        if isinstance(outcome, PendingChain):
+            return outcome
+        return self.step(verdict, outcome)
+
+    def step(self, verdict: str, outcome: object) -> AuthStep:
+        """What the chain's outcome means."""
+        return AuthStep(rc.SERVER_UNAVAILABLE) if verdict == hooks.FAILED else as_step(outcome)

@@ -113,9 +113,10 @@ def _payload(text: str) -> bytes:
 def _outcome(message: "Message", config: "Config") -> "Message | Refusal":
     import logging
 
+    from heliograph.broker.hook_order import TRANSFORMATION, VALIDATION
     from heliograph.broker.hooks import Hooks
     from heliograph.message_policies import MessageTransformation, SchemaValidation
-    from heliograph.node.message_policies import TRANSFORMATION, VALIDATION, NodeSurroundings
+    from heliograph.node.message_policies import NodeSurroundings
     from heliograph.node.options import levels_max, make_broker
     from heliograph.rules.schemas import INSTALLED
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.hook_order import TRANSFORMATION, VALIDATION
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
 from heliograph.message_policies import MessageTransformation, SchemaValidation
@@ -12,10 +13,6 @@ from heliograph.node.options import levels_max
 from heliograph.rules.schemas import INSTALLED
 
 _log: Final = logging.getLogger(__name__)
-
-# In EMQX's order: what is not valid is not transformed, and what is delayed, stored or seen by rules is transformed.
-VALIDATION: Final = 890
-TRANSFORMATION: Final = 885
 
 
 class MessagePolicies:

@@ -68,7 +68,7 @@ class HookFailureLog:
         if cause in self._causes or len(self._causes) >= _CAUSES_MAX:
             return
         self._causes.add(cause)
-        outcome = "was skipped" if hooks.ON_FAILURE.get(name, hooks.OPEN) == hooks.OPEN else "lets nobody pass"
+        outcome = "was skipped" if hooks.SPECS[name].fails == hooks.OPEN else "lets nobody pass"
         _log.error(
             "a callback of hook point %s failed and %s; further failures of this kind only count in hooks.failed.%s",
             name,

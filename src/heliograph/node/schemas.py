@@ -12,9 +12,6 @@ from heliograph.rules.schemas.settings import build
 if TYPE_CHECKING:
     from heliograph.rules.schemas.sparkplug_service import SparkplugService
 
-#: After everything that may drop or change a message, and before the rules that ask what it told.
-SPARKPLUG: Final = 850
-
 # A birth may have thousands of metrics, each of which is a message.
 _WAITING_MAX: Final = 100_000
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Protocol
 
 from heliograph import __version__
 from heliograph.access.banned import BanList
@@ -16,6 +16,18 @@ from heliograph.access.flapping import FlappingDetector
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
+from heliograph.broker.hook_order import (
+    ACCESS,
+    AUTO_SUBSCRIBE,
+    DELAYED,
+    EVENTS,
+    FORGOTTEN_CLIENTS,
+    KNOWN_CLIENTS,
+    LOG,
+    REWRITE,
+    SPARKPLUG,
+    SYS_TOPICS,
+)
 from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config, FlappingDetect
@@ -24,7 +36,7 @@ from heliograph.node.message_policies import MessagePolicies
 from heliograph.node.options import levels_max
 from heliograph.node.publisher import SystemPublisher
 from heliograph.node.rules import make_rule_engine
-from heliograph.node.schemas import SPARKPLUG, make_sparkplug
+from heliograph.node.schemas import make_sparkplug
 from heliograph.observe.alarms import Alarm, Alarms
 from heliograph.observe.client_log import ClientLog, ConflictWatch
 from heliograph.observe.event_messages import EventMessages
@@ -37,15 +49,6 @@ from heliograph.policies.rewrite import TopicRewrite
 
 _log = logging.getLogger(__name__)
 _clients_log = logging.getLogger("heliograph.clients")
-
-# Who runs first at a hook point, in EMQX's order: a rewritten topic may be a delayed one, what is delayed goes nowhere.
-REWRITE: Final = 980
-ACCESS: Final = 970
-LOG: Final = 960
-SYS_TOPICS: Final = 950
-AUTO_SUBSCRIBE: Final = 920
-EVENTS: Final = 900
-DELAYED: Final = 860
 
 
 class _Counting(Protocol):
@@ -284,8 +287,8 @@ class Services:
         found = [hook for is_wanted, hook in optional if is_wanted]
         if any(hook.point not in (hooks.CLIENT_CONNECTED, hooks.CLIENT_DISCONNECTED) for hook in found):
             # Known before anybody asks for it, and forgotten after everybody did.
-            found.append(_Hook(hooks.CLIENT_CONNECTED, self._clients.on_client_connected, REWRITE))
-            found.append(_Hook(hooks.CLIENT_DISCONNECTED, self._clients.on_client_disconnected, 0))
+            found.append(_Hook(hooks.CLIENT_CONNECTED, self._clients.on_client_connected, KNOWN_CLIENTS))
+            found.append(_Hook(hooks.CLIENT_DISCONNECTED, self._clients.on_client_disconnected, FORGOTTEN_CLIENTS))
         return found
 
 

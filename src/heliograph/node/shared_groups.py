@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from heliograph.broker import hooks
+from heliograph.broker.hook_order import SHARED_GROUPS
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config
 from heliograph.durable_sessions.sessions import DurableSessions
@@ -57,7 +58,7 @@ class NodeGroups:
         self._retry_due_us = 0
         broker.shared.keeper = groups
         for name in (hooks.SESSION_TERMINATED, hooks.SESSION_DISCARDED):
-            broker.hooks.point(name).add(groups.on_session_ended)
+            broker.hooks.point(name).add(groups.on_session_ended, SHARED_GROUPS)
         self._unsubscribe = messages.subscribe(groups.on_grown)
 
     def join(self, sessions: DurableSessions) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
+from heliograph.broker.hook_order import RULES
 from heliograph.broker.message import Message
 from heliograph.broker.own_messages import OwnMessages
 from heliograph.broker.pubsub import Broker
@@ -35,7 +36,6 @@ from heliograph.rules.topic_index import TopicIndex
 
 _log = logging.getLogger(__name__)
 
-RULES_PRIORITY: Final = 60  # at every hook point; behind whatever changes or stops a message
 RULES_LISTED_MAX: Final = 1000
 _EVALUATION_WORK: Final = 48  # of a rule, in deliveries
 _ROWS_PRINTED_PER_S: Final = 100
@@ -82,7 +82,7 @@ class RuleEngine:
         self._orders: dict[str, int] = {}  # the place of each rule among those of a topic
         self._orders_count = 0
         self._index: TopicIndex[RunningRule] = TopicIndex()
-        self._events = EventSources(broker, self, RULES_PRIORITY)
+        self._events = EventSources(broker, self, RULES)
         self._threads = Threads(settings.blocking_threads)
         self.messages = OwnMessages(broker, ids, defer, clock, settings.max_queued_messages, self._not_published)
         self._is_started = False
@@ -316,7 +316,7 @@ class RuleEngine:
         if is_hooked is not self._is_hooked:
             self._is_hooked = is_hooked
             if is_hooked:
-                point.add(self.on_message_publish, RULES_PRIORITY, self._wants_or_refuses)
+                point.add(self.on_message_publish, RULES, self._wants_or_refuses)
             else:
                 point.remove(self.on_message_publish)
         elif is_hooked:

@@ -1,0 +1,276 @@
+"""How a chain of callbacks runs: by priority, past those that raise, and waiting for those that answer later."""
+
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from heliograph.broker.message import Message
+from heliograph.broker.pending import Pending
+
+OK: Final = "ok"
+STOP: Final = "stop"
+FAILED: Final = "failed"  # a chain's verdict where it fails closed and a callback raised; no callback answers it
+WAITS: Final = "waits"  # a chain's verdict where a callback has yet to answer; the accumulator is a `PendingChain`
+
+# What a callback that raises, or does not answer in time, means for its chain.
+OPEN: Final = "open"  # it goes on as if the callback were not there
+CLOSED: Final = "closed"  # it has failed, whatever the others say
+CLOSED_UNLESS_DECIDED: Final = "closed unless decided"  # it has failed, unless a later callback ends it
+
+Callback = Callable[..., object]
+Shape = Callable[[Message], Message | None]
+CallbackT = TypeVar("CallbackT", bound=Callable[..., object])
+
+
+class Refusal:
+    """What a callback of `message.publish` drops a message with, beside `STOP`.
+
+    Args:
+        reason: Why, as `message.dropped` is told; empty where it is not told, because nothing is lost.
+        code: The reason code of the acknowledgement; MQTT 3 has none that refuses, and gets an ordinary one.
+        disconnects: Whether the publisher's connection ends, with a DISCONNECT of that code.
+        may_repeat: Whether the message would be taken later: at QoS 1 and 2 MQTT 3 gets no acknowledgement, its
+            connection ends and its client repeats; a will is kept and published again.
+    """
+
+    def __init__(self, reason: str, code: int, disconnects: bool, may_repeat: bool = False) -> None:
+        self.reason = reason
+        self.code = code
+        self.disconnects = disconnects
+        self.may_repeat = may_repeat
+
+    def __repr__(self) -> str:
+        return f"Refusal({self.reason!r}, 0x{self.code:02x}, disconnects={self.disconnects})"
+
+
+class Chain:
+    """The callbacks of one hook point in their order; empty while none is hooked in, which is all the hot path asks.
+
+    Args:
+        fails: `OPEN`, `CLOSED` or `CLOSED_UNLESS_DECIDED`.
+        may_wait: Whether callbacks may answer with a `Pending`.
+        on_failure: Called with the hook point's name and the exception when a callback raised.
+    """
+
+    def __init__(
+        self, name: str, fails: str, may_wait: bool, on_failure: Callable[[str, Exception], object] | None
+    ) -> None:
+        self.name = name
+        self.fails = fails
+        self.may_wait = may_wait
+        self.callbacks: list[Callback] = []
+        self.failures_count = 0
+        self._on_failure = on_failure
+
+    def run(self, args: tuple[object, ...], accumulator: object = None) -> tuple[str, object]:
+        """Run the chain.
+
+        Returns:
+            `(OK, accumulator)` when it came to its end, `(STOP, accumulator)` when one stopped it,
+            `(FAILED, accumulator)` when one raised at a hook point that fails closed, and `(WAITS, PendingChain)` when
+            one has yet to answer at a hook point that may wait.
+        """
+        return self.go_on(list(self.callbacks), args, accumulator, False)
+
+    def go_on(
+        self,
+        callbacks: list[Callback],
+        args: tuple[object, ...],
+        accumulator: object,
+        has_failed: bool,
+        at: int = 0,
+    ) -> tuple[str, object]:
+        """Run a chain from one of its callbacks on; see `run`."""
+        while at < len(callbacks):
+            callback = callbacks[at]
+            at += 1
+            try:
+                verdict = callback(*args, accumulator)
+                if isinstance(verdict, Pending):
+                    verdict = self._answered(verdict)
+                if isinstance(verdict, tuple):
+                    verdict, accumulator = verdict
+            except Exception as error:  # noqa: BLE001 - the chain is the boundary to code of others
+                self.report(error)
+                has_failed = self.fails != OPEN
+                continue
+            if verdict == STOP:
+                return self.ended(has_failed), accumulator
+            if isinstance(verdict, Pending):
+                return WAITS, PendingChain(self, callbacks, args, accumulator, has_failed, at, verdict)
+        return (FAILED if has_failed else OK), accumulator
+
+    def ended(self, has_failed: bool) -> str:
+        """The verdict of a chain that a callback ended."""
+        return FAILED if has_failed and self.fails == CLOSED else STOP
+
+    def _answered(self, pending: Pending[object]) -> object:
+        """What a callback answered that might have had to wait."""
+        if not self.may_wait:
+            pending.cancel()
+            raise TypeError(f"a callback of {self.name} may not answer later")
+        return pending.answer if pending.is_resolved else pending
+
+    def report(self, error: Exception) -> None:
+        """Count and report a failure of a callback."""
+        self.failures_count += 1
+        if self._on_failure is not None:
+            self._on_failure(self.name, error)
+
+
+class HookPoint(Chain, Generic[CallbackT]):
+    """One hook point: its chain, and who takes part in it; owned by `Hooks`."""
+
+    def __init__(
+        self,
+        name: str,
+        fails: str = OPEN,
+        may_wait: bool = False,
+        on_failure: Callable[[str, Exception], object] | None = None,
+    ) -> None:
+        super().__init__(name, fails, may_wait, on_failure)
+        self._priorities: list[int] = []
+        self._wants: list[Callable[[str], bool] | None] = []
+        self._shapes: list[Shape | None] = []
+        self.on_change: Callable[[], None] | None = None  # called when callbacks come or go
+
+    def add(
+        self,
+        callback: CallbackT,
+        priority: int = 0,
+        wants: Callable[[str], bool] | None = None,
+        shape: Shape | None = None,
+    ) -> None:
+        """Put a callback into the chain: higher priorities run first, equal ones in the order they came.
+
+        Args:
+            wants: At `message.publish`, which topics the callback is for; None for all. It is asked when a topic is
+                routed for the first time, so that messages of other topics pay nothing. A chain that runs because one
+                callback wants the topic runs whole: each must look for itself too.
+            shape: At `message.publish`, what a callback that changes messages makes of one, None where it drops it;
+                without counting, telling or keeping anything. It is asked when a client repeats at QoS 2 what a crash
+                may have left stored, to know it again.
+        """
+        at = 0
+        while at < len(self._priorities) and self._priorities[at] >= priority:
+            at += 1
+        self._priorities.insert(at, priority)
+        self.callbacks.insert(at, callback)
+        self._wants.insert(at, wants)
+        self._shapes.insert(at, shape)
+        if self.on_change is not None:
+            self.on_change()
+
+    def remove(self, callback: CallbackT) -> None:
+        """Take a callback out; one that is not there is ignored."""
+        if callback in self.callbacks:
+            at = self.callbacks.index(callback)
+            del self.callbacks[at]
+            del self._priorities[at]
+            del self._wants[at]
+            del self._shapes[at]
+            if self.on_change is not None:
+                self.on_change()
+
+    def renew(self) -> None:
+        """Ask the callbacks anew which topics they are for, after the answer of one of them changed."""
+        if self.on_change is not None:
+            self.on_change()
+
+    def is_wanted(self, topic: str) -> bool:
+        """Whether a callback of the chain is for messages of that topic."""
+        return any(wants is None or wants(topic) for wants in self._wants)
+
+    def shaped(self, message: Message) -> Message | None:
+        """What the callbacks that change messages make of one, and None where one drops it; nobody is told of it."""
+        for shape in list(self._shapes):
+            if shape is None:
+                continue
+            try:
+                outcome = shape(message)
+            except Exception as error:  # noqa: BLE001 - as in `run`
+                self.report(error)
+                continue
+            if outcome is None:
+                return None
+            message = outcome
+        return message
+
+
+class LateAnswerError(Exception):
+    """A callback did not answer before its deadline."""
+
+
+class PendingChain(Pending[tuple[str, object]]):
+    """A chain of which a callback has yet to answer; resolved with the verdict and the accumulator of all of it.
+
+    Args:
+        callbacks: Those of the chain, as they were when it began.
+        at: The first one that has not run yet.
+        awaited: The answer that the callback before it gives later.
+    """
+
+    def __init__(
+        self,
+        point: Chain,
+        callbacks: list[Callback],
+        args: tuple[object, ...],
+        accumulator: object,
+        has_failed: bool,
+        at: int,
+        awaited: Pending[object],
+    ) -> None:
+        super().__init__()
+        self._point = point
+        self._callbacks = callbacks
+        self._args = args
+        self._accumulator = accumulator
+        self._has_failed = has_failed
+        self._at = at
+        self._awaited: Pending[object] = awaited
+        self._rest: PendingChain | None = None  # what is left of the chain, where one of it must wait too
+        awaited.then(self._on_answer)
+
+    def expire(self) -> None:
+        """The deadline has passed: go on as if the callback had raised."""
+        rest = self._rest
+        if rest is not None:
+            rest.expire()
+            return
+        self._awaited.cancel()
+        self._fail(LateAnswerError(f"a callback of {self._point.name} has not answered in time"))
+
+    def cancel(self) -> None:
+        """The client is gone: run no callback more."""
+        super().cancel()
+        self._awaited.cancel()
+        if self._rest is not None:
+            self._rest.cancel()
+
+    def _on_answer(self, answer: object) -> None:
+        if self.is_cancelled:
+            return
+        verdict = answer
+        try:
+            if isinstance(answer, tuple):
+                verdict, self._accumulator = answer
+        except ValueError as error:
+            self._fail(error)
+            return
+        if verdict == STOP:
+            self.resolve((self._point.ended(self._has_failed), self._accumulator))
+        else:
+            self._go_on()
+
+    def _fail(self, error: Exception) -> None:
+        self._point.report(error)
+        self._has_failed = self._point.fails != OPEN
+        self._go_on()
+
+    def _go_on(self) -> None:
+        outcome = self._point.go_on(self._callbacks, self._args, self._accumulator, self._has_failed, self._at)
+        rest = outcome[1]
+        if outcome[0] == WAITS and isinstance(rest, PendingChain):
+            self._rest = rest
+            rest.then(self.resolve)
+        else:
+            self.resolve(outcome)

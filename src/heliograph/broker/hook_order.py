@@ -1,0 +1,43 @@
+"""In which order the broker's own callbacks run, at every hook point: their priorities, the highest first.
+
+The order is EMQX's: a rewritten topic may be a delayed one, what is not valid is not transformed, and what is delayed
+goes nowhere. A callback of a plugin has priority 0 unless it says otherwise.
+"""
+
+from typing import Final
+
+KNOWN_CLIENTS: Final = 990
+REWRITE: Final = 980
+ACCESS: Final = 970
+LOG: Final = 960
+SYS_TOPICS: Final = 950
+AUTO_SUBSCRIBE: Final = 920
+EVENTS: Final = 900
+VALIDATION: Final = 890
+TRANSFORMATION: Final = 885
+DELAYED: Final = 860
+SPARKPLUG: Final = 850
+SHARED_GROUPS: Final = 840
+RULES: Final = 60
+PLUGINS: Final = 0
+FORGOTTEN_CLIENTS: Final = -10
+NO_MATCH: Final = -1_000_000
+
+PRIORITIES: Final = {
+    "clients that connect, for `$event`": KNOWN_CLIENTS,
+    "topic rewriting": REWRITE,
+    "bans, flapping": ACCESS,
+    "the log of clients": LOG,
+    "`$SYS` topics": SYS_TOPICS,
+    "automatic subscriptions": AUTO_SUBSCRIBE,
+    "`$event` messages": EVENTS,
+    "schema validation": VALIDATION,
+    "message transformation": TRANSFORMATION,
+    "delayed publishing": DELAYED,
+    "Sparkplug births": SPARKPLUG,
+    "durable shared groups": SHARED_GROUPS,
+    "rules": RULES,
+    "callbacks of plugins": PLUGINS,
+    "clients that disconnect, for `$event`": FORGOTTEN_CLIENTS,
+    "`authorization.no_match`": NO_MATCH,
+}

@@ -1,0 +1,82 @@
+"""An answer that is not there yet: one type for everything that a client may have to wait for.
+
+What has to look an answer up makes a `Pending`, hands it back, and resolves it once, in the event loop. What asked goes
+on when it is resolved (at once if it is already), waits no longer than until the deadline, and cancels it when its
+client goes. Nothing here knows a loop or a clock: deadlines are looked at in ticks.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from mypy_extensions import i64, mypyc_attr
+
+T = TypeVar("T")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Pending(Generic[T]):
+    """One answer, from the question until it is resolved or cancelled; owned by whoever waits for it.
+
+    Attributes:
+        answer: The answer; None before it is resolved.
+        is_resolved: Whether the answer is there.
+        is_cancelled: Whether nothing waits for it any more, so that no answer need be looked for.
+        due_us: When it is waited for no longer, on the clock that nobody sets; 0 for never.
+    """
+
+    def __init__(self) -> None:
+        self.answer: T | None = None
+        self.is_resolved = False
+        self.is_cancelled = False
+        self.due_us: i64 = 0
+        self._callback: Callable[[T], None] | None = None
+        self._on_cancel: Callable[[], None] | None = None
+
+    def resolve(self, answer: T) -> None:
+        """Give the answer. One that is resolved or cancelled stays as it is."""
+        if self.is_resolved or self.is_cancelled:
+            return
+        self.is_resolved = True
+        self.answer = answer
+        self._on_cancel = None
+        callback = self._callback
+        self._callback = None
+        if callback is not None:
+            callback(answer)
+
+    def on_cancel(self, callback: Callable[[], None]) -> None:
+        """Call `callback` if nothing waits for the answer any more, to stop looking for it."""
+        self._on_cancel = callback
+
+    # --- for whoever waits
+
+    def then(self, callback: Callable[[T], None], due_us: i64 = 0) -> None:
+        """Call `callback` with the answer, in this call if it is there already."""
+        self.due_us = due_us
+        if not self.is_resolved:
+            self._callback = callback
+        elif self.answer is not None:
+            callback(self.answer)
+
+    def is_late(self, uptime_us: i64) -> bool:
+        """Whether the deadline has passed without an answer."""
+        return self.due_us != 0 and uptime_us >= self.due_us and not self.is_resolved and not self.is_cancelled
+
+    def expire(self) -> None:
+        """The deadline has passed: do without the answer."""
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Stop waiting: an answer that comes after this changes nothing."""
+        if self.is_resolved or self.is_cancelled:
+            return
+        self.is_cancelled = True
+        self._callback = None
+        callback = self._on_cancel
+        self._on_cancel = None
+        if callback is not None:
+            callback()
+
+    def __repr__(self) -> str:
+        state = "cancelled" if self.is_cancelled else "waiting"
+        return f"{type(self).__name__}({f'{self.answer!r}' if self.is_resolved else state})"
