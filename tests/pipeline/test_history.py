@@ -59,6 +59,25 @@ def test_exported_generations_are_read_as_parquet(
         read_messages(spark, "/none", **source)
 
 
+def test_a_table_has_what_was_stored_when_it_was_made(
+    spark: SparkSession, stored: "Stored", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored.put_commits("a/1", 2, 5)
+    stored.add_generation()
+    exported = str(tmp_path / "exported")
+    assert main(["storage", "export", "--data-dir", str(stored.data_dir), "--to", exported]) == 0
+    files_only = read_messages(spark, exported, endpoint=stored.endpoint, columns="topic,payload")
+    stored.put("a/1", [b"1"])
+    with_rest = read_messages(spark, exported, endpoint=stored.endpoint)
+    stored.put("a/1", [b"2"])
+    assert (files_only.count(), with_rest.count()) == (10, 11)
+    assert read_messages(spark, exported, endpoint=stored.endpoint).count() == 12
+    assert files_only.columns == ["topic", "payload"]
+    capsys.readouterr()
+    files_only.explain()
+    assert "BatchScan heliograph" not in capsys.readouterr().out
+
+
 def test_rows_of_files_are_those_that_the_source_would_give(
     spark: SparkSession, stored: "Stored", tmp_path: Path
 ) -> None:

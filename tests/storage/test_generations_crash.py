@@ -1,5 +1,6 @@
 """Generations that come and go in a process that is killed: each step is there whole or not at all."""
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -39,7 +40,10 @@ def test_a_kill_leaves_every_generation_whole_or_gone(tmp_path: Path) -> None:
     first, newest_dropped = 0, 0
     for lines in (2, 3, 9, 14, 23, 31, 40, 60):
         with subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(tmp_path), str(first)], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", SCRIPT, str(tmp_path), str(first)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])},
         ) as process:
             assert process.stdout is not None
             said = [process.stdout.readline().split() for _ in range(lines)]

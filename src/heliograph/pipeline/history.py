@@ -7,6 +7,7 @@ one that is still written among them, are read by the format ``heliograph``, so 
 
 import json
 from collections.abc import Mapping
+from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
-from heliograph.pipeline.datasource.offsets import Offset, make_offset
+from heliograph.pipeline.datasource.offsets import make_offset
 from heliograph.pipeline.datasource.option_names import named_as_documented
 from heliograph.pipeline.datasource.options import LATEST, SourceOptions
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
@@ -32,7 +33,9 @@ _Files = dict[str, list[str]]
 def read_messages(spark: SparkSession, exported: str | None = None, /, **options: str) -> DataFrame:
     """The table of ``spark.read.format("heliograph")``, with closed generations read as Parquet by Spark's own reader.
 
-    The column `position` is null for what comes from files.
+    It has what was stored when it was made, as a table of files does: the storage reader is asked for the rest only
+    where there is a rest, since a Python data source costs some 100 ms even with no rows. The column `position` is null
+    for what comes from files.
 
     Args:
         spark: The session.
@@ -49,15 +52,11 @@ def read_messages(spark: SparkSession, exported: str | None = None, /, **options
     source = SourceOptions.of(zone | options)
     _check(source)
     generations = _exported(source, exported) if exported is not None else _offloaded(source)
-    rest = {**options, "start": json.dumps(_behind(source, generations))}
-    table = spark.read.format(FORMAT).options(**zone | rest).load()
-    files: _Files = {}
-    for found in generations.values():
-        for target, paths in found.items():
-            files.setdefault(target, []).extend(paths)
-    for target, paths in files.items():
-        table = table.unionByName(_parquet(spark, source, target, paths).select(*table.columns))
-    return table
+    files = _by_target(generations)
+    rest = _rest(source, generations)
+    table = spark.read.format(FORMAT).options(**zone | options | rest).load()
+    parts = [_parquet(spark, source, target, paths).select(*table.columns) for target, paths in files.items()]
+    return reduce(DataFrame.unionByName, [table, *parts] if rest or not parts else parts)
 
 
 def _check(source: SourceOptions) -> None:
@@ -107,16 +106,28 @@ def _notes(target: str, database: str) -> list[dict[str, Any]]:
         ) from None
 
 
-def _behind(source: SourceOptions, generations: Mapping[int, _Files]) -> Offset:
-    """The offset behind all streams of these generations; others begin where the read does."""
+def _by_target(generations: Mapping[int, _Files]) -> _Files:
+    files: _Files = {}
+    for found in generations.values():
+        for target, paths in found.items():
+            files.setdefault(target, []).extend(paths)
+    return files
+
+
+def _rest(source: SourceOptions, generations: Mapping[int, _Files]) -> dict[str, str]:
+    """The options `start` and `end` for what is stored now and is in no file; none where all of it is in files."""
     start = source.start if isinstance(source.start, int) else None
-    if not generations:
-        return make_offset({}, start)
-    selection = source.selection()
+    end = source.end if isinstance(source.end, int) else None
+    selection = source.selection(start, end)
     with source.connect(source.endpoints[0]) as client:
         covered = {one.stream for one in client.streams(selection) if one.generation in generations and one.is_sealed}
-        ends = client.plan(selection).positions()
-    return make_offset({stream: end for stream, end in ends.items() if stream in covered}, start)
+        steps = client.plan(selection).streams
+    ends = {stream: step.position for stream, step in steps.items() if step.position}
+    if not any(step.messages for stream, step in steps.items() if stream not in covered):
+        return {}
+    begins = make_offset({stream: position for stream, position in ends.items() if stream in covered}, start)
+    stop = {} if end is not None else {"end": json.dumps(make_offset(ends, None))}
+    return {"start": json.dumps(begins), **stop}
 
 
 def _parquet(spark: SparkSession, source: SourceOptions, target: str, paths: list[str]) -> DataFrame:
