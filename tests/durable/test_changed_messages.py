@@ -12,6 +12,7 @@ from heliograph.broker.message import Message, make_message
 from heliograph.config import load_config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from heliograph.node.schemas import make_environment
 from heliograph.node.services import Services
 from support.durable import DurableKernel
 from support.kernel import Peer
@@ -36,7 +37,9 @@ def serve(kernel: DurableKernel, settings: str) -> Services:
     """Have the services of a node with these settings around a kernel."""
     file = kernel.path / "node.conf"
     file.write_text(settings, encoding="utf-8")
-    services = Services(load_config(file), kernel.context, dict, lambda: kernel.now_us // 1_000_000)
+    config = load_config(file)
+    environment = make_environment(config)
+    services = Services(config, kernel.context, environment, dict, lambda: kernel.now_us // 1_000_000)
     services.start()
     return services
 

@@ -13,6 +13,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.config import load_config
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.listeners import make_listeners
+from heliograph.node.schemas import make_environment
 from heliograph.transport.listener import Listener
 from support.certificates import Authority
 from support.kernel import Kernel
@@ -26,7 +27,7 @@ def listeners_of(tmp_path: Path, text: str) -> dict[str, Listener]:
     file.write_text(text)
     context: ChannelContext = Kernel().context
     config = load_config(file)
-    attributes = ZoneAttributes(config, context.clock)
+    attributes = ZoneAttributes(config, context.clock, make_environment(config))
     return {f"{each.kind}:{each.name}": each for each in make_listeners(config, context, attributes)}
 
 

@@ -16,7 +16,8 @@ from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.files.section import Section
 from heliograph.rules.columns import MessageColumns
 from heliograph.rules.schemas import SchemaError
-from heliograph.rules.schemas.settings import SchemaSettings, build_schema
+from heliograph.rules.schemas.registry import build_schema
+from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark import apply_rule, evaluate_on_spark
 from heliograph.rules.values import Value
 from support.confluent import confluent_registry

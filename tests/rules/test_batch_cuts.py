@@ -9,7 +9,8 @@ from heliograph.rules import CompiledRule, Value
 from heliograph.rules.columns import STORED_NAMES, MessageColumns
 from heliograph.rules.spark.contexts import _evaluating
 from heliograph.rules.spark.plan import plan_rule
-from heliograph.rules.spark.rows import OutputColumns, RowEvaluator, generating_function, rule_function, struct_of
+from heliograph.rules.spark.row_evaluator import OutputColumns, RowEvaluator
+from heliograph.rules.spark.rows import generating_function, rule_function, struct_of
 
 SIMPLE = (
     "SELECT payload.a AS a FROM 't'",

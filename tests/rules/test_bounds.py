@@ -10,7 +10,7 @@ import pytest
 from heliograph.rules.errors import EvaluationFault, RuleEvaluationError
 from heliograph.rules.evaluator import LIVE, Bounds, CompiledRule
 from heliograph.rules.functions import FUNCTIONS, patterns
-from heliograph.rules.functions.others import _Store
+from heliograph.rules.kept_values import KeptValues
 
 HALF: int = 500_000
 
@@ -98,7 +98,7 @@ def test_a_pattern_that_is_slow_on_some_texts_gets_less_time_and_then_more_again
 
 
 def test_a_store_forgets_the_bytes_of_what_is_replaced_and_deleted() -> None:
-    store = _Store()
+    store = KeptValues()
     for _ in range(3000):  # 150 MB in all, were they not replaced
         store.put("key", "v" * 50_000)
     store.remove("key")

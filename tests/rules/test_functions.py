@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from heliograph.rules import UNDEFINED, MessageColumns, Value
+from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.functions.definition import Function
@@ -33,7 +34,8 @@ def _try(function: Function, arguments: tuple[Value, ...], columns: MessageColum
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in _LEFT_OUT])
 def test_a_function_only_raises_faults(name: str) -> None:
-    function, columns, chance = FUNCTIONS[name], MessageColumns("a/b", b'{"a":1}'), random.Random(name)
+    function, columns = FUNCTIONS[name].bound(Environment()), MessageColumns("a/b", b'{"a":1}')
+    chance = random.Random(name)
     for count in range(function.required, len(function.parameters) + 1 + function.is_variadic):
         chosen: list[tuple[Value, ...]] = [(value,) for value in VALUES] if count == 1 else []
         chosen += [tuple(chance.choice(VALUES) for _ in range(count)) for _ in range(_TRIES if count else 1)]

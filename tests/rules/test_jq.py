@@ -1,5 +1,6 @@
 """jq programs run in processes of their own: bounded in number, time and memory, and gone when their parent is."""
 
+import gc
 import signal
 import subprocess
 import sys
@@ -10,9 +11,9 @@ import psutil
 import pytest
 
 from heliograph.rules import CompiledRule, MessageColumns, RuleEvaluationError, Value
+from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault
-from heliograph.rules.functions.jq import DEFAULT_TIMEOUT_S, set_default_timeout
-from heliograph.rules.functions.jq_process import WORKERS_MAX, WorkerPool, pool
+from heliograph.rules.jq_process import WORKERS_MAX, WorkerPool
 
 _ENDLESS = b"def f: f; f"
 
@@ -25,8 +26,9 @@ def workers() -> Iterator[WorkerPool]:
     made.close()
 
 
-def value_of(expression: str) -> Value:
-    return CompiledRule(f'SELECT {expression} AS x FROM "#"').apply(MessageColumns("t", b"{}"))[0]["x"]
+def value_of(expression: str, environment: Environment) -> Value:
+    rule = CompiledRule(f'SELECT {expression} AS x FROM "#"', environment=environment)
+    return rule.apply(MessageColumns("t", b"{}"))[0]["x"]
 
 
 def test_a_program_that_never_ends_is_stopped_and_the_next_one_runs(workers: WorkerPool) -> None:
@@ -113,11 +115,12 @@ def test_large_documents_pass_both_ways(workers: WorkerPool) -> None:
 
 _PARENT = """
 import sys, threading
-from heliograph.rules.functions.jq_process import pool
-pool().evaluate(b".", b"1", 10)
-print(pool().pids()[0], flush=True)
+from heliograph.rules.jq_process import WorkerPool
+pool = WorkerPool()
+pool.evaluate(b".", b"1", 10)
+print(pool.pids()[0], flush=True)
 if sys.argv[1] == "busy":
-    pool().evaluate(b"def f: f; f", b"1", 0.5)
+    pool.evaluate(b"def f: f; f", b"1", 0.5)
 sys.stdin.read()
 """
 
@@ -133,33 +136,44 @@ def test_a_worker_ends_when_its_parent_is_killed(state: str) -> None:
     assert not worker.is_running()
 
 
-def test_a_forked_process_has_workers_of_its_own() -> None:
+def test_a_forked_process_leaves_the_workers_of_its_parent_alone() -> None:
     program = (
-        "import os\n"
-        "from heliograph.rules.functions.jq_process import pool\n"
-        "pool().evaluate(b'.', b'1', 10)\n"
-        "before = pool().pids()\n"
+        "import os, sys\n"
+        "from heliograph.rules.jq_process import WorkerPool\n"
+        "pool = WorkerPool()\n"
+        "pool.evaluate(b'.', b'1', 10)\n"
+        "before = pool.pids()\n"
         "child = os.fork()\n"
         "if child == 0:\n"
-        "    answer = pool().evaluate(b'.', b'2', 10)\n"
-        "    os._exit(0 if answer == '[2]' and pool().pids() != before else 1)\n"
+        "    own = WorkerPool()\n"
+        "    sys.exit(0 if own.evaluate(b'.', b'2', 10) == '[2]' and own.pids() != before else 1)\n"
         "assert os.waitpid(child, 0)[1] == 0\n"
-        "assert pool().evaluate(b'.', b'3', 10) == '[3]'\n"
-        "assert pool().pids() == before\n"
+        "assert pool.evaluate(b'.', b'3', 10) == '[3]'\n"
+        "assert pool.pids() == before\n"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_default_timeout_is_a_setting() -> None:
-    set_default_timeout(0.05)
-    try:
-        with pytest.raises(RuleEvaluationError, match="jq: the program was stopped after 50 ms"):
-            value_of("jq('def f: f; f', 1)")
-        assert value_of("jq('.', 1, 10000)") == [1]
-    finally:
-        set_default_timeout(DEFAULT_TIMEOUT_S)
-        pool().close()
+    environment = Environment(jq_timeout_s=0.05)
+    with pytest.raises(RuleEvaluationError, match="jq: the program was stopped after 50 ms"):
+        value_of("jq('def f: f; f', 1)", environment)
+    assert value_of("jq('.', 1, 10000)", environment) == [1]
+    environment.close()
+
+
+def test_each_environment_has_workers_of_its_own_which_end_with_it() -> None:
+    one, other = Environment(), Environment()
+    assert value_of("jq('.', 1)", one) == value_of("jq('.', 1)", other) == [1]
+    ((pid,), (other_pid,)) = one.jq.pids(), other.jq.pids()
+    one.close()
+    assert not psutil.pid_exists(pid)
+    assert value_of("jq('.', 2)", other) == [2]
+    assert other.jq.pids() == [other_pid]
+    del other
+    gc.collect()
+    assert not psutil.pid_exists(other_pid)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 import pytest
 
+from heliograph.rules.environment import VARIABLE_PREFIX, Environment
 from heliograph.rules.values import Value
 from heliograph.rules.variform import Variform, VariformEvaluationError, VariformSyntaxError
 from rules.bank_variform import BINDINGS, ENVIRONMENT, FAILURES, NO_EXPRESSIONS, OTHERS, RESULTS
 
 
 def _expression(text: str) -> Variform:
-    return Variform(text, lambda name: ENVIRONMENT.get(name, ""))
+    variables = {f"{VARIABLE_PREFIX}{name}": text for name, text in ENVIRONMENT.items()}
+    return Variform(text, Environment(variables=variables))
 
 
 @pytest.mark.parametrize(("text", "result"), RESULTS)

@@ -13,6 +13,7 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.config import RuleEngineConfig
 from heliograph.rules.engine import RuleEngine
 from heliograph.rules.engine.strands import Strand, Threads
+from heliograph.rules.environment import Environment
 from heliograph.rules.evaluator import LIVE
 from support.services import Node
 
@@ -95,6 +96,7 @@ def test_rows_are_forged_on_no_node_that_would_store_them(is_stored: bool) -> No
         RuleEngineConfig(),
         node.broker,
         IdSource(1, node.context.next_number()),
+        Environment(),
         "n",
         lambda clientid: None,
         node.context.defer,

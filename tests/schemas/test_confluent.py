@@ -2,16 +2,17 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
 import pytest
 
 from heliograph.rules import CompiledRule, RuleEvaluationError
-from heliograph.rules.schemas import INSTALLED
-from heliograph.rules.schemas.confluent import ConfluentRegistry
-from heliograph.rules.schemas.settings import HttpService, SchemaSettings, build
+from heliograph.rules.environment import Environment
+from heliograph.rules.schemas import SchemaRegistry
+from heliograph.rules.schemas.registry import build
+from heliograph.rules.schemas.settings import HttpService, SchemaSettings
 from heliograph.rules.values import Value
 
 SCHEMA = '{"type":"record","name":"r","fields":[{"name":"n","type":"int"}]}'
@@ -52,48 +53,48 @@ class Registry(BaseHTTPRequestHandler):
         """Nothing is logged."""
 
 
-@pytest.fixture(autouse=True)
-def registry() -> Iterator[list[str]]:
-    """The paths that were asked for."""
+Ask = Callable[[str], Value]
+
+
+@pytest.fixture
+def value_of() -> Iterator[Ask]:
+    """What an expression gives where the registry `x` is known; `Registry.asked` are the paths that it asks for."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Registry)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     service = HttpService(f"http://127.0.0.1:{server.server_port}/api", basic_auth=("me", "secret"))
-    before = list(INSTALLED.all().values())
     schemas = build(
         [SchemaSettings.of_text("local", "avro", SCHEMA), SchemaSettings("x", "confluent", service=service)]
     )
-    INSTALLED.replace(schemas)
     Registry.schemas.clear()
     Registry.asked.clear()
-    yield Registry.asked
-    INSTALLED.replace(before)
+    environment = Environment(SchemaRegistry(schemas))
+
+    def ask(expression: str) -> Value:
+        rule = CompiledRule(f'SELECT {expression} AS x FROM "#"', environment=environment)
+        (row,) = rule.apply({"topic": "t", "payload": b""})
+        return row["x"]
+
+    yield ask
+    environment.close()
     server.shutdown()
     thread.join()
     server.server_close()
-    assert isinstance(schemas[1], ConfluentRegistry)
-    schemas[1].close()
 
 
-def value_of(expression: str) -> Value:
-    """What an expression gives."""
-    (row,) = CompiledRule(f'SELECT {expression} AS x FROM "#"').apply({"topic": "t", "payload": b""})
-    return row["x"]
-
-
-def test_tagged_messages(registry: list[str]) -> None:
+def test_tagged_messages(value_of: Ask) -> None:
     tagged = "schema_encode_and_tag('local', 'x', json_decode('{\"n\":1}'), 'my subject')"
     assert value_of(tagged) == "\0\0\0\0\7\2"
     assert value_of(f"schema_decode_tagged('x', {tagged})") == {"n": 1}
     assert value_of(f"avro_decode('x', {tagged})") == {"n": 1}
-    assert registry == ["/api/subjects/my%20subject/versions", "/api/schemas/ids/7"]
+    assert Registry.asked == ["/api/subjects/my%20subject/versions", "/api/schemas/ids/7"]
 
 
-def test_schemas_by_number(registry: list[str]) -> None:
+def test_schemas_by_number(value_of: Ask) -> None:
     Registry.schemas[3] = SCHEMA
     assert value_of("avro_encode('x', json_decode('{\"n\":1}'), 3)") == "\2"
     assert value_of("avro_decode('x', avro_encode('x', json_decode('{\"n\":1}'), 3), 3)") == {"n": 1}
-    assert registry == ["/api/schemas/ids/3"]
+    assert Registry.asked == ["/api/schemas/ids/3"]
 
 
 @pytest.mark.parametrize(
@@ -109,13 +110,13 @@ def test_schemas_by_number(registry: list[str]) -> None:
         ("schema_encode_and_tag('x', 'x', 1, 's')", "the schema 'x' is of type confluent, not avro"),
     ],
 )
-def test_failures(expression: str, problem: str) -> None:
+def test_failures(expression: str, problem: str, value_of: Ask) -> None:
     with pytest.raises(RuleEvaluationError, match=problem):
         value_of(expression)
 
 
-def test_a_number_that_nobody_knows_is_not_asked_for_again_at_once(registry: list[str]) -> None:
+def test_a_number_that_nobody_knows_is_not_asked_for_again_at_once(value_of: Ask) -> None:
     for _ in range(3):
         with pytest.raises(RuleEvaluationError, match="status 404"):
             value_of("avro_decode('x', '', 4)")
-    assert registry == ["/api/schemas/ids/4"]
+    assert Registry.asked == ["/api/schemas/ids/4"]

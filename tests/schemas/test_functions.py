@@ -1,19 +1,13 @@
 """The functions of the schema registry in rules."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from heliograph.rules import CompiledRule, RuleEvaluationError
-from heliograph.rules.schemas import INSTALLED
-from heliograph.rules.schemas.settings import (
-    HttpService,
-    SchemaSettings,
-    SchemaSourceError,
-    build,
-    build_schema,
-    ensure_installed,
-)
+from heliograph.rules import CompiledRule, MessageColumns, RuleEvaluationError
+from heliograph.rules.environment import Environment
+from heliograph.rules.schemas import SchemaRegistry
+from heliograph.rules.schemas.registry import build, build_schema
+from heliograph.rules.schemas.settings import HttpService, SchemaSettings, SchemaSourceError
+from heliograph.rules.spark.worker import SparkWorker
 from heliograph.rules.values import Value
 
 SETTINGS = (
@@ -21,19 +15,14 @@ SETTINGS = (
     SchemaSettings.of_text("p", "protobuf", 'syntax = "proto3"; message M { int32 n = 1; } message O { }'),
     SchemaSettings.of_text("j", "json", '{"properties": {"n": {"type": "integer"}}}'),
 )
-
-
-@pytest.fixture(autouse=True)
-def installed() -> Iterator[None]:
-    before = list(INSTALLED.all().values())
-    INSTALLED.replace(build(SETTINGS))
-    yield
-    INSTALLED.replace(before)
+ENVIRONMENT = Environment(SchemaRegistry(build(SETTINGS)))
 
 
 def value_of(expression: str, payload: Value = b"") -> Value:
     """What an expression gives for a payload."""
-    (row,) = CompiledRule(f'SELECT {expression} AS x FROM "#"').apply({"topic": "t", "payload": payload})
+    (row,) = CompiledRule(f'SELECT {expression} AS x FROM "#"', environment=ENVIRONMENT).apply(
+        {"topic": "t", "payload": payload}
+    )
     return row["x"]
 
 
@@ -80,21 +69,26 @@ def test_failures(expression: str, problem: str) -> None:
 
 def test_only_schemas_behind_a_service_may_keep_a_rule_waiting() -> None:
     service = HttpService("http://127.0.0.1:1/")
-    INSTALLED.replace([*build(SETTINGS), build_schema(SchemaSettings("x", "external_http", service=service))])
+    external = build_schema(SchemaSettings("x", "external_http", service=service))
+    environment = Environment(SchemaRegistry([*build(SETTINGS), external]))
     for name, waits in (("'a'", False), ("'x'", True), ("clientid", True)):
-        assert CompiledRule(f'SELECT schema_decode({name}, payload) FROM "#"').may_block is waits
+        rule = CompiledRule(f'SELECT schema_decode({name}, payload) FROM "#"', environment=environment)
+        assert rule.may_block is waits
+    environment.close()
 
 
-def test_what_a_worker_installs() -> None:
-    INSTALLED.replace(())
-    ensure_installed(SETTINGS)
-    first = INSTALLED.get("p")
-    ensure_installed(tuple(SETTINGS))
-    assert INSTALLED.get("p") is first
-    ensure_installed(SETTINGS[:1])
-    assert list(INSTALLED.all()) == ["a"]
-    ensure_installed(SETTINGS)
-    assert INSTALLED.get("p") is first
+def test_a_worker_of_spark_makes_schemas_once_for_all_rules_that_name_them() -> None:
+    worker = SparkWorker()
+    first = worker.environment(SETTINGS)
+    assert worker.environment(tuple(SETTINGS)) is first
+    assert list(worker.environment(SETTINGS[:1]).schemas.all()) == ["a"]
+    assert list(worker.environment(SETTINGS).schemas.all()) == ["a", "p", "j"]
+    decode = "SELECT schema_decode('p', payload, 'M') AS x FROM \"#\""
+    evaluate = worker.row_evaluator(decode, None, None, SETTINGS).evaluate
+    assert evaluate(MessageColumns("t", b"\x08\x01")) == (True, None, '{"x":{"n":1}}')
+    passed, problem, _ = worker.row_evaluator(decode, None).evaluate(MessageColumns("t", b""))
+    assert passed is None
+    assert "there is no schema 'p'" in (problem or "")
 
 
 def test_a_schema_that_cannot_be_made_is_named() -> None:

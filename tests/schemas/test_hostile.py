@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heliograph.rules.schemas import Schema, SchemaError
-from heliograph.rules.schemas.settings import SchemaSettings, build_schema
+from heliograph.rules.schemas.registry import build_schema
+from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.schemas.sparkplug import EdgeTopic, sparkplug_schema
 from heliograph.rules.schemas.sparkplug_births import Births
 from heliograph.rules.values import Value

@@ -1,29 +1,22 @@
 """Sparkplug B: payloads, aliases learned from births, and metrics by name."""
 
 import json
-from collections.abc import Iterator
 from struct import pack
 
 import pytest
 
 from heliograph.mqtt import packets as p
 from heliograph.rules import CompiledRule
+from heliograph.rules.environment import Environment
 from heliograph.rules.schemas.interface import SchemaError
 from heliograph.rules.schemas.sparkplug import EdgeTopic, metric_value, sparkplug_schema
-from heliograph.rules.schemas.sparkplug_births import BIRTHS, Births
+from heliograph.rules.schemas.sparkplug_births import Births
 from heliograph.rules.values import UNDEFINED, Value
 from support.services import Node
 
 NBIRTH = "spBv1.0/plant/NBIRTH/edge"
 NDATA = "spBv1.0/plant/NDATA/edge"
 DDATA = "spBv1.0/plant/DDATA/edge/press"
-
-
-@pytest.fixture(autouse=True)
-def nothing_known() -> Iterator[None]:
-    BIRTHS.clear()
-    yield
-    BIRTHS.clear()
 
 
 def payload(*metrics: dict[str, Value], timestamp: int = 1000, seq: int = 0) -> bytes:
@@ -50,9 +43,9 @@ def learn(births: Births, topic: str, data: bytes) -> None:
     births.on_message(found, data)
 
 
-def evaluate(sql: str, topic: str, data: bytes) -> dict[str, Value]:
+def evaluate(sql: str, topic: str, data: bytes, environment: Environment | None = None) -> dict[str, Value]:
     """The one row of a rule."""
-    (row,) = CompiledRule(sql).apply({"topic": topic, "payload": data})
+    (row,) = CompiledRule(sql, environment=environment).apply({"topic": topic, "payload": data})
     return row
 
 
@@ -93,13 +86,15 @@ def test_the_schema_has_a_name_in_every_registry() -> None:
 
 
 def test_names_come_from_the_birth() -> None:
-    learn(BIRTHS, NBIRTH, birth())
+    environment = Environment()
+    learn(environment.births, NBIRTH, birth())
     row = evaluate(
         "SELECT spb_metric(payload, 'Temperature') AS t, spb_metric(payload, 'Line/Offset') AS o,"
         " spb_metric(payload, 'Pressure') AS none, spb_metrics(payload) AS all,"
         ' spb_decode(payload) AS d FROM "#"',
         NDATA,
         DATA,
+        environment,
     )
     assert row["t"] == 21.5
     assert row["o"] == -1
@@ -118,12 +113,15 @@ def test_names_come_from_the_birth() -> None:
 
 
 def test_aliases_belong_to_one_edge_node_and_device() -> None:
-    learn(BIRTHS, NBIRTH, birth())
+    environment = Environment()
+    learn(environment.births, NBIRTH, birth())
     for other in ("spBv1.0/plant/NDATA/other", "spBv1.0/shop/NDATA/edge", DDATA):
-        row = evaluate("SELECT spb_metric(payload, 'Temperature') AS t FROM \"#\"", other, DATA)
+        row = evaluate("SELECT spb_metric(payload, 'Temperature') AS t FROM \"#\"", other, DATA, environment)
         assert row["t"] is UNDEFINED
-    learn(BIRTHS, "spBv1.0/plant/DBIRTH/edge/press", birth(name="Force"))
-    assert evaluate("SELECT spb_metric(payload, 'Force') AS f FROM \"#\"", DDATA, DATA) == {"f": 21.5}
+    learn(environment.births, "spBv1.0/plant/DBIRTH/edge/press", birth(name="Force"))
+    sql = "SELECT spb_metric(payload, 'Force') AS f FROM \"#\""
+    assert evaluate(sql, DDATA, DATA, environment) == {"f": 21.5}
+    assert evaluate(sql, DDATA, DATA, Environment()) == {"f": UNDEFINED}
 
 
 def test_bytes_have_a_text() -> None:
@@ -294,7 +292,8 @@ def test_a_broker_learns_what_is_published() -> None:
     node = Node("schema_registry.sparkplug_b.enable_alias_mapping = true")
     edge = node.connect("edge")
     edge.publish(NBIRTH, birth())
-    assert evaluate("SELECT spb_metric(payload, 'Temperature') AS t FROM \"#\"", NDATA, DATA) == {"t": 21.5}
+    sql = "SELECT spb_metric(payload, 'Temperature') AS t FROM \"#\""
+    assert evaluate(sql, NDATA, DATA, node.environment) == {"t": 21.5}
 
 
 def test_metrics_as_messages() -> None:

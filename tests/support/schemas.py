@@ -1,11 +1,6 @@
-"""Schemas that policies of tests name, as settings and in the registry."""
+"""Schemas that policies of tests name."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
-
-from heliograph.rules.schemas import INSTALLED
-from heliograph.rules.schemas.settings import SchemaSettings, build
 
 _SOURCES: Final = {
     "reading": (
@@ -26,14 +21,3 @@ SCHEMAS: Final = "\n".join(
     for name, (kind, source) in _SOURCES.items()
 )
 """The settings of these schemas."""
-
-
-@contextmanager
-def installed_schemas() -> Iterator[None]:
-    """Have the registry of this process hold these schemas, and afterwards what it held before."""
-    before = list(INSTALLED.all().values())
-    INSTALLED.replace(build(SchemaSettings.of_text(name, kind, source) for name, (kind, source) in _SOURCES.items()))
-    try:
-        yield
-    finally:
-        INSTALLED.replace(before)

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import load_config
 from heliograph.node.client_attrs import ZoneAttributes
+from heliograph.node.schemas import make_environment
 from heliograph.node.services import Services
 from support.kernel import Kernel
 
@@ -28,9 +29,10 @@ class Node(Kernel):
             file.write_text(settings, encoding="utf-8")
             config = load_config(file)
         store_row = self.sink.append if stored else None
-        self.services = Services(config, self.context, self.statistics, self.now_s, store_row)
+        self.environment = make_environment(config)
+        self.services = Services(config, self.context, self.environment, self.statistics, self.now_s, store_row)
         self.services.start()
-        attributes = ZoneAttributes(config, self.context.clock).of_zone(self.options.zone)
+        attributes = ZoneAttributes(config, self.context.clock, self.environment).of_zone(self.options.zone)
         self.options.attributes_of = None if attributes is None else attributes.of
 
     def now_s(self) -> int:

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config import load_config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.properties import ALLOWED_PUBLISH, properties_from_wire
-from heliograph.node.schemas import install_schemas
 from heliograph.rules import CompiledRule
 from support.services import Node
 
@@ -24,17 +22,14 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
-def node_of(page: str, folder: Path) -> Node:
+def node_of(page: str) -> Node:
     """A node as a page configures it."""
     (block,) = blocks(page, "hocon")
-    file = folder / "node.conf"
-    file.write_text(block, encoding="utf-8")
-    install_schemas(load_config(file))
     return Node(block)
 
 
-def test_validation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    node = node_of(VALIDATION, tmp_path)
+def test_validation(caplog: pytest.LogCaptureFixture) -> None:
+    node = node_of(VALIDATION)
     watcher = node.connect("watcher")
     watcher.subscribe("#")
     peer = node.connect()
@@ -46,8 +41,8 @@ def test_validation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "validation weather failed (drop)" in caplog.text
 
 
-def test_transformation(tmp_path: Path) -> None:
-    node = node_of(TRANSFORMATION, tmp_path)
+def test_transformation() -> None:
+    node = node_of(TRANSFORMATION)
     watcher = node.connect("watcher")
     watcher.subscribe("#", 1)
     node.connect("dev", username="acme").publish("up/1/fahrenheit", b'{"t": 70, "alarm": true}')

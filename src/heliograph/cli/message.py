@@ -6,12 +6,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from heliograph.cli.usage import UsageError
+
 if TYPE_CHECKING:
     from heliograph.broker.hooks import Refusal
     from heliograph.broker.message import Message
     from heliograph.broker.pubsub import Broker
     from heliograph.config import Config
     from heliograph.rules import Value
+    from heliograph.rules.environment import Environment
 
 _NODE: Final = 1
 
@@ -46,28 +49,23 @@ def run(args: argparse.Namespace) -> int:
     from heliograph.config import ConfigError, load_config
     from heliograph.message_policies import MessagePolicyError
     from heliograph.message_policies.faults import policy_faults
-    from heliograph.node.schemas import install_schemas
+    from heliograph.node.schemas import make_environment
     from heliograph.rules import engine as engine  # what checks the rules of a configuration
     from heliograph.rules.json_text import encode_exactly
     from heliograph.rules.schemas.settings import SchemaSourceError
 
     try:
         config = load_config(args.config, os.environ, checks=(policy_faults,))
-        install_schemas(config)
         message = _message(args, config)
-        outcome = _outcome(message, config)
+        outcome = _outcome(message, config, make_environment(config))
     except (ConfigError, MessagePolicyError, SchemaSourceError) as error:
         print(f"heliograph message: [{error.code}] {error}", file=sys.stderr)
         return 1
-    except _UsageError as error:
+    except UsageError as error:
         print(f"heliograph message: {error}", file=sys.stderr)
         return 1
     print(encode_exactly(_shown(outcome)))
     return 0 if isinstance(outcome, Message) else 1
-
-
-class _UsageError(Exception):
-    """An option does not make sense."""
 
 
 def _message(args: argparse.Namespace, config: "Config") -> "Message":
@@ -81,12 +79,12 @@ def _message(args: argparse.Namespace, config: "Config") -> "Message":
 
     fault = topic_name_fault(args.topic, levels_max(config))
     if fault is not None:
-        raise _UsageError(f"--topic: {fault}")
+        raise UsageError(f"--topic: {fault}")
     properties = Properties()
     for pair in args.user_property:
         name, equals, text = pair.partition("=")
         if not equals:
-            raise _UsageError(f"--user-property: found {pair!r}, expected NAME=TEXT")
+            raise UsageError(f"--user-property: found {pair!r}, expected NAME=TEXT")
         properties.user.append((name, text))
     return make_message(
         time.time_ns() // 1000,
@@ -107,10 +105,10 @@ def _payload(text: str) -> bytes:
     try:
         return Path(text[1:]).read_bytes()
     except OSError as error:
-        raise _UsageError(f"--payload: {text[1:]} cannot be read: {error.strerror}") from None
+        raise UsageError(f"--payload: {text[1:]} cannot be read: {error.strerror}") from None
 
 
-def _outcome(message: "Message", config: "Config") -> "Message | Refusal":
+def _outcome(message: "Message", config: "Config", environment: "Environment") -> "Message | Refusal":
     import logging
 
     from heliograph.broker.hook_order import TRANSFORMATION, VALIDATION
@@ -118,14 +116,13 @@ def _outcome(message: "Message", config: "Config") -> "Message | Refusal":
     from heliograph.message_policies import MessageTransformation, SchemaValidation
     from heliograph.node.message_policies import NodeSurroundings
     from heliograph.node.options import levels_max, make_broker
-    from heliograph.rules.schemas import INSTALLED
 
     broker: Broker = make_broker(config, Hooks())
     around = NodeSurroundings(config.node.name, lambda clientid: None)
     logger = logging.Logger("guards")
     logger.addHandler(logging.StreamHandler())
-    validation = SchemaValidation(broker, INSTALLED, around, logger)
-    transformation = MessageTransformation(broker, INSTALLED, around, levels_max(config), logger)
+    validation = SchemaValidation(broker, environment, around, logger)
+    transformation = MessageTransformation(broker, environment, around, levels_max(config), logger)
     validation.replace(config.schema_validation.validations)
     transformation.replace(config.message_transformation.transformations)
     validation.start(VALIDATION)

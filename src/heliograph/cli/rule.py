@@ -7,13 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heliograph.cli.usage import UsageError
+
 if TYPE_CHECKING:
     from heliograph.rules import Value
     from heliograph.rules.schemas.settings import SchemaSettings
-
-
-class UsageError(Exception):
-    """The options do not make sense; the message says what to do."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -131,13 +129,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _schemas(file: Path | None) -> "tuple[SchemaSettings, ...]":
-    """The schemas of a file, which from here on the rules of this process know."""
+    """What makes the schemas of a file."""
     if file is None:
         return ()
     # Their libraries are for those who ask for schemas.
-    from heliograph.cli.rule_schemas import install_schemas_of
+    from heliograph.cli.rule_schemas import schemas_of
 
-    return install_schemas_of(file)
+    return schemas_of(file)
 
 
 def _batch(args: argparse.Namespace, schemas: "tuple[SchemaSettings, ...]") -> int:

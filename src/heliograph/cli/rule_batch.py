@@ -4,6 +4,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING
 from heliograph.cli.batch import Answer, Case, CaseError, read_case, run_batch, text_of_case, texts_of_case, written
 from heliograph.rules import CompiledRule, RuleError, RuleSyntaxError, Value
 from heliograph.rules.columns import Columns
+from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.events import EVENTS, find_event
-from heliograph.rules.functions.others import environment
 from heliograph.rules.json_text import decode_json, encode_exactly
+from heliograph.rules.schemas import SchemaRegistry
+from heliograph.rules.schemas.registry import build
 
 if TYPE_CHECKING:
     from heliograph.rules.schemas.settings import SchemaSettings
@@ -42,23 +45,32 @@ class RuleCase:
 
 def run_cases(engine: str, schemas: "tuple[SchemaSettings, ...]" = ()) -> int:
     """Answer the cases on standard input, with schemas that they may name; the exit code."""
-    return run_batch(answer_in_broker, refusal={"phase": "parse"}) if engine == "broker" else _run_on_spark(schemas)
+    environment = Environment(SchemaRegistry(build(schemas)))
+    if engine == "broker":
+        return run_batch(partial(answer_in_broker, environment), refusal={"phase": "parse"})
+    return _run_on_spark(environment, schemas)
 
 
-def answer_in_broker(case: Case) -> Answer:
-    """The rows of a case, or why there are none."""
+def answer_in_broker(environment: Environment, case: Case) -> Answer:
+    """The rows of a case, or why there are none.
+
+    Args:
+        environment: What rules may ask, but for the variables that the case gives.
+    """
     try:
-        read = read_rule_case(case)
+        read = read_rule_case(environment, case)
         if not read.is_wanted:
             return {"rows": []}
-        with environment(read.variables):
-            return {"rows": list[Value](read.rule.apply(Columns(read.columns)))}
+        return {"rows": list[Value](read.rule.apply(Columns(read.columns)))}
     except RuleError as error:
         return _refused(error)
 
 
-def read_rule_case(case: Case) -> RuleCase:
+def read_rule_case(environment: Environment, case: Case) -> RuleCase:
     """What a case asks for.
+
+    Args:
+        environment: What rules may ask, but for the variables that the case gives.
 
     Raises:
         CaseError: It says too little, or something else.
@@ -67,7 +79,8 @@ def read_rule_case(case: Case) -> RuleCase:
     context = case.get("context", {})
     if not isinstance(context, dict):
         raise CaseError('"context" must be an object of columns')
-    rule = CompiledRule(text_of_case(case, "sql"))
+    variables = texts_of_case(case, "env")
+    rule = CompiledRule(text_of_case(case, "sql"), environment=environment.with_variables(variables))
     if "event" in case:
         event = find_event(text_of_case(case, "event"))
         if event is None:
@@ -82,7 +95,7 @@ def read_rule_case(case: Case) -> RuleCase:
         added = {"topic": topic, "event": "message.publish"}
         is_wanted = rule.matches(topic)
     added = {name: value for name, value in added.items() if name not in context}
-    return RuleCase(rule, {**context, **added}, added, is_wanted, texts_of_case(case, "env"))
+    return RuleCase(rule, {**context, **added}, added, is_wanted, variables)
 
 
 def _refused(error: RuleError) -> Answer:
@@ -93,7 +106,7 @@ class _JobError(Exception):
     """Spark gave a job up, so that no case of it has an answer; the message says why."""
 
 
-def _run_on_spark(schemas: "tuple[SchemaSettings, ...]") -> int:
+def _run_on_spark(environment: Environment, schemas: "tuple[SchemaSettings, ...]") -> int:
     """All cases in one Spark job; the answers come in the order of the lines."""
     from heliograph.rules.spark import ContextCase
 
@@ -105,12 +118,12 @@ def _run_on_spark(schemas: "tuple[SchemaSettings, ...]") -> int:
             continue
         try:
             case = read_case(line)
-            read = read_rule_case(case)
+            read = read_rule_case(environment, case)
             if read.is_wanted:
                 cases.append(ContextCase(read.rule.tree.text, _columns_text(line, read.added), read.variables))
         except EvaluationFault:
             # It has more levels than can be written: its columns cannot travel, and here is the same engine.
-            answers.append(answer_in_broker(case))
+            answers.append(answer_in_broker(environment, case))
         except RuleError as error:
             answers.append(_refused(error))
         except CaseError as error:

@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from heliograph.cli.batch import CaseError, read_case
-from heliograph.cli.rule import UsageError
+from heliograph.cli.usage import UsageError
 from heliograph.mqtt.topic import topic_name_fault
 from heliograph.rules import Columns, CompiledRule, MessageColumns, Value
 from heliograph.rules.columns import MESSAGE_COLUMN_NAMES
+from heliograph.rules.environment import VARIABLE_PREFIX, Environment
 from heliograph.rules.errors import RuleEvaluationError
 from heliograph.rules.events import EVENTS, PREFIX, Event, find_event
-from heliograph.rules.functions.others import VARIABLE_PREFIX
 from heliograph.rules.json_text import decode_exactly, encode_exactly
 from heliograph.rules.output import variables_read
 from heliograph.rules.samples import SAMPLES, sample_columns, sample_topic
+from heliograph.rules.schemas import SchemaRegistry
+from heliograph.rules.schemas.registry import build
 from heliograph.rules.values import bytes_of
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def try_rule(text: str, args: argparse.Namespace, schemas: "tuple[SchemaSettings
         CaseError: `--context` is no JSON object.
         RuleError: The rule is refused or fails.
     """
-    rule = CompiledRule(text)
+    rule = CompiledRule(text, environment=Environment(SchemaRegistry(build(schemas))))
     context = {} if args.context is None else _context(args.context)
     event = _event_of(rule, args)
     if event is None:

@@ -2,20 +2,16 @@
 
 from pathlib import Path
 
-from heliograph.cli.rule import UsageError
+from heliograph.cli.usage import UsageError
 from heliograph.hocon import HoconError, parse_file
 from heliograph.pipeline.datasource.schemas import read_schemas
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.files.section import Section
-from heliograph.rules.schemas import INSTALLED
-from heliograph.rules.schemas.settings import SchemaSettings, build
+from heliograph.rules.schemas.settings import SchemaSettings
 
 
-def install_schemas_of(file: Path) -> tuple[SchemaSettings, ...]:
-    """Have the registry of this process hold the schemas of a file.
-
-    Returns:
-        What makes them, for other processes.
+def schemas_of(file: Path) -> tuple[SchemaSettings, ...]:
+    """What makes the schemas of a file.
 
     Raises:
         UsageError: It cannot be read, says something that is not valid, or has no schemas.
@@ -26,5 +22,4 @@ def install_schemas_of(file: Path) -> tuple[SchemaSettings, ...]:
         raise UsageError(f"--schemas: {error}") from None
     if not settings:
         raise UsageError(f"--schemas: {file} has neither a section schemas nor schema_registry with schemas in it")
-    INSTALLED.replace(build(settings))
     return settings

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from heliograph.config import ConfigError, load_config
     from heliograph.rules.schemas import SchemaRegistry
     from heliograph.rules.schemas.configured import registry_settings, schema_faults
-    from heliograph.rules.schemas.settings import build
+    from heliograph.rules.schemas.registry import build
 
     registry = SchemaRegistry()
     if args.config is not None:

@@ -1,9 +1,7 @@
 """`heliograph variform`: evaluates expressions, one by option or many as JSON lines."""
 
 import argparse
-import os
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,19 +53,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _answer(case: "Case") -> "Answer":
     from heliograph.cli.batch import CaseError, text_of_case, texts_of_case
-    from heliograph.rules.functions.others import VARIABLE_PREFIX
+    from heliograph.rules.environment import Environment
     from heliograph.rules.variform import Variform, VariformError, VariformSyntaxError
 
     expression, bindings = text_of_case(case, "expr"), case.get("bindings", {})
     if not isinstance(bindings, dict):
         raise CaseError('"bindings" must be an object')
-    variables: Mapping[str, str] = texts_of_case(case, "env") if "env" in case else os.environ
-
-    def variable(name: str) -> str:
-        return variables.get(VARIABLE_PREFIX + name, "") if "\0" not in name else ""
-
+    environment = Environment(variables=texts_of_case(case, "env") if "env" in case else None)
     try:
-        value: Value = Variform(expression, variable).render(bindings)
+        value: Value = Variform(expression, environment).render(bindings)
     except VariformError as error:
         phase = "parse" if isinstance(error, VariformSyntaxError) else "eval"
         return {"error": str(error), "phase": phase}

@@ -13,6 +13,7 @@ from heliograph.config import ValidationCheck
 from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.message_policies.schemas import find_schema
 from heliograph.rules.engine.columns import LiveColumns, Surroundings
+from heliograph.rules.environment import Environment
 from heliograph.rules.errors import RuleEvaluationError, RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.parser import parse_check
@@ -42,21 +43,22 @@ class ColumnsOfMessages:
 
 
 def compile_check(
-    settings: ValidationCheck, path: tuple[str, ...], schemas: SchemaRegistry, columns: ColumnsOfMessages
+    settings: ValidationCheck, path: tuple[str, ...], environment: Environment, columns: ColumnsOfMessages
 ) -> Check:
     """The check that settings describe.
 
     Args:
         path: Where they stand.
+        environment: Where schemas are found, and what SQL may ask.
 
     Raises:
         MessagePolicyError: There is no such schema, the SQL is not valid, or one of them may keep the
             event loop waiting.
     """
     if settings.type == "sql":
-        return _guarded(_sql_check(compile_sql(settings.sql, (*path, "sql")), columns))
-    find_schema(schemas, settings.type, settings.schema, settings.message_type, path)
-    return _guarded(_schema_check(settings.schema, settings.message_type or None, schemas))
+        return _guarded(_sql_check(compile_sql(settings.sql, (*path, "sql"), environment), columns))
+    find_schema(environment.schemas, settings.type, settings.schema, settings.message_type, path)
+    return _guarded(_schema_check(settings.schema, settings.message_type or None, environment.schemas))
 
 
 def all_pass(checks: list[Check]) -> Check:
@@ -104,20 +106,21 @@ def _schema_check(name: str, message_type: str | None, schemas: SchemaRegistry) 
     return check
 
 
-def compile_sql(sql: str, path: tuple[str, ...]) -> CompiledRule:
+def compile_sql(sql: str, path: tuple[str, ...], environment: Environment) -> CompiledRule:
     """The rule of a check of type sql.
 
     Args:
         path: Where it stands.
+        environment: What its functions may ask.
 
     Raises:
         MessagePolicyError: It is not valid, or may keep the event loop waiting.
     """
     try:
-        rule = CompiledRule(_without_star(parse_check(sql)))
+        rule = CompiledRule(_without_star(parse_check(sql)), environment=environment)
     except RuleSyntaxError as error:
         raise MessagePolicyError(path, str(error)) from None
-    if getattr(rule, "may_block", False):
+    if rule.may_block:
         raise MessagePolicyError(
             path, "the SQL calls a function that may take long, and a publish does not wait for a check"
         )

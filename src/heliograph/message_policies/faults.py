@@ -8,10 +8,12 @@ from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.message_policies.operations import compile_operation
 from heliograph.message_policies.schemas import find_schema
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES
+from heliograph.rules.environment import Environment
 from heliograph.rules.schemas import SchemaRegistry
 from heliograph.rules.schemas.configured import schema_settings
 from heliograph.rules.schemas.interface import SPARKPLUG_B
-from heliograph.rules.schemas.settings import PROTOBUF, SchemaSourceError, build_schema
+from heliograph.rules.schemas.registry import build_schema
+from heliograph.rules.schemas.settings import PROTOBUF, SchemaSourceError
 
 Path = tuple[str, ...]
 
@@ -19,19 +21,20 @@ Path = tuple[str, ...]
 def policy_faults(config: Config) -> Iterator[tuple[Path, str]]:
     """Each text and name that cannot be used: the path of its setting, and what is wrong with it."""
     yield from _message_faults(config)
+    environment = Environment()
     for number, validation in enumerate(config.schema_validation.validations, 1):
         for position, check in enumerate(validation.checks, 1):
             if check.type == "sql":
                 path = ("schema_validation", "validations", str(number), "checks", str(position), "sql")
                 try:
-                    compile_sql(check.sql, path)
+                    compile_sql(check.sql, path, environment)
                 except MessagePolicyError as error:
                     yield error.path, error.problem
     for number, transformation in enumerate(config.message_transformation.transformations, 1):
         for position, operation in enumerate(transformation.operations, 1):
             place = ("message_transformation", "transformations", str(number), "operations", str(position))
             try:
-                compile_operation(operation, place, MAX_TOPIC_BYTES)
+                compile_operation(operation, place, MAX_TOPIC_BYTES, environment)
             except MessagePolicyError as error:
                 yield error.path, error.problem
 

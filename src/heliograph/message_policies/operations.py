@@ -7,6 +7,7 @@ from heliograph.config import Operation
 from heliograph.message_policies.draft import Draft
 from heliograph.message_policies.errors import GuardFault, MessagePolicyError
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
+from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.values import UNDEFINED, Value, describe
 from heliograph.rules.variform import Variform, VariformError, VariformEvaluationError, text_of_result
@@ -18,18 +19,19 @@ _Put = Callable[[Draft, Value], None]
 _TEXT_BYTES_MAX: Final = 65_535
 
 
-def compile_operation(settings: Operation, path: tuple[str, ...], levels_max: int) -> Operate:
+def compile_operation(settings: Operation, path: tuple[str, ...], levels_max: int, environment: Environment) -> Operate:
     """The operation that settings describe.
 
     Args:
         path: Where they stand.
         levels_max: The most levels that a topic may have.
+        environment: What its functions may ask.
 
     Raises:
         MessagePolicyError: The value is no expression, or calls what does not exist.
     """
     try:
-        expression = Variform(settings.value)
+        expression = Variform(settings.value, environment)
         expression.check_calls()
     except VariformError as error:
         raise MessagePolicyError((*path, "value"), str(error)) from None

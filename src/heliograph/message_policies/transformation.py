@@ -19,7 +19,7 @@ from heliograph.message_policies.draft import Draft
 from heliograph.message_policies.errors import GuardFault
 from heliograph.message_policies.operations import compile_operation
 from heliograph.rules.engine.columns import Surroundings
-from heliograph.rules.schemas import SchemaRegistry
+from heliograph.rules.environment import Environment
 
 ROOT: Final = "message_transformation"
 
@@ -41,13 +41,13 @@ class TransformationStage(Stage):
 
     __slots__ = ("_decode", "_encode", "_operations")
 
-    def __init__(self, settings: Transformation, number: int, schemas: SchemaRegistry, levels_max: int) -> None:
+    def __init__(self, settings: Transformation, number: int, environment: Environment, levels_max: int) -> None:
         super().__init__(settings)
         place = (ROOT, "transformations", str(number))
-        self._decode = compile_decoder(settings.payload_decoder, (*place, "payload_decoder"), schemas)
-        self._encode = compile_encoder(settings.payload_encoder, (*place, "payload_encoder"), schemas)
+        self._decode = compile_decoder(settings.payload_decoder, (*place, "payload_decoder"), environment.schemas)
+        self._encode = compile_encoder(settings.payload_encoder, (*place, "payload_encoder"), environment.schemas)
         self._operations = [
-            compile_operation(operation, (*place, "operations", str(position)), levels_max)
+            compile_operation(operation, (*place, "operations", str(position)), levels_max, environment)
             for position, operation in enumerate(settings.operations, 1)
         ]
 
@@ -77,7 +77,7 @@ class MessageTransformation(GuardChain[TransformationStage]):
 
     Args:
         broker: The kernel.
-        schemas: Where schemas are found.
+        environment: Where schemas are found, and what expressions may ask besides the message.
         around: What expressions see of the node.
         levels_max: The most levels that a topic may have.
         logger: Where failures are told of.
@@ -86,14 +86,14 @@ class MessageTransformation(GuardChain[TransformationStage]):
     def __init__(
         self,
         broker: Broker,
-        schemas: SchemaRegistry,
+        environment: Environment,
         around: Surroundings,
         levels_max: int,
         logger: logging.Logger,
     ) -> None:
         point = hooks.MESSAGE_TRANSFORMATION_FAILED
         super().__init__(broker, "transformation", ROOT, "transformation", point, logger)
-        self._schemas = schemas
+        self._environment = environment
         self._around = around
         self._levels_max = levels_max
 
@@ -105,7 +105,7 @@ class MessageTransformation(GuardChain[TransformationStage]):
         """
         self._install(
             [
-                TransformationStage(settings, number, self._schemas, self._levels_max)
+                TransformationStage(settings, number, self._environment, self._levels_max)
                 for number, settings in enumerate(transformations, 1)
                 if settings.enable
             ]

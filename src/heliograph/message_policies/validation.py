@@ -16,7 +16,7 @@ from heliograph.config import Validation
 from heliograph.message_policies.chain import GuardChain, Stage
 from heliograph.message_policies.checks import ColumnsOfMessages, all_pass, any_pass, compile_check
 from heliograph.rules.engine.columns import Surroundings
-from heliograph.rules.schemas import SchemaRegistry
+from heliograph.rules.environment import Environment
 
 ROOT: Final = "schema_validation"
 
@@ -37,11 +37,11 @@ class ValidationStage(Stage):
 
     __slots__ = ("problem",)
 
-    def __init__(self, settings: Validation, number: int, schemas: SchemaRegistry, columns: ColumnsOfMessages) -> None:
+    def __init__(self, settings: Validation, number: int, environment: Environment, columns: ColumnsOfMessages) -> None:
         super().__init__(settings)
         place = (ROOT, "validations", str(number), "checks")
         checks = [
-            compile_check(check, (*place, str(position)), schemas, columns)
+            compile_check(check, (*place, str(position)), environment, columns)
             for position, check in enumerate(settings.checks, 1)
         ]
         self.problem = any_pass(checks) if settings.strategy == "any_pass" else all_pass(checks)
@@ -52,14 +52,14 @@ class SchemaValidation(GuardChain[ValidationStage]):
 
     Args:
         broker: The kernel.
-        schemas: Where schemas are found.
+        environment: Where schemas are found, and what SQL may ask besides the message.
         around: What SQL sees of the node.
         logger: Where failures are told of.
     """
 
-    def __init__(self, broker: Broker, schemas: SchemaRegistry, around: Surroundings, logger: logging.Logger) -> None:
+    def __init__(self, broker: Broker, environment: Environment, around: Surroundings, logger: logging.Logger) -> None:
         super().__init__(broker, "validation", ROOT, "validation", hooks.SCHEMA_VALIDATION_FAILED, logger)
-        self._schemas = schemas
+        self._environment = environment
         self._columns = ColumnsOfMessages(around)
 
     def replace(self, validations: Sequence[Validation]) -> None:
@@ -70,7 +70,7 @@ class SchemaValidation(GuardChain[ValidationStage]):
         """
         self._install(
             [
-                ValidationStage(settings, number, self._schemas, self._columns)
+                ValidationStage(settings, number, self._environment, self._columns)
                 for number, settings in enumerate(validations, 1)
                 if settings.enable
             ]

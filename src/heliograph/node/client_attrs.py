@@ -9,6 +9,7 @@ from heliograph.config.contradictions import DEFAULT_ZONE
 from heliograph.node.options import zone_of
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rules.client_attrs import ClientAttributes
+from heliograph.rules.environment import Environment
 
 _log: Final = logging.getLogger(__name__)
 
@@ -19,15 +20,16 @@ class ZoneAttributes:
     Args:
         config: The whole configuration.
         clock: Microseconds on a clock that nobody sets.
+        environment: Where expressions find variables of the environment.
 
     Raises:
         VariformError: An expression is none, or calls what does not exist.
     """
 
-    def __init__(self, config: Config, clock: Callable[[], int]) -> None:
+    def __init__(self, config: Config, clock: Callable[[], int], environment: Environment) -> None:
         log = BoundedLog(_log, clock)
         settings = {zone: zone_of(config, zone).mqtt.client_attrs_init for zone in (DEFAULT_ZONE, *config.zones)}
-        self._zones = {zone: ClientAttributes(listed, log) for zone, listed in settings.items() if listed}
+        self._zones = {zone: ClientAttributes(listed, log, environment) for zone, listed in settings.items() if listed}
 
     def of_zone(self, zone: str) -> ClientAttributes | None:
         """What makes the attributes of a zone's clients; None where they have none."""

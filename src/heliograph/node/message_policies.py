@@ -10,7 +10,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
 from heliograph.message_policies import MessageTransformation, SchemaValidation
 from heliograph.node.options import levels_max
-from heliograph.rules.schemas import INSTALLED
+from heliograph.rules.environment import Environment
 
 _log: Final = logging.getLogger(__name__)
 
@@ -21,16 +21,17 @@ class MessagePolicies:
     Args:
         config: The whole configuration.
         context: The node's kernel.
+        environment: What SQL and expressions may ask besides the message.
 
     Raises:
         MessagePolicyError: One of them cannot be used.
     """
 
-    def __init__(self, config: Config, context: ChannelContext) -> None:
+    def __init__(self, config: Config, context: ChannelContext, environment: Environment) -> None:
         around = NodeSurroundings(config.node.name, context.channels.find_client)
         broker = context.broker
-        self.validation = SchemaValidation(broker, INSTALLED, around, _log)
-        self.transformation = MessageTransformation(broker, INSTALLED, around, levels_max(config), _log)
+        self.validation = SchemaValidation(broker, environment, around, _log)
+        self.transformation = MessageTransformation(broker, environment, around, levels_max(config), _log)
         self.validation.replace(config.schema_validation.validations)
         self.transformation.replace(config.message_transformation.transformations)
 

@@ -38,11 +38,12 @@ from heliograph.node.pipeline import PipelineProcess, make_pipeline
 from heliograph.node.refusals import Refusals, refusal_code
 from heliograph.node.reports import HookFailureLog, ProtocolErrorLog
 from heliograph.node.retained import RetainedMessages, is_on_disc, open_retained
-from heliograph.node.schemas import install_schemas
+from heliograph.node.schemas import make_environment
 from heliograph.node.services import Services
 from heliograph.node.shared_groups import NodeGroups, open_shared_groups
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rules.engine import RuleEngine
+from heliograph.rules.environment import Environment
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 from heliograph.storage.errors import StorageError
@@ -99,6 +100,7 @@ class Node:
         self._sessions: DurableSessions | None = None
         self._groups: NodeGroups | None = None
         self._retained: RetainedMessages | None = None
+        self._environment: Environment | None = None
         self._services: Services | None = None
         self._delayed: StoredDelayed | None = None
         self._attributes: ZoneAttributes | None = None
@@ -147,10 +149,11 @@ class Node:
                 self._data_dir, str(flight.bind), security=security, on_damage=self._tell_damage
             )
         deny_by_default(self._config.authorization, self.broker)
-        install_schemas(self._config)
+        self._environment = make_environment(self._config)
         self._services = Services(
             self._config,
             self._context,
+            self._environment,
             self.statistics,
             lambda: int(time.time()),
             None if self._databases is None else self._databases.sink.append_row,
@@ -182,7 +185,7 @@ class Node:
             self._services.alarms,
             self._numbers,
         )
-        self._attributes = ZoneAttributes(self._config, self._context.clock)
+        self._attributes = ZoneAttributes(self._config, self._context.clock, self._environment)
         self._listeners = make_listeners(self._config, self._context, self._attributes)
         tell_unreachable_limits(self._config)
         for listener in self._listeners:
@@ -213,6 +216,8 @@ class Node:
             await listener.close(_GOODBYE_S)
         if self._services is not None:
             self._services.stop()
+        if self._environment is not None:
+            self._environment.close()
         if self._retained is not None:
             await self._retained.stop()
         if self._databases is not None:

@@ -1,13 +1,14 @@
-"""Joins the schema registry to a node."""
+"""Joins the schema registry and Sparkplug B to a node, and makes what the functions of its rules may ask."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from heliograph.config import Config
 from heliograph.observe.outgoing import Kernel, Outgoing
-from heliograph.rules.schemas import INSTALLED
+from heliograph.rules.environment import Environment
+from heliograph.rules.schemas import SchemaRegistry
 from heliograph.rules.schemas.configured import registry_settings
-from heliograph.rules.schemas.settings import build
+from heliograph.rules.schemas.registry import build
 
 if TYPE_CHECKING:
     from heliograph.rules.schemas.sparkplug_service import SparkplugService
@@ -16,19 +17,26 @@ if TYPE_CHECKING:
 _WAITING_MAX: Final = 100_000
 
 
-def install_schemas(config: Config) -> None:
-    """Have the registry of this process hold the schemas of a configuration.
+def make_environment(config: Config) -> Environment:
+    """What rules, expressions and message policies of a node share; the node closes it.
 
     Raises:
-        SchemaSourceError: One cannot be made.
+        SchemaSourceError: A schema cannot be made.
     """
-    INSTALLED.replace(build(registry_settings(config.schema_registry)))
+    return Environment(
+        SchemaRegistry(build(registry_settings(config.schema_registry))),
+        jq_timeout_s=config.rule_engine.jq_function_default_timeout,
+        sparkplug_aliases_max=config.schema_registry.sparkplug_b.max_aliases,
+    )
 
 
-def make_sparkplug(config: Config, kernel: Kernel, clock: Callable[[], int]) -> "SparkplugService | None":
+def make_sparkplug(
+    config: Config, environment: Environment, kernel: Kernel, clock: Callable[[], int]
+) -> "SparkplugService | None":
     """What looks at Sparkplug messages of a node; None if nothing of it is wanted.
 
     Args:
+        environment: Where functions of rules find what births said.
         kernel: Where metric messages go.
         clock: Microseconds on a clock that nobody sets.
     """
@@ -36,10 +44,7 @@ def make_sparkplug(config: Config, kernel: Kernel, clock: Callable[[], int]) -> 
     if not settings.enable_alias_mapping and not settings.metric_messages:
         return None
     # Imported where it is wanted: with it comes the compiler of Protobuf schemas.
-    from heliograph.rules.schemas.sparkplug_births import BIRTHS
     from heliograph.rules.schemas.sparkplug_service import SparkplugService
 
-    BIRTHS.clear()
-    BIRTHS.aliases_max = settings.max_aliases
     outgoing = Outgoing(kernel, _WAITING_MAX) if settings.metric_messages else None
-    return SparkplugService(BIRTHS, outgoing, clock)
+    return SparkplugService(environment.births, outgoing, clock)

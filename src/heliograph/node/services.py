@@ -46,6 +46,7 @@ from heliograph.observe.sys_topics import SysTopics
 from heliograph.policies.auto_subscribe import AutoSubscribe
 from heliograph.policies.delayed import Delayed
 from heliograph.policies.rewrite import TopicRewrite
+from heliograph.rules.environment import Environment
 
 _log = logging.getLogger(__name__)
 _clients_log = logging.getLogger("heliograph.clients")
@@ -95,6 +96,7 @@ class Services:
     Args:
         config: The whole configuration.
         context: The node's kernel.
+        environment: What rules, expressions and message policies may ask besides a message.
         numbers: Every counter and size of the node, these services' own included.
         now_s: The time, in seconds since the epoch.
         store_row: Stores a row that a rule has made for the pipeline; None where nothing is stored.
@@ -109,6 +111,7 @@ class Services:
         self,
         config: Config,
         context: ChannelContext,
+        environment: Environment,
         numbers: Callable[[], Mapping[str, float]],
         now_s: Callable[[], int],
         store_row: Callable[[Message], int] | None = None,
@@ -155,9 +158,9 @@ class Services:
             config.sys_topics.sys_msg_interval,
             config.sys_topics.sys_heartbeat_interval,
         )
-        self._sparkplug = make_sparkplug(config, self._publisher, context.clock)
-        self.message_policies = MessagePolicies(config, context)
-        self.rules = make_rule_engine(config, context, store_row, from_thread or context.defer)
+        self._sparkplug = make_sparkplug(config, environment, self._publisher, context.clock)
+        self.message_policies = MessagePolicies(config, context, environment)
+        self.rules = make_rule_engine(config, context, environment, store_row, from_thread or context.defer)
         self._events = EventMessages(self._outgoing, lambda: broker.now_us, self._clients.find)
         if config.banned.bootstrap_file:
             added = load_bans(self.bans, config.banned.bootstrap_file, now_s())

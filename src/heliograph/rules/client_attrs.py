@@ -12,6 +12,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.config import ClientAttribute, Config
 from heliograph.mqtt import packets as p
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.rules.environment import Environment
 from heliograph.rules.values import Value
 from heliograph.rules.variform import Variform, VariformError, VariformEvaluationError
 
@@ -30,13 +31,16 @@ class ClientAttributes:
     Args:
         settings: The attributes, in the order in which they are made; each may read those before it.
         log: Where failures are told of at level debug.
+        environment: Where variables of the environment come from; None for those of the process.
 
     Raises:
         VariformError: An expression is none, or calls what does not exist.
     """
 
-    def __init__(self, settings: Sequence[ClientAttribute], log: BoundedLog) -> None:
-        self._expressions = [(one.set_as_attr, _compiled(one.expression)) for one in settings]
+    def __init__(
+        self, settings: Sequence[ClientAttribute], log: BoundedLog, environment: Environment | None = None
+    ) -> None:
+        self._expressions = [(one.set_as_attr, _compiled(one.expression, environment)) for one in settings]
         self._log = log
         self.made = 0
         self.empty = 0
@@ -136,7 +140,7 @@ def _faults(path: tuple[str, ...], settings: Sequence[ClientAttribute]) -> Itera
             yield place, f"there is no variable {unknown[0]}; there are {', '.join(VARIABLES)}"
 
 
-def _compiled(text: str) -> Variform:
-    expression = Variform(text)
+def _compiled(text: str, environment: Environment | None = None) -> Variform:
+    expression = Variform(text, environment)
     expression.check_calls()
     return expression

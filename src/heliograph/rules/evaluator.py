@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from heliograph.mqtt.topic import topic_matches
 from heliograph.rules.columns import Columns, OverlaidColumns
+from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault, RuleEvaluationError, RuleSyntaxError
 from heliograph.rules.expressions import Evaluate, ExpressionCompiler, Output
 from heliograph.rules.json_text import decode_json
@@ -52,6 +53,7 @@ class CompiledRule:
         rule: The rule's text, or its tree.
         metadata: What the rule sees as the column `metadata`, such as `{"rule_id": "r1"}`. It is the rule's own, while
             other columns are shared by all rules that look at a message. None leaves it to the columns.
+        environment: What its functions may ask besides the message; None for one of its own.
 
     Attributes:
         tree: The rule's tree.
@@ -63,12 +65,18 @@ class CompiledRule:
         RuleSyntaxError: The text is not a rule.
     """
 
-    def __init__(self, rule: str | Statement, metadata: Mapping[str, Value] | None = None) -> None:
+    def __init__(
+        self,
+        rule: str | Statement,
+        metadata: Mapping[str, Value] | None = None,
+        environment: Environment | None = None,
+    ) -> None:
         self.tree = parse_rule(rule) if isinstance(rule, str) else rule
         self.may_block = False
         self.bounds: Bounds | None = None
         self._text = self.tree.text
         self._metadata = None if metadata is None else dict(metadata)
+        self._environment = Environment() if environment is None else environment
         try:
             self._rows = self._foreach(self.tree) if isinstance(self.tree, Foreach) else self._select(self.tree)
         except RecursionError:
@@ -109,7 +117,7 @@ class CompiledRule:
         return f"CompiledRule({' '.join(self._text.split())!r})"
 
     def _select(self, tree: Select) -> Rows:
-        compiler = ExpressionCompiler(self._text, self._metadata)
+        compiler = ExpressionCompiler(self._text, self._environment, self._metadata)
         fields = [self._field(field, position, compiler) for position, field in enumerate(tree.fields)]
         where = None if tree.where is None else compiler.condition(tree.where)
         self.may_block = compiler.may_block
@@ -123,7 +131,7 @@ class CompiledRule:
         return rows
 
     def _foreach(self, tree: Foreach) -> Rows:
-        compiler = ExpressionCompiler(self._text, self._metadata)
+        compiler = ExpressionCompiler(self._text, self._environment, self._metadata)
         *before, last = tree.fields
         fields = [self._field(field, position, compiler) for position, field in enumerate(before)]
         assert isinstance(last, Field)  # the parser refuses `*` there
@@ -132,7 +140,8 @@ class CompiledRule:
         where = None if tree.where is None else compiler.condition(tree.where)
         # They see results and elements as columns.
         given = {target.root for target in (*self._targets(before), tree.element)}
-        inner = ExpressionCompiler(self._text, None if "metadata" in given else self._metadata)
+        inner_metadata = None if "metadata" in given else self._metadata
+        inner = ExpressionCompiler(self._text, self._environment, inner_metadata)
         incase = None if tree.incase is None else inner.condition(tree.incase)
         do = tree.do or (Star(last.place),)
         output_fields = [self._field(field, position, inner) for position, field in enumerate(do)]

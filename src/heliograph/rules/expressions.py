@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NoReturn, TypeAlias
 
 from heliograph.rules.columns import Columns
+from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault, RuleEvaluationError
 from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.operators import CALCULATIONS, RELATIONS, SIMPLE_KINDS, matches, refuse_comparison
@@ -54,6 +55,7 @@ class ExpressionCompiler:
 
     Args:
         text: The rule, for errors.
+        environment: What functions may ask.
         metadata: The column `metadata` as this rule sees it; None where it is a column like the others.
 
     Attributes:
@@ -61,8 +63,9 @@ class ExpressionCompiler:
         may_block: Whether anything compiled so far may wait for another process or machine.
     """
 
-    def __init__(self, text: str, metadata: Mapping[str, Value] | None = None) -> None:
+    def __init__(self, text: str, environment: Environment, metadata: Mapping[str, Value] | None = None) -> None:
         self._text = text
+        self._environment = environment
         self.metadata: Output | None = None if metadata is None else dict(metadata)
         self._stored: set[str] = set()
         self.may_block = False
@@ -306,13 +309,14 @@ class ExpressionCompiler:
 
     def _call(self, node: Call) -> Evaluate:
         arguments = [self.value(argument) for argument in node.arguments]
-        function, place, fail = FUNCTIONS.get(node.name), node.place, self._fail
-        if function is None:
+        known, place, fail = FUNCTIONS.get(node.name), node.place, self._fail
+        if known is None:
             return self._unknown_call(node, arguments)
-        self.may_block |= function.may_block
-        if function.blocks_on is not None and node.arguments:
-            first = node.arguments[0]
-            self.may_block |= function.blocks_on(first.value if isinstance(first, Literal) else UNDEFINED)
+        self.may_block |= known.may_block
+        if known.blocks_on is not None and node.arguments:
+            first = node.arguments[0].value if isinstance(node.arguments[0], Literal) else UNDEFINED
+            self.may_block |= known.blocks_on(self._environment, first)
+        function = known.bound(self._environment)
 
         def evaluate(columns: Columns, output: Output) -> Value:
             values = [argument(columns, output) for argument in arguments]

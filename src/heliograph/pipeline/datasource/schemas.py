@@ -20,7 +20,8 @@ from heliograph.rules.schemas.avro import AvroSchema
 from heliograph.rules.schemas.configured import external_registry_settings, schema_settings
 from heliograph.rules.schemas.interface import SPARKPLUG_B, Schema, SchemaError
 from heliograph.rules.schemas.protobuf import ProtobufSchema
-from heliograph.rules.schemas.settings import SchemaSettings, SchemaSourceError, build_schema
+from heliograph.rules.schemas.registry import build_schema
+from heliograph.rules.schemas.settings import SchemaSettings, SchemaSourceError
 
 _REGISTRY: Final = "schema_registry"
 _SCHEMAS: Final = "schemas"

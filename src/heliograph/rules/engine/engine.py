@@ -32,6 +32,7 @@ from heliograph.rules.engine.event_sources import EventSources
 from heliograph.rules.engine.running import Rows, RunningRule
 from heliograph.rules.engine.stored_rows import StoredRows
 from heliograph.rules.engine.strands import Strand, Threads
+from heliograph.rules.environment import Environment
 from heliograph.rules.topic_index import TopicIndex
 
 _log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class RuleEngine:
         settings: How it works; its rules are added by `start`.
         broker: The kernel.
         ids: Where messages of rules get their ids.
+        environment: What functions of rules may ask besides the message.
         node_name: The name of the node.
         find_client: The client that is connected with a client id.
         defer: Calls what it is given in a later turn of the event loop.
@@ -63,6 +65,7 @@ class RuleEngine:
         settings: RuleEngineConfig,
         broker: Broker,
         ids: IdSource,
+        environment: Environment,
         node_name: str,
         find_client: Callable[[str], ClientInfo | None],
         defer: Callable[[Callable[[], None]], object],
@@ -74,6 +77,7 @@ class RuleEngine:
         self.find_client = find_client
         self._settings = settings
         self._broker = broker
+        self._environment = environment
         self._hand_back = hand_back
         self._clock = clock
         self._store = store
@@ -276,7 +280,8 @@ class RuleEngine:
             problem = action_fault(action)
             if problem is not None:
                 raise RuleActionError(rule_id, problem)
-        rule = RunningRule(rule_id, settings, self, BoundedLog(_log, self._clock, whole=self._log), counters)
+        log = BoundedLog(_log, self._clock, whole=self._log)
+        rule = RunningRule(rule_id, settings, self, log, self._environment, counters)
         if self._store is None and any(isinstance(action, PipelineAction) for action in settings.actions):
             raise PipelineStorageError(rule_id)
         return rule

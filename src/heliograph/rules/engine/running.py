@@ -15,6 +15,7 @@ from heliograph.rules.engine.counters import RuleCounters
 from heliograph.rules.engine.errors import ActionError
 from heliograph.rules.engine.short_cuts import short_cut
 from heliograph.rules.engine.strands import Strand
+from heliograph.rules.environment import Environment
 from heliograph.rules.errors import RuleEvaluationError
 from heliograph.rules.evaluator import LIVE, CompiledRule
 from heliograph.rules.output import output_kinds
@@ -36,6 +37,7 @@ class RunningRule:
         settings: What the configuration says of it.
         outlet: Where its actions put what they make.
         log: Where what goes wrong is told.
+        environment: What its functions may ask besides the message.
         counters: The counts of the rule that it replaces; None for new ones.
 
     Raises:
@@ -48,12 +50,13 @@ class RunningRule:
         settings: RuleConfig,
         outlet: Outlet,
         log: BoundedLog,
+        environment: Environment,
         counters: RuleCounters | None = None,
     ) -> None:
         self.rule_id = rule_id
         self.settings = settings
         self.counters = counters or RuleCounters()
-        self.compiled = CompiledRule(settings.sql, {"rule_id": rule_id})
+        self.compiled = CompiledRule(settings.sql, {"rule_id": rule_id}, environment)
         self.compiled.bounds = LIVE
         self.strand: Strand[LiveColumns, Rows | Exception] | None = (
             None  # of a rule that may block: where its evaluations wait for a thread

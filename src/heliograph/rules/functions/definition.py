@@ -13,20 +13,24 @@ A family collects the functions of one module:
 Kinds: N number, I integer, F float, S string, X string or bits, B boolean, A array, M map, V any value. The evaluator
 checks the number and the kinds of the arguments before the Python function sees them.
 
-A function of a column (`column="topic"`) is given the columns of the message before its arguments. One that may block
-waits for something outside of this process, so that an event loop should not call it.
+A function of a column (`column="topic"`) is given the columns of the message before its arguments. One that asks its
+environment (schemas, variables, kept values) is given that first of all: a rule that is compiled calls what `bound`
+gives. One that may block waits for something outside of this process, so that an event loop should not call it.
 """
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from heliograph.rules.columns import Columns
+from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.values import INTEGER_DIGITS_MAX, Bits, Value, describe, is_writable
 
 Implementation: TypeAlias = Callable[..., Value]
+BlocksOn: TypeAlias = Callable[[Environment, Value], bool]
 
 _KIND_TYPES: Final[dict[str, tuple[type, ...] | None]] = {
     "N": (int, float),
@@ -75,8 +79,10 @@ class Function:
         summary: One sentence for the reference.
         implementation: The Python function.
         column: The column of the message that it reads, if it is a function of one.
+        asks_environment: Whether it needs an environment; it can be called when it is bound to one.
         may_block: Whether a call may wait for another process or machine.
-        blocks_on: Where that depends on the first argument: tells it of that, undefined if it is no literal.
+        blocks_on: Where that depends on the first argument: tells it of the environment and of that argument,
+            undefined if it is no literal.
     """
 
     name: str
@@ -89,8 +95,15 @@ class Function:
     summary: str
     implementation: Implementation
     column: str | None = None
+    asks_environment: bool = False
     may_block: bool = False
-    blocks_on: Callable[[Value], bool] | None = None
+    blocks_on: BlocksOn | None = None
+
+    def bound(self, environment: Environment) -> "Function":
+        """The function as one environment answers it."""
+        if not self.asks_environment:
+            return self
+        return replace(self, implementation=partial(self.implementation, environment), asks_environment=False)
 
     def call(self, arguments: Sequence[Value], columns: Columns | None = None) -> Value:
         """Check the arguments and call.
@@ -160,8 +173,9 @@ class Family:
         name: str | None = None,
         *,
         column: str | None = None,
+        asks_environment: bool = False,
         may_block: bool = False,
-        blocks_on: Callable[[Value], bool] | None = None,
+        blocks_on: BlocksOn | None = None,
     ) -> Callable[[Implementation], Any]:
         """Return a decorator that adds a Python function to the family.
 
@@ -169,7 +183,8 @@ class Family:
             signature: Its parameters, such as `S text[, I length]`.
             result: Kind of its result.
             name: What rules call it, where Python's name cannot be the same.
-            column: The column that it reads; the Python function is then given the columns first.
+            column: The column that it reads; the Python function is then given the columns before the arguments.
+            asks_environment: Whether the Python function is given the environment first.
             may_block: Whether a call may wait for another process or machine.
             blocks_on: Where that depends on the first argument: asked when a rule is compiled.
         """
@@ -189,6 +204,7 @@ class Family:
                     summary=(implementation.__doc__ or "").strip().partition("\n")[0],
                     implementation=implementation,
                     column=column,
+                    asks_environment=asks_environment,
                     may_block=may_block,
                     blocks_on=blocks_on,
                 )

@@ -1,5 +1,6 @@
 """Schemas: Avro, Protobuf, JSON Schema, external services and Sparkplug B, by name."""
 
-from heliograph.rules.schemas.interface import INSTALLED, Schema, SchemaError, SchemaRegistry
+from heliograph.rules.schemas.interface import Schema, SchemaError
+from heliograph.rules.schemas.registry import SchemaRegistry
 
-__all__ = ["INSTALLED", "Schema", "SchemaError", "SchemaRegistry"]
+__all__ = ["Schema", "SchemaError", "SchemaRegistry"]

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from heliograph.config import Config, SchemaConfig, SchemaRegistryConfig
 from heliograph.config.schemas import ExternalRegistry
 from heliograph.rules.schemas.interface import SPARKPLUG_B
+from heliograph.rules.schemas.registry import build_schema
 from heliograph.rules.schemas.settings import (
     CONFLUENT,
     EXTERNAL_HTTP,
     HttpService,
     SchemaSettings,
     SchemaSourceError,
-    build_schema,
 )
 
 Path = tuple[str, ...]

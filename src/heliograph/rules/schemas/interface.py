@@ -1,10 +1,10 @@
-"""What a schema is, and the registry in which rules, validations, transformations and Spark find it by name.
+"""What a schema is.
 
-One module beside this one for each kind of schema. Values are those of the rule language (`heliograph.rules.values`).
+One module beside this one for each kind of schema; `registry` finds them by name. Values are those of the rule language
+(`heliograph.rules.values`).
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from heliograph.rules.values import Value
 
@@ -51,44 +51,9 @@ class Schema(Protocol):
         """Why a value, or bytes, do not fit the schema; None when they do."""
 
 
-class SchemaRegistry:
-    """The schemas of a process by name. Owned by the node; Spark's workers make their own from the same settings.
+@runtime_checkable
+class Connected(Protocol):
+    """A schema that keeps connections to a service."""
 
-    Args:
-        schemas: The schemas.
-    """
-
-    def __init__(self, schemas: Iterable[Schema] = ()) -> None:
-        self._schemas: dict[str, Schema] = {schema.name: schema for schema in schemas}
-
-    def get(self, name: str) -> Schema:
-        """The schema of that name; `sparkplug_b` is built in.
-
-        Raises:
-            SchemaError: There is none.
-        """
-        schema = self._schemas.get(name)
-        if schema is None and name == SPARKPLUG_B:
-            # Imported, and compiled, when somebody asks for it: few do.
-            from heliograph.rules.schemas.sparkplug import sparkplug_schema
-
-            return sparkplug_schema()
-        if schema is None:
-            known = ", ".join(self._schemas) or "none"
-            raise SchemaError(f"there is no schema {name!r}; there are: {known}")
-        return schema
-
-    def all(self) -> Mapping[str, Schema]:
-        """Every schema by name."""
-        return self._schemas
-
-    def replace(self, schemas: Iterable[Schema]) -> None:
-        """Have these schemas instead of those before."""
-        self._schemas = {schema.name: schema for schema in schemas}
-
-    def __repr__(self) -> str:
-        return f"SchemaRegistry({', '.join(self._schemas)})"
-
-
-#: The registry that the functions of the rule language use in this process.
-INSTALLED: Final = SchemaRegistry()
+    def close(self) -> None:
+        """Give its connections up; the schema cannot be used any more."""

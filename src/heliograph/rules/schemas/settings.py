@@ -1,14 +1,10 @@
-"""What makes a schema, as plain texts that travel to Spark's workers, and the schemas that it makes.
+"""What makes a schema, as plain texts that travel to Spark's workers; `registry` makes schemas of them.
 
 Where the texts come from is not known here: `heliograph.config.schemas` reads them from configuration files.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import ClassVar, Final
-
-from heliograph.rules.schemas.interface import INSTALLED, Schema
 
 AVRO: Final[str] = "avro"
 PROTOBUF: Final[str] = "protobuf"
@@ -86,73 +82,3 @@ class SchemaSettings:
     def source(self) -> str:
         """The text of the root file."""
         return dict(self.files).get(self.root, "")
-
-
-def build_schema(settings: SchemaSettings) -> Schema:
-    """Make the schema.
-
-    Raises:
-        SchemaSourceError: It cannot be made.
-    """
-    # What a process does not use it does not import: each kind brings a library of its own.
-    if settings.type == AVRO:
-        from heliograph.rules.schemas.avro import AvroSchema
-
-        return AvroSchema(settings.name, settings.source)
-    if settings.type == PROTOBUF:
-        from heliograph.rules.schemas.protobuf import ProtobufSchema
-
-        return ProtobufSchema(settings.name, dict(settings.files), settings.root)
-    if settings.type == JSON:
-        from heliograph.rules.schemas.json_schema import JsonSchema
-
-        return JsonSchema(settings.name, settings.source)
-    if settings.service is None:
-        raise SchemaSourceError(f"there is no type {settings.type!r}; there are: {', '.join(TYPES)}")
-    if settings.type == CONFLUENT:
-        from heliograph.rules.schemas.confluent import ConfluentRegistry
-
-        return ConfluentRegistry(settings.name, settings.service)
-    from heliograph.rules.schemas.external_http import ExternalHttpSchema
-
-    return ExternalHttpSchema(settings.name, settings.service)
-
-
-def build(settings: Iterable[SchemaSettings]) -> list[Schema]:
-    """Make the schemas.
-
-    Raises:
-        SchemaSourceError: One cannot be made; the message begins with its name.
-    """
-    schemas = []
-    for one in settings:
-        try:
-            schemas.append(build_schema(one))
-        except SchemaSourceError as error:
-            raise SchemaSourceError(f"schema {one.name}: {error}") from None
-    return schemas
-
-
-@lru_cache(maxsize=16)
-def _built(settings: tuple[SchemaSettings, ...]) -> tuple[Schema, ...]:
-    return tuple(build(settings))
-
-
-_installed: tuple[SchemaSettings, ...] | None = None
-
-
-def ensure_installed(settings: tuple[SchemaSettings, ...]) -> None:
-    """Have the registry of this process hold these schemas; what Spark's workers call before they evaluate rules.
-
-    It costs next to nothing when they are there already, and schemas that were made once are kept. Not for a process
-    that builds its registry itself, as a broker does.
-
-    Raises:
-        SchemaSourceError: One cannot be made.
-    """
-    global _installed
-    if settings is _installed or not settings:
-        return
-    if settings != _installed:
-        INSTALLED.replace(_built(settings))
-    _installed = settings

@@ -1,8 +1,8 @@
 """What Sparkplug births say: which metric an alias stands for.
 
 A birth names every metric that an edge node or a device will report, with its data type and mostly with an alias; the
-messages of data after it carry the alias only. `BIRTHS` is the table of the process; in a broker a callback of
-`message.publish` fills it.
+messages of data after it carry the alias only. `Births` is their table; in a broker a callback of `message.publish`
+fills that of the node.
 
 Anybody who may publish births can name edge nodes that do not exist. So the table is full at some size, and then the
 edge nodes that have said nothing for the longest time make room: those that live are heard of all the time.
@@ -62,7 +62,7 @@ class _Edge:
 
 
 class Births:
-    """Aliases by edge node and device, each as the last birth has it; bounded, owned by the process.
+    """Aliases by edge node and device, each as the last birth has it; bounded. Owned by the environment of rules.
 
     An edge node that is born anew takes the births of its devices back, as its death does. A death that belongs to an
     earlier birth says nothing.
@@ -132,12 +132,6 @@ class Births:
             born = self.find(topic, metric.get("alias")) if isinstance(metric, dict) and "name" not in metric else None
             named.append({**metric, "name": born.name} if born is not None and isinstance(metric, dict) else metric)
         return {**payload, "metrics": named}
-
-    def clear(self) -> None:
-        """Forget every birth."""
-        self._edges.clear()
-        self._count = 0
-        self._names_length = 0
 
     def statistics(self) -> dict[str, int]:
         """How much is known, what was forgotten for want of room, and how many births could not be learned."""
@@ -237,7 +231,3 @@ def _aliases(metrics: list[dict[str, Value]]) -> Iterable[tuple[int, BornMetric]
         alias, name = metric.get("alias"), metric.get("name")
         if type(alias) is int and isinstance(name, str) and len(name) <= _NAME_LENGTH_MAX:
             yield alias, BornMetric(name, metric.get("datatype", UNDEFINED))
-
-
-#: The births that the functions of the rule language know in this process.
-BIRTHS: Final = Births()

@@ -12,11 +12,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from heliograph.rules.columns import Columns
-from heliograph.rules.functions.others import environment
+from heliograph.rules.environment import Environment
+from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.json_text import decode_exactly, encode_exactly
-from heliograph.rules.schemas.settings import SchemaSettings, ensure_installed
+from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark.frames import arrow_function
-from heliograph.rules.spark.rows import compiled_rule, reason_of
+from heliograph.rules.spark.row_evaluator import reason_of
+from heliograph.rules.spark.worker import worker
 from heliograph.rules.values import Value, bytes_of, string_of
 
 _OUTCOME_DDL: Final = "struct<error: string, rows: array<string>>"
@@ -107,12 +109,12 @@ def _evaluating(schemas: tuple[SchemaSettings, ...], outputs_max: int) -> Callab
 
     def evaluate(*arrays: pa.Array) -> pa.Array:
         nonlocal left
-        ensure_installed(schemas)
+        environment = worker().environment(schemas)
         outcomes: _Outcomes = []
         for position in range(len(arrays[0])):
             # One by one: the columns of all cases at once could fill the memory.
             rule, columns, variables = (array[position].as_py() for array in arrays)
-            outcome = _evaluated_case(rule, columns, variables, min(left, _OUTPUT_MAX))
+            outcome = _evaluated_case(environment, rule, columns, variables, min(left, _OUTPUT_MAX))
             left -= sum(map(len, outcome.rows or ()))
             outcomes.append({"error": outcome.error, "rows": outcome.rows})
         return pa.array(outcomes, _OUTCOME)
@@ -120,12 +122,12 @@ def _evaluating(schemas: tuple[SchemaSettings, ...], outputs_max: int) -> Callab
     return evaluate
 
 
-def _evaluated_case(rule: str, columns: str, variables: str, output_max: int) -> TextOutcome:
+def _evaluated_case(environment: Environment, rule: str, columns: str, variables: str, output_max: int) -> TextOutcome:
     try:
         given = decode_exactly(columns)
         assert isinstance(given, dict)
-        with environment(_read_variables(variables)):
-            rows = compiled_rule(rule).apply(Columns(given))
+        own = environment.with_variables(_read_variables(variables))
+        rows = CompiledRule(rule, environment=own).apply(Columns(given))
     except Exception as error:  # noqa: BLE001 - whatever a rule does, the other cases go on
         return TextOutcome(None, reason_of(error))
     try:

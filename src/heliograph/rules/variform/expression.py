@@ -4,28 +4,20 @@
 everywhere else it is an error. Errors are not hidden here: whoever evaluates decides what stands in for the result.
 """
 
-import os
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Final
 
+from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions import Function
-from heliograph.rules.functions.others import VARIABLE_PREFIX
 from heliograph.rules.json_text import text_of
 from heliograph.rules.tree import Place
-from heliograph.rules.values import UNDEFINED, Value, describe, string_of
+from heliograph.rules.values import UNDEFINED, Value, describe
 from heliograph.rules.variform.errors import UnboundFault, VariformEvaluationError
 from heliograph.rules.variform.functions import FUNCTIONS, MODULES
 from heliograph.rules.variform.syntax import Array, Call, Constant, Name, Node, parse
 
 Bindings = Mapping[str, Value]
-GetVariable = Callable[[str], str]
-
-
-@lru_cache(maxsize=10_000)
-def _environment_variable(name: str) -> str:
-    return os.environ.get(VARIABLE_PREFIX + name, "") if "\0" not in name else ""
 
 
 class Variform:
@@ -33,15 +25,15 @@ class Variform:
 
     Args:
         text: The expression.
-        variable: Gives the environment variable of a name, without the prefix HELIOGRAPHVAR_; '' if it is not set.
+        environment: Where its variables of the environment come from; None for one of its own.
 
     Raises:
         VariformSyntaxError: The text is no expression.
     """
 
-    def __init__(self, text: str, variable: GetVariable = _environment_variable) -> None:
+    def __init__(self, text: str, environment: Environment | None = None) -> None:
         self.text = text
-        self._variable = variable
+        self._environment = Environment() if environment is None else environment
         self._tree = parse(text)
 
     def evaluate(self, bindings: Bindings) -> Value:
@@ -124,8 +116,7 @@ class Variform:
         name = self._value(node.arguments[0], bindings)
         if not isinstance(name, str):
             raise EvaluationFault("getenv: the name of a variable must be a text")
-        # The system's variables are bytes; those that are not UTF-8 are marked in a text by lone surrogates.
-        return string_of(self._variable(name).encode("utf-8", "surrogateescape"))
+        return self._environment.variable(name)
 
     def _value_or_empty(self, node: Node, bindings: Bindings) -> Value:
         """The value, '' where a variable that it needs has none."""

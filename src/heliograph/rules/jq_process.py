@@ -3,10 +3,9 @@
 jq evaluates in C, holds the lock of the interpreter meanwhile and cannot be interrupted, so a program that never ends
 would stop a broker for good. In a process of its own it can be killed. A worker starts at the first use, keeps the
 programs that it has compiled, and ends with its parent, also when that is killed: an idle one reads the end of its
-input, and one that is busy has an alarm set (`heliograph.rules.functions.jq_worker`).
+input, and one that is busy has an alarm set (`heliograph.rules.jq_worker`).
 """
 
-import atexit
 import os
 import select
 import struct
@@ -14,12 +13,14 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
 
 WORKERS_MAX: Final = 2
+DEFAULT_TIMEOUT_S: Final = 10.0
 
 _PROGRAM: Final = Path(__file__).with_name("jq_worker.py")
 _KEPT_VARIABLES: Final = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
@@ -102,18 +103,9 @@ class Worker:
     def close(self) -> None:
         """Kill the process and wait for its end."""
         self.kill()
-        self._close_pipes()
-        self._process.wait()
-
-    def forget(self) -> None:
-        """Let go of a worker that belongs to the process which this one was forked from."""
-        self._close_pipes()
-        # Popen would otherwise wait for a process that is no child of this one.
-        self._process.returncode = 0
-
-    def _close_pipes(self) -> None:
         for pipe in (self._input, self._output):
             pipe.close()
+        self._process.wait()
 
     def _write(self, data: bytes, deadline: float) -> None:
         rest = memoryview(data)
@@ -151,18 +143,21 @@ class Worker:
 
 
 class WorkerPool:
-    """The workers of this process; any thread may use it.
+    """The workers of one owner, in the process that made it; any thread may use it. They end with the pool at latest.
 
     Args:
         workers_max: How many may run at a time.
+        timeout_s: How long a program may take where it is not said.
     """
 
-    def __init__(self, workers_max: int = WORKERS_MAX) -> None:
+    def __init__(self, workers_max: int = WORKERS_MAX, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self._workers_max = workers_max
+        self._timeout_s = timeout_s
         self._changed = threading.Condition()
         self._idle: list[Worker] = []
         self._workers: list[Worker] = []
         self._places_taken = 0
+        weakref.finalize(self, _end, self._workers)
 
     def __repr__(self) -> str:
         return f"WorkerPool({self.statistics()})"
@@ -175,17 +170,19 @@ class WorkerPool:
         """The worker processes."""
         return [worker.pid for worker in self._workers]
 
-    def evaluate(self, program: bytes, document: bytes, timeout_s: float) -> str:
+    def evaluate(self, program: bytes, document: bytes, timeout_s: float | None = None) -> str:
         """The JSON array of all outputs of a program.
 
         Args:
             program: The jq program.
             document: The JSON text that it is given.
             timeout_s: How long to wait for a worker and for its answer, together; the start of a worker is not counted.
+                None for the pool's own timeout.
 
         Raises:
             EvaluationFault: The program does not compile, fails, or takes too long.
         """
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
         worker, deadline = self._take(timeout_s)
         finished = False
         try:
@@ -204,17 +201,14 @@ class WorkerPool:
     def close(self) -> None:
         """End every worker. The pool may be used again and starts new ones then."""
         with self._changed:
-            workers, idle, self._workers, self._idle = self._workers, self._idle, [], []
+            workers, idle = self._workers.copy(), self._idle.copy()
+            self._workers.clear()
+            self._idle.clear()
         for worker in workers:
             if worker in idle:
                 worker.close()
             else:
                 worker.kill()
-
-    def forget(self) -> None:
-        """Let go of all workers, in a process that was forked from the one that they belong to."""
-        for worker in self._workers:
-            worker.forget()
 
     def _take(self, timeout_s: float) -> tuple[Worker, float]:
         """A worker that nobody else uses, and until when it may take."""
@@ -271,20 +265,6 @@ def _milliseconds(seconds: float) -> str:
     return f"{round(seconds * 1000):,} ms"
 
 
-_pool = WorkerPool()
-
-
-def pool() -> WorkerPool:
-    """The pool of this process."""
-    return _pool
-
-
-def _begin_anew() -> None:
-    # The threads of the parent are not here; what they held locked would stay so for good.
-    global _pool
-    inherited, _pool = _pool, WorkerPool()
-    inherited.forget()
-
-
-os.register_at_fork(after_in_child=_begin_anew)
-atexit.register(lambda: _pool.close())
+def _end(workers: list[Worker]) -> None:
+    for worker in workers:
+        worker.close()

@@ -1,7 +1,7 @@
 """The process that runs jq programs: reads requests from standard input, answers on standard output, until that ends.
 
 It runs as a program of its own and imports nothing of Heliograph, so that it starts in some tens of milliseconds and
-may be killed at any moment. `heliograph.rules.functions.jq_process` is the other side. A request is a `REQUEST` header
+may be killed at any moment. `heliograph.rules.jq_process` is the other side. A request is a `REQUEST` header
 and two texts, the program and a JSON document; an answer is an `ANSWER` header and a text, which is a JSON array of all
 outputs or, if the status is not `DONE`, why there are none.
 """

@@ -1,0 +1,104 @@
+"""Schemas by name: the registry in which rules, validations, transformations and Spark find them, and their making."""
+
+from collections.abc import Iterable, Mapping
+
+from heliograph.rules.schemas.interface import SPARKPLUG_B, Connected, Schema, SchemaError
+from heliograph.rules.schemas.settings import (
+    AVRO,
+    CONFLUENT,
+    JSON,
+    PROTOBUF,
+    TYPES,
+    SchemaSettings,
+    SchemaSourceError,
+)
+
+
+class SchemaRegistry:
+    """Schemas by name. Owned by the environment of rules, which belongs to a node, a command or a worker of Spark.
+
+    Args:
+        schemas: The schemas.
+    """
+
+    def __init__(self, schemas: Iterable[Schema] = ()) -> None:
+        self._schemas: dict[str, Schema] = {schema.name: schema for schema in schemas}
+
+    def get(self, name: str) -> Schema:
+        """The schema of that name; `sparkplug_b` is built in.
+
+        Raises:
+            SchemaError: There is none.
+        """
+        schema = self._schemas.get(name)
+        if schema is None and name == SPARKPLUG_B:
+            # Imported, and compiled, when it is asked for: few do.
+            from heliograph.rules.schemas.sparkplug import sparkplug_schema
+
+            return sparkplug_schema()
+        if schema is None:
+            known = ", ".join(self._schemas) or "none"
+            raise SchemaError(f"there is no schema {name!r}; there are: {known}")
+        return schema
+
+    def all(self) -> Mapping[str, Schema]:
+        """Every schema by name."""
+        return self._schemas
+
+    def replace(self, schemas: Iterable[Schema]) -> None:
+        """Have these schemas instead of those before."""
+        self._schemas = {schema.name: schema for schema in schemas}
+
+    def close(self) -> None:
+        """Give the connections of all schemas up; those that need one cannot be used any more."""
+        for schema in self._schemas.values():
+            if isinstance(schema, Connected):
+                schema.close()
+
+    def __repr__(self) -> str:
+        return f"SchemaRegistry({', '.join(self._schemas)})"
+
+
+def build_schema(settings: SchemaSettings) -> Schema:
+    """Make the schema.
+
+    Raises:
+        SchemaSourceError: It cannot be made.
+    """
+    # What a process does not use it does not import: each kind brings a library of its own.
+    if settings.type == AVRO:
+        from heliograph.rules.schemas.avro import AvroSchema
+
+        return AvroSchema(settings.name, settings.source)
+    if settings.type == PROTOBUF:
+        from heliograph.rules.schemas.protobuf import ProtobufSchema
+
+        return ProtobufSchema(settings.name, dict(settings.files), settings.root)
+    if settings.type == JSON:
+        from heliograph.rules.schemas.json_schema import JsonSchema
+
+        return JsonSchema(settings.name, settings.source)
+    if settings.service is None:
+        raise SchemaSourceError(f"there is no type {settings.type!r}; there are: {', '.join(TYPES)}")
+    if settings.type == CONFLUENT:
+        from heliograph.rules.schemas.confluent import ConfluentRegistry
+
+        return ConfluentRegistry(settings.name, settings.service)
+    from heliograph.rules.schemas.external_http import ExternalHttpSchema
+
+    return ExternalHttpSchema(settings.name, settings.service)
+
+
+def build(settings: Iterable[SchemaSettings]) -> list[Schema]:
+    """Make the schemas.
+
+    Raises:
+        SchemaSourceError: One cannot be made; the message begins with its name.
+    """
+    schemas = []
+    for one in settings:
+        try:
+            schemas.append(build_schema(one))
+        except SchemaSourceError as error:
+            raise SchemaSourceError(f"schema {one.name}: {error}") from None
+    return schemas
