@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -56,6 +57,22 @@ def test_the_contracts_of_import_linter_hold() -> None:
     done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports inside of functions and those for type checkers count too: a circle is one file that was cut badly."""
+    graph = grimp.build_graph("heliograph", cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    # What imports nothing that is left, or is imported by nothing that is left, is in no circle.
+    while ends := [module for module, found in imports.items() if not found & imports.keys()]:
+        for module in ends:
+            del imports[module]
+    imported = set().union(*imports.values())
+    while starts := [module for module in imports if module not in imported]:
+        for module in starts:
+            del imports[module]
+        imported = set().union(*imports.values())
+    assert imports == {}
 
 
 @pytest.mark.slow

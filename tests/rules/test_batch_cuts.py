@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from heliograph.rules import CompiledRule, Value
 from heliograph.rules.columns import STORED_NAMES, MessageColumns
+from heliograph.rules.environment import Environment
 from heliograph.rules.spark.contexts import _evaluating
 from heliograph.rules.spark.plan import plan_rule
 from heliograph.rules.spark.row_evaluator import OutputColumns, RowEvaluator
@@ -50,7 +51,7 @@ MESSAGES = st.tuples(PAYLOADS, st.sampled_from([0, 1]), st.sampled_from([None, "
 
 def _planned(sql: str, kind: str | None) -> tuple[RowEvaluator, OutputColumns, tuple[str, ...]]:
     plan = plan_rule(sql, {"a": kind} if kind is not None else None)
-    return RowEvaluator(plan.rule.text, plan.outputs), plan.outputs, plan.reads
+    return RowEvaluator(plan.rule.text, plan.outputs, None, Environment()), plan.outputs, plan.reads
 
 
 @pytest.mark.parametrize("sql", SIMPLE)

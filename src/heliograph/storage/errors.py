@@ -1,11 +1,7 @@
 """What can go wrong in storage, as errors that name the database and the place on disk; nothing here touches a disk."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
-
-if TYPE_CHECKING:
-    from heliograph.storage.interface import StreamIterator
-
+from typing import ClassVar, Final
 
 GONE: Final = "it was made before, and its directory is gone or empty now"
 
@@ -144,26 +140,6 @@ class PreconditionFailedError(StorageError):
 
     code = "storage_precondition_failed"
     advice = "Read again what is there, and decide anew."
-
-
-class OffloadError(StorageError):
-    """Messages that were offloaded cannot be written to, or read from, where they are kept.
-
-    Attributes:
-        iterator: For `next`: where to go on, since everything before it was looked at.
-    """
-
-    code = "storage_offload_unreachable"
-    advice = "Make that place reachable, with the file as it was written; it is tried again."
-
-    iterator: "StreamIterator | None" = None
-
-
-class OffloadPendingError(OffloadError):
-    """What was offloaded is being fetched."""
-
-    code = "storage_offload_pending"
-    advice = "Ask again in a moment."
 
 
 class DroppedGenerationError(UnknownStreamError):

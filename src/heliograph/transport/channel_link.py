@@ -1,12 +1,9 @@
 """What every connection does with its asyncio transport, whatever stands between that and the channel."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from heliograph.channel.channel import Channel
-
-if TYPE_CHECKING:
-    from heliograph.transport.listener import Listener
+from heliograph.transport.link import LinkOwner
 
 
 class ChannelLink:
@@ -14,7 +11,7 @@ class ChannelLink:
 
     __slots__ = ()
 
-    _listener: "Listener"
+    _listener: LinkOwner
     _transport: asyncio.Transport | None
     _channel: Channel | None
 

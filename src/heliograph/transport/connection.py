@@ -2,15 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from heliograph.channel.channel import Channel
 from heliograph.session.outbox import Wire
 from heliograph.transport.arrival import Arrival
 from heliograph.transport.channel_link import ChannelLink, ignore
-
-if TYPE_CHECKING:
-    from heliograph.transport.listener import Listener
+from heliograph.transport.link import LinkOwner
 
 
 class Connection(ChannelLink, Wire):
@@ -24,7 +22,7 @@ class Connection(ChannelLink, Wire):
     # `data_received` is the channel's own method: between the socket and compiled code stands no Python frame.
     __slots__ = ("_arrival", "_channel", "_listener", "_transport", "data_received")
 
-    def __init__(self, listener: "Listener", arrival: Arrival) -> None:
+    def __init__(self, listener: LinkOwner, arrival: Arrival) -> None:
         self._listener = listener
         self._arrival: Arrival | None = arrival
         self._transport: asyncio.Transport | None = None

@@ -6,7 +6,7 @@ What holds for all of them, that nobody stays there for ever and that all count 
 
 import asyncio
 import socket
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from heliograph.channel.channel import Channel
 from heliograph.channel.context import ChannelContext
@@ -22,6 +22,7 @@ from heliograph.transport.arrival import Arrival
 from heliograph.transport.binding import close_sockets, listening_sockets
 from heliograph.transport.certificates import Certificates
 from heliograph.transport.connection import Connection
+from heliograph.transport.link import Link, UpgradingLink
 from heliograph.transport.peer_certificate import Identity
 from heliograph.transport.sockets import Poller
 from heliograph.transport.tally import Tally
@@ -33,13 +34,6 @@ _SILENCE_CHECKS_MAX: Final = 8  # how often in an idle timeout silence is looked
 _SILENCE_CHECK_S_MIN: Final = 0.5  # ticks come no faster
 _TLS_GOODBYE_S: Final = 5.0
 _FOR_EVER_S: Final = 1e9
-
-
-class Link(Protocol):
-    """A connection that a listener holds, in whichever state."""
-
-    def abort(self) -> None:
-        """Close it at once."""
 
 
 class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
@@ -100,7 +94,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self._poller: Poller | None = None  # where the event loop's own transports are not needed
         self._arrivals: set[Arrival] = set()
         self._links: set[Link] = set()
-        self._requests: dict[WebSocketHandshake, int] = {}  # until when they may take
+        self._requests: dict[UpgradingLink, int] = {}  # until when they may take
         self._congested: dict[Link, int] = {}  # since when
         self._tasks: set[asyncio.Task[None]] = set()
         self._all_gone = asyncio.Event()
@@ -239,11 +233,11 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         if self._certificates is not None and peer.common_name is None:
             self._identity.fill_in(peer, transport.get_extra_info("ssl_object"))
 
-    def await_request(self, handshake: WebSocketHandshake) -> None:
+    def await_request(self, handshake: UpgradingLink) -> None:
         """A connection has to ask for WebSocket from now on."""
         self._requests[handshake] = self._deadline_us(self._handshake_s)
 
-    def replace(self, handshake: WebSocketHandshake, connection: WebSocketConnection) -> None:
+    def replace(self, handshake: UpgradingLink, connection: Link) -> None:
         """A WebSocket handshake is done."""
         self._requests.pop(handshake, None)
         self._links.discard(handshake)

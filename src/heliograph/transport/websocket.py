@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 try:
     from websockets.speedups import apply_mask
@@ -28,10 +28,8 @@ from heliograph.transport.frames import (
     frame_header,
     frames_of_packets,
 )
+from heliograph.transport.link import LinkOwner
 from heliograph.transport.upgrade import END_OF_REQUEST, REQUEST_BYTES_MAX, Upgrade
-
-if TYPE_CHECKING:
-    from heliograph.transport.listener import Listener
 
 # Up to here a frame is copied behind its header; beyond, the transport writes the two one after the other.
 _COPIED_BYTES_MAX: Final = 16_384
@@ -42,7 +40,7 @@ class WebSocketHandshake:
 
     __slots__ = ("_arrival", "_listener", "_peer", "_request", "_transport")
 
-    def __init__(self, listener: "Listener", arrival: Arrival) -> None:
+    def __init__(self, listener: LinkOwner, arrival: Arrival) -> None:
         self._listener = listener
         self._arrival: Arrival | None = arrival
         self._peer: Peer | None = None
@@ -140,7 +138,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
         "reader",
     )
 
-    def __init__(self, listener: "Listener", transport: asyncio.Transport, upgrade: Upgrade) -> None:
+    def __init__(self, listener: LinkOwner, transport: asyncio.Transport, upgrade: Upgrade) -> None:
         self._listener = listener
         self._transport: asyncio.Transport | None = transport
         self._is_paused = False

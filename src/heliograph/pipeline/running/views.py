@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.files.definition import Pipeline, RuleJob, Source, StaticTable, View, Watermark
-from heliograph.pipeline.sinks.libraries import INSTALL
+from heliograph.pipeline.sinks.interface import INSTALL
 from heliograph.pipeline.sinks.template import quoted
 from heliograph.rules import CompiledRule
 from heliograph.rules.spark import apply_rule, plan_rule

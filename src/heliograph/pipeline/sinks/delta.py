@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.files import target_size
-from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each_in_spark
 from heliograph.pipeline.sinks.lakes import (
     check_result_keys,
@@ -22,7 +22,6 @@ from heliograph.pipeline.sinks.lakes import (
     lake_path,
     refuse_foreign_table,
 )
-from heliograph.pipeline.sinks.libraries import INSTALL
 from heliograph.pipeline.sinks.places import is_uri
 from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
 from heliograph.pipeline.sinks.template import check_columns

@@ -23,8 +23,7 @@ from pyspark.sql.types import StructType
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
-from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
-from heliograph.pipeline.sinks.libraries import INSTALL
+from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, Attempts, RetryPolicy, TransientError
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.template import bytes_column, placeholders, row_as_json, template_column

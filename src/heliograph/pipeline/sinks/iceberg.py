@@ -16,10 +16,9 @@ from pyspark.sql.types import StructType
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.iceberg_partitions import Partition, add_partitions, parse_partition
-from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each
 from heliograph.pipeline.sinks.lakes import check_result_keys, duration, refuse_foreign_table
-from heliograph.pipeline.sinks.libraries import INSTALL
 from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
 from heliograph.pipeline.sinks.template import check_columns
 from heliograph.pipeline.sinks.unplaceable import (

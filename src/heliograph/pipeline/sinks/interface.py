@@ -9,12 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, Self, runtime_checkable
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from heliograph.pipeline.files.section import Section
+
+#: What to say to a person who lacks the library of a sink.
+INSTALL: Final = "pip install 'heliograph[pipeline,sinks]'"
 
 
 class OutputMode(StrEnum):

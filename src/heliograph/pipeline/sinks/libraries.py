@@ -5,10 +5,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.sinks.interface import Sink
-
-#: What to say to a person who lacks one.
-INSTALL: Final = "pip install 'heliograph[pipeline,sinks]'"
+from heliograph.pipeline.sinks.interface import INSTALL, Sink
 
 #: Of the module of a sink: the package, and what is imported of it.
 _LIBRARIES: Final = {

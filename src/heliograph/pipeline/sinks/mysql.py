@@ -16,8 +16,7 @@ from pyspark.sql.types import BinaryType, DecimalType, StringType, StructField, 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
-from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
-from heliograph.pipeline.sinks.libraries import INSTALL
+from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.mysql_errors import translated
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_rows_of, read_sql_settings

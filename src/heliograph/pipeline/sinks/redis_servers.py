@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from heliograph.pipeline.datasource.options import parse_endpoint
 from heliograph.pipeline.errors import OptionError, SinkError
 from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks.libraries import INSTALL
+from heliograph.pipeline.sinks.interface import INSTALL
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.sql_settings import read_server

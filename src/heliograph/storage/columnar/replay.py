@@ -21,7 +21,7 @@ from heliograph.storage.columnar.block import (
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.salvage import PLACE_MAX, is_damage, nearest_header, place, place_parts
 from heliograph.storage.engine import Rdict, last_of, last_record, records
-from heliograph.storage.errors import DroppedGenerationError, OffloadError, StorageDamagedError
+from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError
 from heliograph.storage.interface import (
     END_OF_STREAM,
     ROW_MAX,
@@ -34,6 +34,7 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
+from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.topic_filter import TopicFilter, topic_filter
 from heliograph.storage.topic_structure import StreamMatch
 

@@ -10,8 +10,9 @@ from collections import OrderedDict
 from typing import Final
 
 from heliograph.storage.engine import Rdict
-from heliograph.storage.errors import OffloadError, OffloadPendingError, StorageError
+from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import StreamId
+from heliograph.storage.offload.errors import OffloadError, OffloadPendingError
 from heliograph.storage.offload.process import OffloadProcess
 from heliograph.storage.offload.record import offload_record
 

@@ -16,7 +16,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final
 
-from heliograph.storage.errors import OffloadError, StorageDamagedError, StorageError
+from heliograph.storage.errors import StorageDamagedError, StorageError
+from heliograph.storage.offload.errors import OffloadError
 
 _log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from typing import Final
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.replay import Fetch
 from heliograph.storage.engine import new_batch, records
-from heliograph.storage.errors import OffloadError, StorageBusyError, StorageDamagedError, StorageError
+from heliograph.storage.errors import StorageBusyError, StorageDamagedError, StorageError
 from heliograph.storage.offload.commit import (
     OffloadableDatabase,
     OffloadOptions,
@@ -34,6 +34,7 @@ from heliograph.storage.offload.commit import (
     mark,
     replace_blocks,
 )
+from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.offload.fetch import OffloadFetch
 from heliograph.storage.offload.process import OffloadProcess
 from heliograph.storage.offload.record import OffloadedFile, OffloadRecord, OffloadState, Replacement

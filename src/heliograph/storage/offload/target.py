@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs, parquet
 
-from heliograph.storage.errors import OffloadError
+from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.offload.record import OffloadedFile
 
 

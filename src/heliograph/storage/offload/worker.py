@@ -32,9 +32,10 @@ from pyarrow import fs
 
 from heliograph.storage.columnar.backend import databases_path
 from heliograph.storage.columnar.catalog import Catalog, Generation
-from heliograph.storage.errors import OffloadError, StorageError
+from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import StreamId
 from heliograph.storage.offload.blocks import OffloadedBlocks
+from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.offload.files import replacements, verified_replacements, write_files
 from heliograph.storage.offload.record import OffloadedFile, Replacement
 from heliograph.storage.offload.target import Target
