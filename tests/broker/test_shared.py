@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heliograph.broker.faults import Faults
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker
@@ -339,7 +340,7 @@ def test_offers_that_nobody_takes_count_as_work() -> None:
 @pytest.mark.parametrize("strategy", ["sticky", "round_robin", "hash_clientid"])
 def test_what_groups_remember_of_publishers_is_bounded_and_counted(strategy: str) -> None:
     router = Router(128, 1000)
-    groups = SharedGroups(router, SharedOptions(strategy), 1, 10)
+    groups = SharedGroups(router, SharedOptions(strategy), Faults(), 1, 10)
     members = [Member("a"), Member("b")]
     for member in members:
         groups.join(Subscription(member, "t", 0, False, False, 0, 0, "g"))

@@ -1,5 +1,6 @@
 """An acknowledgement leaves when every database has what it is about, in the order of the leading database."""
 
+from heliograph.broker.faults import Faults
 from heliograph.node.commit_join import CommitJoin
 from heliograph.storage.errors import StorageError, StorageFullError
 
@@ -20,7 +21,8 @@ class World:
     def __init__(self) -> None:
         self.leader = Leading()
         self.answers: list[tuple[int, bool]] = []
-        self.join = CommitJoin(self.leader, self.answer)
+        self.faults = Faults()
+        self.join = CommitJoin(self.leader, self.answer, self.faults)
         self.retained = self.join.follow("retained")
         self.copy = self.join.follow("copy")
 
@@ -123,10 +125,30 @@ def test_a_refused_commit_refuses_every_ticket_that_it_was_for() -> None:
 def test_the_leader_s_own_outcome_is_told_apart() -> None:
     world = World()
     own: list[StorageError | None] = []
-    world.join = CommitJoin(world.leader, lambda ticket, error: own.append(world.join.own_error))
+    world.join = CommitJoin(world.leader, lambda ticket, error: own.append(world.join.own_error), Faults())
     retained = world.join.follow("retained")
     retained.took(7)
     retained.done(7, FULL)
     world.commit(1)
     world.commit(2, FULL)
     assert own == [None, FULL]
+
+
+def test_an_answer_that_raises_keeps_later_tickets_from_nobody() -> None:
+    world = World()
+    contained: list[str] = []
+    world.faults.on_fault = lambda boundary, error: contained.append(boundary)
+
+    def answer(ticket: int, error: StorageError | None) -> None:
+        if ticket == 1:
+            raise RuntimeError("not today")
+        world.answer(ticket, error)
+
+    world.join = CommitJoin(world.leader, answer, world.faults)
+    follower = world.join.follow("copy")
+    follower.took(1)
+    world.commit(1)
+    world.commit(2)
+    follower.done(1, None)
+    assert world.answers == [(2, True)]
+    assert contained == ["commits"]

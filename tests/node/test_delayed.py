@@ -54,7 +54,7 @@ class DelayedNode(Node):
         self.disk: dict[bytes, bytes] = {} if before is None else before.disk
         self.state = FakeState(self.disk)
         self.state.fault = fault
-        self.join = CommitJoin(Leader(self.sink), self._done)
+        self.join = CommitJoin(Leader(self.sink), self._done, self.broker.faults)
         self.sink.join = self.join
         self.stored = StoredDelayed(self.services.delayed, self._open, before is not None, self.join, self.defer)
         self.stored.load()

@@ -82,7 +82,7 @@ class World:
     def __init__(self, path: Path, options: RetainerOptions | None = None) -> None:
         self.kernel = kernel = Kernel()
         self.leader = Leader()
-        self.join = CommitJoin(self.leader, self._done)
+        self.join = CommitJoin(self.leader, self._done, kernel.broker.faults)
         kernel.broker.set_sink(StorageSink(self.leader, ("kept/#",), self.join))
         self.table = KeyedTable("retained", path, clock=lambda: int(kernel.broker.now_us))
         self.table.open()

@@ -182,13 +182,19 @@ class Kernel:
             1,
             self.broker,
             self.sessions,
-            Flusher(self.defer, self.broker.counters),
+            Flusher(self.defer, self.broker.counters, self.broker.faults),
             lambda: self.now_us,
             self.defer,
             self.call_later,
             self._new_clientid,
             lambda peername, clientid, detail: self.reports.append(detail),
         )
+
+    def contain_faults(self) -> list[tuple[str, Exception]]:
+        """Have faults contained from now on, as in a node, and not raised in the test: those that were."""
+        faults: list[tuple[str, Exception]] = []
+        self.broker.faults.on_fault = lambda boundary, error: faults.append((boundary, error))
+        return faults
 
     def set_wall_clock(self, ahead_us: int) -> None:
         """Set the wall clock: so far ahead of the clock that nobody sets. The broker believes it at once."""

@@ -104,7 +104,7 @@ class Rig:
             1,
             self.broker,
             SessionTable(self.broker),
-            Flusher(loop.call_soon, self.broker.counters),
+            Flusher(loop.call_soon, self.broker.counters, self.broker.faults),
             lambda: self.now_us,
             loop.call_soon,
             loop.call_later,

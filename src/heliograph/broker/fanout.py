@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
+from heliograph.broker.faults import DELIVERIES, FANOUTS, Faults
 from heliograph.broker.message import Message
 from heliograph.broker.router import Route, Router
 from heliograph.broker.shared import SharedGroups
@@ -27,6 +28,7 @@ _BYTES_PER_WORK_LOG2: Final = 8
 _OWN_COST_MAX: Final = 524_288
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Spreader:
     """Whoever publishes, and must not publish without end while its messages are on their way.
 
@@ -42,11 +44,15 @@ class Spreader:
     def on_spread(self) -> None:
         """None is any more."""
 
+    def abort(self) -> None:
+        """Close its connection at once: it raised where others are handled too."""
+
 
 class Fanout:
     """One message, and how far it is.
 
     Args:
+        faults: Where subscribers that raise are contained.
         entries: The filters that match its topic; None where they have yet to be found.
         at: How many of them it was handed to.
         count: Subscriptions that it was handed to.
@@ -58,6 +64,7 @@ class Fanout:
 
     def __init__(
         self,
+        faults: Faults,
         message: Message,
         route: Route,
         entries: list[FilterEntry] | None,
@@ -66,6 +73,7 @@ class Fanout:
         size: i64,
         spreader: Spreader | None,
     ) -> None:
+        self._faults = faults
         self.message = message
         self.route = route
         self.count = count
@@ -118,7 +126,10 @@ class Fanout:
             if only is not None:
                 work += each
                 self.count += 1
-                only.subscriber.deliver(message, only)
+                try:
+                    only.subscriber.deliver(message, only)
+                except Exception as error:  # noqa: BLE001 - the other receivers get it, whatever it is
+                    self._faults.contain(DELIVERIES, error, only.subscriber.abort)
             else:
                 work += 1
                 self._walk(entry)
@@ -136,7 +147,10 @@ class Fanout:
             self._next = at
             if subscription.slot >= 0:  # it was not given up meanwhile
                 self.count += 1
-                subscription.subscriber.deliver(message, subscription)
+                try:
+                    subscription.subscriber.deliver(message, subscription)
+                except Exception as error:  # noqa: BLE001 - as in `advance`
+                    self._faults.contain(DELIVERIES, error, subscription.subscriber.abort)
         return at - first
 
     def _walk(self, entry: FilterEntry) -> None:
@@ -199,7 +213,8 @@ class Fanouts:
         on_unheard: Called with the message that turned out to have no subscription.
     """
 
-    def __init__(self, router: Router, shared: SharedGroups) -> None:
+    def __init__(self, router: Router, shared: SharedGroups, faults: Faults) -> None:
+        self._faults = faults
         self._router = router
         self._shared = shared
         self.count: i64 = 0
@@ -260,8 +275,12 @@ class Fanouts:
         lane = self._under_way.popleft()
         fanout = lane.waiting[0]
         refusals = self._shared.refusals
+        work = self.step_work
         try:
             work = lane.advance(self._router, self.step_work)
+        except Exception as error:  # noqa: BLE001 - the message ends here; those behind it go on, whatever it is
+            fanout.is_done = True
+            self._faults.contain(FANOUTS, error)
         finally:
             if fanout.is_done:
                 self._finish(lane, fanout)
@@ -286,7 +305,10 @@ class Fanouts:
         else:
             spreader.spreading -= fanout.cost
             if spreader.spreading == 0:
-                spreader.on_spread()
+                try:
+                    spreader.on_spread()
+                except Exception as error:  # noqa: BLE001 - other messages go on, whatever it is
+                    self._faults.contain(FANOUTS, error, spreader.abort)
             if fanout.count == 0 and not fanout.route.durable and self.on_unheard is not None:
                 self.on_unheard(fanout.message)
         if fanout.message.ticket > 0:

@@ -9,6 +9,7 @@ from heliograph.broker.counters import Counters
 from heliograph.broker.drops import DropLedger
 from heliograph.broker.durable import DurableSink
 from heliograph.broker.fanout import Fanout, Fanouts, Spreader
+from heliograph.broker.faults import DELIVERIES, Faults
 from heliograph.broker.hooks import STOP, Hooks, Refusal
 from heliograph.broker.message import Message
 from heliograph.broker.pressure import Pressure
@@ -55,8 +56,9 @@ class Broker:
         self.router = router
         self.hooks = hooks
         router.set_publish_hook(hooks.message_publish)
-        self.shared = SharedGroups(router, shared_options or SharedOptions(), seed)
-        self.fanouts = Fanouts(router, self.shared)
+        self.faults = Faults()
+        self.shared = SharedGroups(router, shared_options or SharedOptions(), self.faults, seed)
+        self.fanouts = Fanouts(router, self.shared, self.faults)
         self.at_once_max: i64 = _AT_ONCE_MAX  # subscriptions that a message is handed to in one go
         self.fanouts.on_unheard = self._on_unheard
         self.counters = Counters()
@@ -200,7 +202,10 @@ class Broker:
         for entry in entries:
             only = entry.only
             if only is not None:
-                only.subscriber.deliver(message, only)
+                try:
+                    only.subscriber.deliver(message, only)
+                except Exception as error:  # noqa: BLE001 - publisher and other receivers do not notice
+                    self.faults.contain(DELIVERIES, error, only.subscriber.abort)
                 count += 1
                 at += 1
                 continue
@@ -209,7 +214,10 @@ class Broker:
                 if len(many) + count > self.at_once_max:
                     break
                 for subscription in many:
-                    subscription.subscriber.deliver(message, subscription)
+                    try:
+                        subscription.subscriber.deliver(message, subscription)
+                    except Exception as error:  # noqa: BLE001 - as above
+                        self.faults.contain(DELIVERIES, error, subscription.subscriber.abort)
                     count += 1
             at += 1
         router.dispatching -= 1
@@ -227,7 +235,8 @@ class Broker:
             for entry in entries:
                 size += len(entry.subscriptions)
         self.work += size * (1 + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2))
-        self.fanouts.add(Fanout(message, route, None if route.is_wide else entries, at, count, size, spreader))
+        found = None if route.is_wide else entries
+        self.fanouts.add(Fanout(self.faults, message, route, found, at, count, size, spreader))
         return -1
 
     def _on_unheard(self, message: Message) -> None:
@@ -294,6 +303,7 @@ class Broker:
         numbers = self.router.statistics()
         numbers.update(self.shared.statistics())
         numbers.update(self.fanouts.statistics())
+        numbers.update(self.faults.statistics())
         # The router counts a group as one subscription; for people it is as many as it has members.
         numbers["subscriptions.count"] += self.shared.members_count - len(self.shared)
         return numbers

@@ -12,6 +12,7 @@ from typing import Final
 
 from mypy_extensions import i32, i64, mypyc_attr
 
+from heliograph.broker.faults import DELIVERIES, Faults
 from heliograph.broker.message import Message
 from heliograph.broker.router import Router
 from heliograph.broker.subscription import Subscriber, Subscription
@@ -231,10 +232,13 @@ class SharedGroup(Subscriber):
                 slot = 0
             member = members[slot]
             subscriber = member.subscriber
-            if subscriber is not leaving and member.slot >= 0 and subscriber.offer(message, member, last):
-                if asked != 0:
-                    self._groups.refusals += asked
-                return member
+            try:
+                if subscriber is not leaving and member.slot >= 0 and subscriber.offer(message, member, last):
+                    if asked != 0:
+                        self._groups.refusals += asked
+                    return member
+            except Exception as error:  # noqa: BLE001 - another member is asked, whatever it is
+                self._groups.faults.contain(DELIVERIES, error, subscriber.abort)
             slot += 1
             asked += 1
         self._groups.refusals += count
@@ -250,12 +254,19 @@ class SharedGroups:
     Args:
         router: Where groups that have members are listed.
         seed: What chance begins with.
+        faults: Where members that raise are contained.
         publishers_max: How many publishers a group remembers, where its strategy goes by publisher.
     """
 
     def __init__(
-        self, router: Router, options: SharedOptions, seed: i64 = 1, publishers_max: i64 = PUBLISHERS_MAX
+        self,
+        router: Router,
+        options: SharedOptions,
+        faults: Faults,
+        seed: i64 = 1,
+        publishers_max: i64 = PUBLISHERS_MAX,
     ) -> None:
+        self.faults = faults
         self.options = options
         self.keeper: GroupKeeper | None = None  # set before the first member joins
         self.publishers_max = publishers_max

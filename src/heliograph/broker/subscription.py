@@ -23,13 +23,20 @@ class Subscriber:
         self.clientid = clientid
 
     def deliver(self, message: Message, subscription: "Subscription") -> None:
-        """Take `message`, which matched `subscription`. Called in the publisher's turn; must not raise or block."""
+        """Take `message`, which matched `subscription`. Called in the publisher's turn; must not block.
+
+        One that raises is cut (`abort`); publisher and other receivers do not notice.
+        """
         raise NotImplementedError(type(self).__name__)
+
+    def abort(self) -> None:
+        """End what it serves, a client's connection for example: it raised when it was to take a message."""
 
     def offer(self, message: Message, subscription: "Subscription", last: bool) -> bool:
         """Take a message of a shared group, or answer False so that another member is asked.
 
-        Called in the publisher's turn, once for each message while members take them; must not raise or block.
+        Called in the publisher's turn, once for each message while members take them; must not block. One that raises
+        is cut, and another member is asked.
 
         Args:
             subscription: This subscriber's membership.

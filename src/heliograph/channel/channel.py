@@ -9,6 +9,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
+from heliograph.broker.faults import CONNECTIONS
 from heliograph.channel import answers
 from heliograph.channel import connect as decide
 from heliograph.channel.context import ChannelContext
@@ -77,7 +78,10 @@ class Channel(Entrance):
     def connection_lost(self) -> None:
         """The connection is gone."""
         self._begin_turn()
-        self._leave("tcp_closed", True)
+        try:
+            self._leave("tcp_closed", True)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing is written any more
+            self._broker.faults.contain(CONNECTIONS, error)
         self._outbox.abandon()
         self._context.channels.remove(self._number)
         self._broker.counters.connections_closed += 1

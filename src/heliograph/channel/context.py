@@ -11,6 +11,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.fanout import Spreader
+from heliograph.broker.faults import COMMITS, CONNECTIONS, TICKS, TURNS, Faults
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt.packets import SubscribeEntry
 from heliograph.session.outbox import Flusher
@@ -32,7 +33,7 @@ _SPREAD_WORK_MAX: Final = 98_304
 _TICKED_AT_ONCE: Final = 1024
 
 
-@mypyc_attr(allow_interpreted_subclasses=False)
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Waiter(Spreader):
     """A channel as `Commits` and `ChannelTable` know it."""
 
@@ -88,7 +89,8 @@ class Waiter(Spreader):
 class Commits:
     """Which channels wait for which storage commit; owned by the node, which tells it of every commit."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
         self._waiting: dict[int, list[Waiter]] = {}
         self._without_room: list[Waiter] = []
         self._done: i64 = 0
@@ -125,12 +127,18 @@ class Commits:
         self.joined_code = code if joined_code < 0 else joined_code
         self.reason = reason
         for waiter in self._waiting.pop(ticket, []):
-            waiter.on_committed(ticket, code)
+            try:
+                waiter.on_committed(ticket, code)
+            except Exception as error:  # noqa: BLE001 - those behind it get their acknowledgements, whatever it is
+                self._faults.contain(COMMITS, error, waiter.abort)
         if has_room and self._without_room:
             waiters = self._without_room
             self._without_room = []
             for waiter in waiters:
-                waiter.on_room()
+                try:
+                    waiter.on_room()
+                except Exception as error:  # noqa: BLE001 - those behind it are read from again, whatever it is
+                    self._faults.contain(COMMITS, error, waiter.abort)
 
 
 class Turns:
@@ -216,7 +224,10 @@ class Turns:
                 channel = waiting[at]
                 at += 1
                 self.work_max = broker.work + share
-                channel.on_turn()
+                try:
+                    channel.on_turn()
+                except Exception as error:  # noqa: BLE001 - those behind it have their turns, whatever it is
+                    broker.faults.contain(TURNS, error, channel.abort)
         finally:
             self._is_sharing = False
             self._waiting = waiting[at:] + self._waiting
@@ -257,7 +268,8 @@ class Turns:
 class ChannelTable:
     """Every channel of a node by its number, and the connected ones by client id; owned by the node."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
         self._all: dict[int, Waiter] = {}
         self._unticked: list[int] = []  # the channels of this round of ticks, by number,
         self._ticked_count: i64 = 0  # and how many of them have had theirs
@@ -313,14 +325,21 @@ class ChannelTable:
         while self._ticked_count < end:
             channel = self._all.get(self._unticked[self._ticked_count])
             self._ticked_count += 1
-            if channel is not None:  # else its connection is gone
+            if channel is None:  # its connection is gone
+                continue
+            try:
                 channel.on_tick(uptime_us)
+            except Exception as error:  # noqa: BLE001 - the others look at the time too, whatever it is
+                self._faults.contain(TICKS, error, channel.abort)
         return self._ticked_count < len(self._unticked)
 
     def shut_down(self, code: int) -> None:
         """End every conversation with a reason code."""
         for channel in list(self._all.values()):
-            channel.shut_down(code)
+            try:
+                channel.shut_down(code)
+            except Exception as error:  # noqa: BLE001 - the others are told, whatever it is
+                self._faults.contain(CONNECTIONS, error, channel.abort)
 
     def statistics(self) -> dict[str, int]:
         """Counts, named as EMQX names them."""
@@ -360,8 +379,8 @@ class ChannelContext:
         self.call_later = call_later
         self.new_clientid = new_clientid
         self.report = report
-        self.commits = Commits()
-        self.channels = ChannelTable()
+        self.commits = Commits(broker.faults)
+        self.channels = ChannelTable(broker.faults)
         self.turns = Turns(broker, flusher, clock, defer)
         self._last_number: int = 0
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from heliograph.broker.faults import CONNECTIONS
 from heliograph.channel.context import ChannelContext, Waiter
 from heliograph.channel.inbox import Inbox
 from heliograph.channel.limiter import RateLimiter
@@ -93,7 +94,13 @@ class Reader(Waiter):
     # --- bytes to packets
 
     def receive(self, data: bytes) -> None:
-        """Take bytes as they came from the socket."""
+        """Take bytes as they came from the socket; a fault of ours ends this connection and no other."""
+        try:
+            self._take(data)
+        except Exception as error:  # noqa: BLE001 - the transport is to know nothing of it
+            self._broker.faults.contain(CONNECTIONS, error, self.abort)
+
+    def _take(self, data: bytes) -> None:
         now = self._begin_turn()
         self._broker.counters.bytes_received += len(data)
         if self._inbox is not None:
@@ -164,11 +171,7 @@ class Reader(Waiter):
         self.go_on()
         if self._unparsed and self._paused == TURN and self._state != CLOSED:
             self._unparsed = False
-            try:
-                self.receive(b"")
-            except BaseException:
-                self._wire.abort()  # as the transport does when `receive` fails under it
-                raise
+            self.receive(b"")
             if not self._unparsed:
                 self._resume(TURN)
 
@@ -185,9 +188,17 @@ class Reader(Waiter):
         """Storage takes messages again."""
         self._resume(STORAGE)
 
+    def abort(self) -> None:
+        """Close the connection at once: what it was called for raised, and what waits for the peer is lost."""
+        self._outbox.abandon()
+        self._wire.abort()
+
     def on_rate(self) -> None:
         """It may send again, unless it has sent more than a timer is set for."""
-        self._wait_for_rate(float(self._rate_until_us - self._begin_turn()))
+        try:
+            self._wait_for_rate(float(self._rate_until_us - self._begin_turn()))
+        except Exception as error:  # noqa: BLE001 - else it would never be read from again
+            self._broker.faults.contain(CONNECTIONS, error, self.abort)
 
     def _hold_packets(self, why: i64) -> None:
         """Parse no packet more until `_resume` is called with the same reason."""

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from heliograph.broker.faults import TURNS, Faults
 from heliograph.durable_sessions.replay import Loss, Outcome, Replay, ReplayedDatabase
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
@@ -38,11 +39,18 @@ class Replays:
     Args:
         batch_size: How many messages a session gets in one turn.
         begin_turn: Tells the broker the time; called when the loop calls.
+        faults: Where sessions that raise are contained.
     """
 
     def __init__(
-        self, messages: ReplayedDatabase, batch_size: int, loop: Loop, begin_turn: Callable[[], object]
+        self,
+        messages: ReplayedDatabase,
+        batch_size: int,
+        loop: Loop,
+        begin_turn: Callable[[], object],
+        faults: Faults,
     ) -> None:
+        self._faults = faults
         self._messages = messages
         self._batch_size = batch_size
         self._loop = loop
@@ -95,7 +103,13 @@ class Replays:
         left = _REPLAYED_PER_TURN
         try:
             while self._wanting and left > 0:
-                left -= self._replay(self._wanting.popleft(), min(self._batch_size, left))
+                session = self._wanting.popleft()
+                try:
+                    left -= self._replay(session, min(self._batch_size, left))
+                except Exception as error:  # noqa: BLE001 - the others have their turns, whatever it is
+                    left -= 1
+                    self._replays.pop(session, None)
+                    self._faults.contain(TURNS, error, session.abort)
         finally:
             self._is_scheduled = bool(self._wanting)
             if self._is_scheduled:

@@ -7,8 +7,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol
 
+from heliograph.broker.faults import COMMITS, SESSIONS
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.repetition import Repetition
 from heliograph.broker.subscription import Subscription
@@ -79,7 +81,7 @@ class DurableSessions(Durability):
         begin_turn: Callable[[], object],
         options: ChannelOptions,
     ) -> None:
-        super().__init__()
+        super().__init__(broker.faults)
         self._settings = settings
         self._topics = topics
         self._messages = messages
@@ -96,7 +98,7 @@ class DurableSessions(Durability):
         self._marks = False  # whether the next batch says up to when all identifiers are in it
         self._marked_us: int = -1
         self._lost: dict[str, list[record.Inflight]] = {}  # of sessions whose client has not come yet
-        self._replays = Replays(messages, settings.batch_size, loop, begin_turn)
+        self._replays = Replays(messages, settings.batch_size, loop, begin_turn, broker.faults)
         self._newest_us = 0  # the time of the newest commit
         self._heads: deque[tuple[int, int]] = deque()  # tickets and times of commits that the head does not cover yet
         self._unjoined: deque[tuple[int, int]] = deque()  # the same, of which another database may not have its part
@@ -387,8 +389,11 @@ class DurableSessions(Durability):
 
     def _park_some(self) -> None:
         session = self._parking.popleft()
-        if not session.park_some():
-            self._parking.append(session)
+        try:
+            if not session.park_some():
+                self._parking.append(session)
+        except Exception as error:  # noqa: BLE001 - the others are parked too, whatever it is
+            self.faults.contain(SESSIONS, error)
         if self._parking:
             self._loop.call_soon(self._park_some)
 
@@ -485,7 +490,12 @@ class DurableSessions(Durability):
         batch = self._journal.batch
         for session in self._dirty:
             clientid = session.clientid
-            batch.put(record.session_key(clientid), record.encode_session(session, self._lost.get(clientid, ())))
+            try:
+                value = record.encode_session(session, self._lost.get(clientid, ()))
+            except Exception as error:  # noqa: BLE001 - the state of the others is saved, whatever it is
+                self.faults.contain(SESSIONS, error, session.abort)
+                continue
+            batch.put(record.session_key(clientid), value)
         self._dirty.clear()
         if self._marks:
             self._marks = False
@@ -499,7 +509,7 @@ class DurableSessions(Durability):
         self.saved = number
         self.release()
         if self.on_saved is not None:
-            self.on_saved(number)
+            self.faults.run(COMMITS, partial(self.on_saved, number))
 
     def _tell_refusal(self) -> None:
         refusal = self._fault or self._journal.refusal

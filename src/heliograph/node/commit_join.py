@@ -7,8 +7,10 @@ out in one turn. Commits of all databases run side by side, so joining them cost
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
+from heliograph.broker.faults import COMMITS, Faults
 from heliograph.storage.errors import StorageError
 
 OnDone = Callable[[int, StorageError | None], None]
@@ -75,10 +77,12 @@ class CommitJoin:
         leader: The commit queue of `messages`.
         on_done: Called for each ticket of the leader, in order, when everything tied to it is durable, or refused. Its
             error is any database's: what only the leader keeps goes by `own_error`.
+        faults: Where an answer that raises is contained.
     """
 
-    def __init__(self, leader: Leader, on_done: OnDone) -> None:
+    def __init__(self, leader: Leader, on_done: OnDone, faults: Faults) -> None:
         self._leader = leader
+        self._faults = faults
         self._on_done = on_done
         self._followers: list[Follower] = []
         self._waiting: deque[tuple[int, StorageError | None]] = deque()  # the leader has these
@@ -128,7 +132,7 @@ class CommitJoin:
             ticket, error = self._waiting.popleft()
             refused = self._refused.pop(ticket, None)
             self.own_error = error
-            self._on_done(ticket, error or refused)
+            self._faults.run(COMMITS, partial(self._on_done, ticket, error or refused))
 
     def __repr__(self) -> str:
         return f"CommitJoin({len(self._waiting)} tickets wait, {self._followers})"

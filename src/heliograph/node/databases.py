@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from heliograph.broker.faults import COMMITS, Faults
 from heliograph.config import Config, MessagesConfig, PipelineAction
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.options import compaction_options, database_options, offload_options, retention_options
@@ -109,9 +110,11 @@ class StoredMessages:
 
     def _committed(self, ticket: int, error: StorageError | None) -> None:
         # A commit that had nothing to store says nothing of a database that is closed.
-        if (error is None) != (self._error is None) and (error is not None or self.database.is_open):
-            self._tell(error)
-        self._on_committed(ticket, error)
+        try:
+            if (error is None) != (self._error is None) and (error is not None or self.database.is_open):
+                self._tell(error)
+        finally:  # publishers wait for it
+            self._on_committed(ticket, error)
 
     def _try_again(self) -> None:
         try:
@@ -163,6 +166,7 @@ class Databases:
         on_done: Called when everything that was tied to a ticket is durable or refused: it may be acknowledged.
         clock: Gives the node's time in microseconds since the epoch.
         refusals: Told of databases that refuse messages.
+        faults: Where answers to commits that raise are contained.
     """
 
     def __init__(
@@ -173,7 +177,9 @@ class Databases:
         on_done: OnCommitted,
         clock: Callable[[], int],
         refusals: Refusals,
+        faults: Faults,
     ) -> None:
+        self._faults = faults
         backend = LocalBackend(data_dir, clock=clock)
         self._backend = backend
         storage = config.durable_storage
@@ -181,7 +187,7 @@ class Databases:
         self._refusals = refusals
         self.messages = self._open(backend, MESSAGES, storage.messages, self._stored)
         self._site_fault = self._check_site()
-        self.join = CommitJoin(self.messages.group, on_done)
+        self.join = CommitJoin(self.messages.group, on_done, faults)
         self._others = []
         copies = []
         for name, settings in storage.databases.items():
@@ -267,7 +273,7 @@ class Databases:
         return fault
 
     def _stored(self, ticket: int, error: StorageError | None) -> None:
-        self._on_stored(ticket, error)
+        self._faults.run(COMMITS, partial(self._on_stored, ticket, error))
         self.join.done(ticket, error)
 
     def _all(self) -> list[StoredMessages]:

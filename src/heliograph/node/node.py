@@ -18,6 +18,7 @@ from typing import ClassVar, TextIO
 
 from heliograph import __version__
 from heliograph.broker import hooks
+from heliograph.broker.faults import COMMITS
 from heliograph.broker.hooks import Hooks
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
@@ -36,7 +37,7 @@ from heliograph.node.memory_limit import limit_bytes
 from heliograph.node.options import make_broker
 from heliograph.node.pipeline import PipelineProcess, make_pipeline
 from heliograph.node.refusals import Refusals, refusal_code
-from heliograph.node.reports import HookFailureLog, ProtocolErrorLog
+from heliograph.node.reports import FaultLog, HookFailureLog, ProtocolErrorLog
 from heliograph.node.retained import RetainedMessages, is_on_disc, open_retained
 from heliograph.node.schemas import make_environment
 from heliograph.node.services import Services
@@ -87,6 +88,7 @@ class Node:
         self._config = config
         self._data_dir = Path(config.node.data_dir)
         self.broker = make_broker(config, Hooks(HookFailureLog()))
+        self.broker.faults.on_fault = FaultLog()
         self._clock = NodeClock(self.broker)
         self._refusals = Refusals(self.broker)
         self._announce_at_us = 0  # the node's own token to programs of its user
@@ -123,7 +125,13 @@ class Node:
         self._context = self._make_context()
         if is_needed(self._config):
             self._databases = Databases(
-                self._config, self._data_dir, self._stored, self._committed, self._clock.now_us, self._refusals
+                self._config,
+                self._data_dir,
+                self._stored,
+                self._committed,
+                self._clock.now_us,
+                self._refusals,
+                self.broker.faults,
             )
             self.broker.set_sink(self._databases.sink)
             with suppress(StorageError):  # whoever needs it is told
@@ -365,7 +373,7 @@ class Node:
             _node_number(self._config.node.name),
             broker,
             sessions,
-            Flusher(loop.call_soon, broker.counters),
+            Flusher(loop.call_soon, broker.counters, broker.faults),
             uptime_us,
             loop.call_soon,
             loop.call_later,
@@ -374,12 +382,13 @@ class Node:
         )
 
     def _stored(self, ticket: int, error: StorageError | None) -> None:
+        run = self.broker.faults.run  # one that raises keeps its commit from nobody else
         if self._sessions is not None:
-            self._sessions.on_messages_committed(ticket, error is not None)
+            run(COMMITS, partial(self._sessions.on_messages_committed, ticket, error is not None))
         if self._groups is not None:
-            self._groups.on_messages_committed(error is not None)
+            run(COMMITS, partial(self._groups.on_messages_committed, error is not None))
         if self._services is not None:
-            self._services.rules.on_rows_stored(ticket, error)
+            run(COMMITS, partial(self._services.rules.on_rows_stored, ticket, error))
 
     def _committed(self, ticket: int, error: StorageError | None) -> None:
         databases, context = self._databases, self._context
@@ -388,11 +397,12 @@ class Node:
         own = databases.join.own_error
         has_room, reason = not databases.sink.is_filling(), "" if error is None else error.reason
         context.commits.done(ticket, refusal_code(own), has_room, refusal_code(error), reason)
+        run = self.broker.faults.run
         if self._sessions is not None:
-            self._sessions.on_joined(ticket)
-        context.sessions.on_committed(ticket, own is not None, error is not None)
+            run(COMMITS, partial(self._sessions.on_joined, ticket))
+        run(COMMITS, partial(context.sessions.on_committed, ticket, own is not None, error is not None))
         if self._services is not None:
-            self._services.delayed.on_committed(ticket, own is not None, error is not None)
+            run(COMMITS, partial(self._services.delayed.on_committed, ticket, own is not None, error is not None))
 
     async def _tick(self) -> None:
         context = self._context

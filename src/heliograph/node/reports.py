@@ -1,4 +1,4 @@
-"""What the kernel has to say to the log: connections that ended badly, callbacks that failed.
+"""What the kernel has to say to the log: connections that ended badly, callbacks that failed, faults of our own.
 
 Clients can cause both as often as they like, so that of a flood so many lines are written and the others are counted.
 """
@@ -49,25 +49,53 @@ class ProtocolErrorLog:
             _log.info("connection %s (client %.200r) ended: %.600s", peername, clientid, detail)
 
 
-class HookFailureLog:
-    """Logs which callbacks failed, and how: each cause once, since a broken callback fails with every message.
-
-    `hooks.failed.NAME` in the statistics counts them all.
-    """
+class _Causes:
+    """Which causes of faults the log has already: what is broken fails with every message."""
 
     def __init__(self) -> None:
-        self._causes: set[tuple[str, str, str, int]] = set()
+        self._known: set[tuple[str, str, str, int]] = set()
 
-    def __call__(self, name: str, error: Exception) -> None:
-        """A callback of that hook point raised."""
+    def is_new(self, name: str, error: Exception) -> bool:
+        """Whether an error is the first of its cause: its place in the code and its type; it is known from now on."""
         place = error.__traceback__
         while place is not None and place.tb_next is not None:
             place = place.tb_next
         file, line = ("", 0) if place is None else (place.tb_frame.f_code.co_filename, place.tb_lineno)
         cause = (name, type(error).__name__, file, line)
-        if cause in self._causes or len(self._causes) >= _CAUSES_MAX:
+        if cause in self._known or len(self._known) >= _CAUSES_MAX:
+            return False
+        self._known.add(cause)
+        return True
+
+
+class FaultLog:
+    """Logs contained faults, each cause once with its traceback; `faults.contained.BOUNDARY` counts them all."""
+
+    def __init__(self) -> None:
+        self._causes = _Causes()
+
+    def __call__(self, boundary: str, error: Exception) -> None:
+        """A fault was contained at a boundary."""
+        if self._causes.is_new(boundary, error):
+            _log.error(
+                "a fault in %s was contained, and only what raised it is cut; further faults of this cause only count "
+                "in faults.contained.%s",
+                boundary,
+                boundary,
+                exc_info=error,
+            )
+
+
+class HookFailureLog:
+    """Logs which callbacks failed, and how: each cause once; `hooks.failed.NAME` in the statistics counts them all."""
+
+    def __init__(self) -> None:
+        self._causes = _Causes()
+
+    def __call__(self, name: str, error: Exception) -> None:
+        """A callback of that hook point raised."""
+        if not self._causes.is_new(name, error):
             return
-        self._causes.add(cause)
         outcome = "was skipped" if hooks.SPECS[name].fails == hooks.OPEN else "lets nobody pass"
         _log.error(
             "a callback of hook point %s failed and %s; further failures of this kind only count in hooks.failed.%s",

@@ -8,6 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from heliograph.broker.faults import COMMITS, Faults
 from heliograph.broker.repetition import Repetition
 from heliograph.broker.subscription import Subscription
 from heliograph.session.outbox import Outbox
@@ -30,6 +31,9 @@ class Unsure:
 class Durability:
     """Keeps the sessions of one node; owned by the node. Nothing here waits.
 
+    Args:
+        faults: Where sessions that raise are contained.
+
     Attributes:
         committed: The newest ticket of stored messages that is answered for.
         head_us: A commit time: whatever is stored up to it is committed, and was handed to its subscribers,
@@ -40,7 +44,8 @@ class Durability:
         touched: Sessions that have moved on since they were saved.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Faults) -> None:
+        self.faults = faults
         self.committed: i64 = 0
         self.head_us: i64 = 0
         self.head_ticket: i64 = 0
@@ -73,7 +78,10 @@ class Durability:
             if one.ticket > ticket:
                 self._unsure.append(one)
             elif is_refused and one.ticket == ticket:
-                one.session.on_refused(one.packet_id, ticket)
+                try:
+                    one.session.on_refused(one.packet_id, ticket)
+                except Exception as error:  # noqa: BLE001 - other sessions hear of it too, whatever it is
+                    self.faults.contain(COMMITS, error, one.session.abort)
         if is_refused:
             self._refused[ticket] = None
             if len(self._refused) > _REFUSED_MAX:

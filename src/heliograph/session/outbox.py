@@ -12,6 +12,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.counters import Counters
+from heliograph.broker.faults import FLUSH, Faults
 from heliograph.mqtt.encode import UINT16
 
 # Outboxes that are written in one turn, 4 us each, and bytes that are handed to the system.
@@ -28,6 +29,8 @@ class Flusher:
     in the next turns. So is what a message to thousands was *spread* to, apart from the others, so that neither of the
     three starves the others.
 
+    A connection whose write raises is cut; the others are written in the same turn.
+
     Args:
         schedule: Calls what it is given at the end of this turn (`loop.call_soon`).
 
@@ -36,8 +39,9 @@ class Flusher:
         keeps_spread: What it was spread to is not written yet: there is more to come for that.
     """
 
-    def __init__(self, schedule: Callable[[Callable[[], None]], object], counters: Counters) -> None:
+    def __init__(self, schedule: Callable[[Callable[[], None]], object], counters: Counters, faults: Faults) -> None:
         self._schedule = schedule
+        self._faults = faults
         self._touched: list[Outbox] = []
         self._late: deque[Outbox] = deque()
         self._spread: deque[Outbox] = deque()
@@ -98,15 +102,22 @@ class Flusher:
         for outbox in touched:
             if counters.bytes_sent > bytes_max and outbox.waiting_bytes > _SHORT_BYTES:
                 self._late.append(outbox)
-            else:
+                continue
+            try:
                 outbox.flush()
+            except Exception as error:  # noqa: BLE001 - the outboxes behind it are written, whatever it is
+                self._faults.contain(FLUSH, error, outbox.abort)
         return len(touched)
 
     def _flush_some(self, waiting: "deque[Outbox]", count: i64, bytes_share: i64) -> None:
         bytes_max = self.counters.bytes_sent + bytes_share
         while waiting and count > 0 and self.counters.bytes_sent <= bytes_max:
             count -= 1
-            waiting.popleft().flush()
+            outbox = waiting.popleft()
+            try:
+                outbox.flush()
+            except Exception as error:  # noqa: BLE001 - as in `_flush_touched`
+                self._faults.contain(FLUSH, error, outbox.abort)
 
     def _wake(self) -> None:
         if not self._is_scheduled:

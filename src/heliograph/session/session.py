@@ -178,6 +178,11 @@ class Session(Subscriber):
 
     # --- towards the client
 
+    def abort(self) -> None:
+        """Cut its client's connection: it could not take a message. What it keeps waits for the client's return."""
+        if self._outbox is not None:
+            self._outbox.abort()
+
     def deliver(self, message: Message, subscription: Subscription) -> None:
         """Send a message at once if the connection and the window allow it; let it wait otherwise."""
         options = self.options

@@ -6,6 +6,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
+from heliograph.broker.faults import PUBLISHING, SESSIONS
 from heliograph.broker.pubsub import NOT_STORED, REFUSED, Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
@@ -197,8 +198,7 @@ class SessionTable:
 
     def expire(self, uptime_us: i64) -> None:
         """End the sessions and publish the wills that are due, so many at once; the rest waits for the next call."""
-        if self._ending and self._ending[-1].drop_subscriptions(_SUBSCRIPTIONS_AT_ONCE):
-            self._ending.pop()
+        self._drop_some()
         count: i64 = 0
         count_max: i64 = _ENDS_AT_ONCE if self.durability is None else _SAVED_ENDS_AT_ONCE
         while self._left_wills and count < count_max:
@@ -216,14 +216,35 @@ class SessionTable:
             _, absence, kind, clientid = heapq.heappop(self._timers)
             if self._absences.get(clientid) != absence:
                 continue
-            self._publish_will(clientid)
-            if kind != _END:
-                continue
-            session = self._sessions.get(clientid)
-            if session is None:
-                self._end_asleep(clientid)  # [MQTT-4.1.0-2]
-            else:
-                self._end(session, hooks.SESSION_TERMINATED)  # [MQTT-4.1.0-2]
+            try:
+                self._on_due(kind, clientid)
+            except Exception as error:  # noqa: BLE001 - the others end when they are due, whatever it is
+                self._sessions.pop(clientid, None)
+                self._absences.pop(clientid, None)
+                self.broker.faults.contain(SESSIONS, error)
+
+    def _on_due(self, kind: i64, clientid: str) -> None:
+        """What a timer was set for: a will, or a session's end, which is the will's time too."""
+        self._publish_will(clientid)
+        if kind != _END:
+            return
+        session = self._sessions.get(clientid)
+        if session is None:
+            self._end_asleep(clientid)  # [MQTT-4.1.0-2]
+        else:
+            self._end(session, hooks.SESSION_TERMINATED)  # [MQTT-4.1.0-2]
+
+    def _drop_some(self) -> None:
+        """Drop some subscriptions of a session that ended with many."""
+        if not self._ending:
+            return
+        is_done = True
+        try:
+            is_done = self._ending[-1].drop_subscriptions(_SUBSCRIPTIONS_AT_ONCE)
+        except Exception as error:  # noqa: BLE001 - others end too, whatever it is
+            self.broker.faults.contain(SESSIONS, error)
+        if is_done:
+            self._ending.pop()
 
     def on_committed(self, ticket: i64, is_refused: bool, is_joined_refused: bool) -> None:
         """Whatever was tied to a ticket is durable, or was refused; a will that was refused is published again.
@@ -296,7 +317,10 @@ class SessionTable:
             self.broker.counters.messages_not_authorized += 1
         else:
             self.broker.counters.messages_publishes += 1
-            ticket = self.broker.publish(will.message)
+            try:
+                ticket = self.broker.publish(will.message)
+            except Exception as error:  # noqa: BLE001 - its session ends or lives on, whatever it is
+                self.broker.faults.contain(PUBLISHING, error)
         if ticket == NOT_STORED:
             self._forget(clientid, will)
         elif ticket == REFUSED:
