@@ -78,9 +78,10 @@ class StationMessage:
 
 def store(data_dir: Path, name: str, messages: int) -> None:
     """Store the messages in a database, in commits such as a busy broker makes."""
-    database = LocalBackend(data_dir).open_db(name, DatabaseOptions())
+    database = LocalBackend(data_dir).database(name, DatabaseOptions())
+    database.open()
     for begin in range(0, messages, _COMMIT):
-        database.store_batch([StationMessage(number) for number in range(begin, min(begin + _COMMIT, messages))])
+        database.write([StationMessage(number) for number in range(begin, min(begin + _COMMIT, messages))])
     database.close()
 
 
@@ -160,7 +161,8 @@ def compare_closed(session: SparkSession, endpoint: str, directory: Path, messag
 
 def close_and_export(data_dir: Path, directory: Path) -> None:
     """Begin a generation after the messages that are there, and export what is closed."""
-    database = LocalBackend(data_dir).open_db(_MORE, DatabaseOptions())
+    database = LocalBackend(data_dir).database(_MORE, DatabaseOptions())
+    database.open()
     database.add_generation()
     database.close()
     command = [sys.executable, "-m", "heliograph.cli.main", "storage", "export", _MORE, "--data-dir", str(data_dir)]

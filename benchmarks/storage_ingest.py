@@ -126,7 +126,8 @@ def telemetry(count: int, devices: int) -> list[Published]:
 
 async def ingest(name: str, data_dir: Path, messages: Sequence[Published], window: int, fsync: bool) -> Ingest:
     """Store messages as fast as `window` messages on their way of all publishers together allow."""
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = LocalBackend(data_dir).database("messages", DatabaseOptions())
+    database.open()
     loop = asyncio.get_running_loop()
     finished = loop.create_future()
     on_the_way: dict[int, int] = {}

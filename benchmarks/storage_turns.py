@@ -151,11 +151,13 @@ async def measure(data_dir: Path, messages: int, streams: int) -> None:
     options = DatabaseOptions(layout=ColumnarOptions(wildcard_thresholds=(_NAMES_OF_A_LEVEL,)))
     backend = LocalBackend(data_dir)
     async with phase("opening, new"):
-        database = backend.open_db("messages", options)
+        database = backend.database("messages", options)
+        database.open()
     fill(database, messages, streams)
     database.close()
     async with phase(f"opening, {streams:,} streams"):
-        database = backend.open_db("messages", options)
+        database = backend.database("messages", options)
+        database.open()
     feed = Feed(database, streams)
     retention = Retention(database, RetentionOptions(retention_us=_KEPT_US, generation_interval_us=1))
 

@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
+from heliograph.storage.keyed.backend import KeyedBackend
 
 from heliograph.cli.main import main
 from heliograph.storage.interface import StoredMessage
-from heliograph.storage.keyed.backend import KeyedBackend
 
 AT = 1_700_000_000_000_000
 

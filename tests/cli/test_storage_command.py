@@ -12,13 +12,14 @@ from pyarrow import dataset
 
 from heliograph.cli.main import main
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.backend import LocalBackend, databases_path
+from heliograph.storage.columnar.backend import databases_path
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.engine import open_primary, records
 from heliograph.storage.interface import Batch, ColumnarOptions, DatabaseOptions, StoredMessage
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from reference.storage import replayed
 from storage.offloading import offload
+from support.databases import open_database, store_batch
 
 
 def message(number: int, topic: str = "a/b", payload: bytes | None = None) -> StoredMessage:
@@ -27,7 +28,7 @@ def message(number: int, topic: str = "a/b", payload: bytes | None = None) -> St
 
 def open_messages(data_dir: Path, n_shards: int = 1) -> LocalDatabase:
     options = DatabaseOptions(n_shards=n_shards, layout=ColumnarOptions(wildcard_thresholds=(100, 2)))
-    return LocalBackend(data_dir).open_db("messages", options)
+    return open_database(data_dir, options=options)
 
 
 def read(data_dir: Path, topic_filter: str = "#") -> list[int]:
@@ -86,9 +87,9 @@ def damage_a_file(data_dir: Path) -> None:
 
 def test_ls_and_info_of_a_running_node_and_of_a_stopped_one(command: Command) -> None:
     database = open_messages(command.data_dir, n_shards=2)
-    database.store_batch([message(1), message(2), message(3, "x/y")])
+    store_batch(database, [message(1), message(2), message(3, "x/y")])
     database.add_generation()
-    database.store_batch([message(4)])
+    store_batch(database, [message(4)])
     for _ in ("open", "closed"):
         (facts,) = command.json("ls")
         assert (facts["database"], facts["messages"], facts["shards"], facts["generations"]) == ("messages", 4, 2, 2)
@@ -109,7 +110,7 @@ def test_ls_and_info_of_a_running_node_and_of_a_stopped_one(command: Command) ->
 
 def test_lts_prints_the_learned_structure(command: Command) -> None:
     database = open_messages(command.data_dir)
-    database.store_batch([message(n, f"fleet/{n}/pos") for n in range(5)] + [message(9, "fleet/0/speed")])
+    store_batch(database, [message(n, f"fleet/{n}/pos") for n in range(5)] + [message(9, "fleet/0/speed")])
     code, out, _ = command("lts")
     assert code == 0
     assert out == (
@@ -141,7 +142,7 @@ def test_what_is_not_there_is_named(command: Command) -> None:
 def test_a_whole_database_passes_the_check(command: Command) -> None:
     database = open_messages(command.data_dir)
     for number in range(20):
-        database.store_batch([message(number, f"fleet/{number % 7}/pos")])
+        store_batch(database, [message(number, f"fleet/{number % 7}/pos")])
     report = command.json("check")
     assert (report["damaged"], report["messages"], report["blocks"]) == (False, 20, 20)
     assert command("check")[1] == "messages: 20 messages in 20 blocks read, whole\n"
@@ -151,7 +152,7 @@ def test_a_whole_database_passes_the_check(command: Command) -> None:
 def test_a_damaged_block_is_named_and_mended(command: Command) -> None:
     database = open_messages(command.data_dir)
     for number in range(10):
-        database.store_batch([message(2 * number), message(2 * number + 1)])
+        store_batch(database, [message(2 * number), message(2 * number + 1)])
     database.close()
     time = damage_a_block(command.data_dir, 4)
     report = command.json("check", code=1)
@@ -173,7 +174,7 @@ def test_a_damaged_block_is_named_and_mended(command: Command) -> None:
 def test_a_damaged_file_costs_only_what_lies_in_the_damaged_piece(command: Command) -> None:
     database = open_messages(command.data_dir)
     for number in range(300):
-        database.store_batch([message(number, f"fleet/{number % 5}/pos", os.urandom(1000))])
+        store_batch(database, [message(number, f"fleet/{number % 5}/pos", os.urandom(1000))])
     database.close()
     damage_a_file(command.data_dir)
     report = command.json("check", code=1)
@@ -190,7 +191,7 @@ def test_a_damaged_file_costs_only_what_lies_in_the_damaged_piece(command: Comma
 def test_a_database_that_does_not_open_is_mended(command: Command) -> None:
     database = open_messages(command.data_dir)
     for number in range(50):
-        database.store_batch([message(number, f"fleet/{number % 5}/pos")])
+        store_batch(database, [message(number, f"fleet/{number % 5}/pos")])
     database.close()
     (manifest,) = database.path.glob("MANIFEST-*")
     manifest.write_bytes(manifest.read_bytes()[:20] + b"\0" * 40)
@@ -205,7 +206,7 @@ def test_a_database_that_does_not_open_is_mended(command: Command) -> None:
 
 def test_what_cannot_be_mended_stays_as_it_is(command: Command) -> None:
     database = open_messages(command.data_dir)
-    database.store_batch([message(1)])
+    store_batch(database, [message(1)])
     database.close()
     for table in database.path.glob("*.sst"):
         table.write_bytes(b"\0" * 1000)
@@ -227,7 +228,7 @@ def test_a_running_node_is_not_mended(command: Command) -> None:
 
 def test_reading_changes_nothing(command: Command, tmp_path: Path) -> None:
     database = open_messages(command.data_dir)
-    database.store_batch([message(1)])
+    store_batch(database, [message(1)])
     database.close()
     before = {path.name: path.read_bytes() for path in database.path.iterdir()}
     for action in ("ls", "info", "lts", "check"):
@@ -241,9 +242,9 @@ def test_export_writes_closed_generations_as_parquet_once(command: Command, tmp_
     target = tmp_path / "lake"
     database = open_messages(command.data_dir, n_shards=2)
     for number in range(20):
-        database.store_batch([message(number, f"fleet/{number % 5}/pos")])
+        store_batch(database, [message(number, f"fleet/{number % 5}/pos")])
     database.add_generation()
-    database.store_batch([message(20, "fleet/0/pos"), message(21, "$app/x")])
+    store_batch(database, [message(20, "fleet/0/pos"), message(21, "$app/x")])
     report = command.json("export", "--to", str(target))
     assert (report["messages"], report["generations"], report["damages"]) == (20, 1, 0)
     table = dataset.dataset(target, partitioning="hive").to_table().sort_by("received_at")
@@ -270,7 +271,7 @@ def test_export_writes_closed_generations_as_parquet_once(command: Command, tmp_
 def test_export_of_some_topics_and_of_what_is_still_written(command: Command, tmp_path: Path) -> None:
     database = open_messages(command.data_dir)
     for number in range(20):
-        database.store_batch([message(number, f"fleet/{number % 5}/pos")])
+        store_batch(database, [message(number, f"fleet/{number % 5}/pos")])
     database.close()
     target = tmp_path / "lake"
     report = command.json("export", "--to", str(target), "--current", "--topic", "fleet/3/pos", "--topic", "fleet/0/+")
@@ -293,10 +294,10 @@ def test_export_of_some_topics_and_of_what_is_still_written(command: Command, tm
 def test_what_was_offloaded_is_told_exported_checked_and_mended(command: Command, tmp_path: Path) -> None:
     database = open_messages(command.data_dir)
     for number in range(30):
-        database.store_batch([message(number, f"fleet/{number % 5}/pos")])
+        store_batch(database, [message(number, f"fleet/{number % 5}/pos")])
     database.add_generation()
     for number in range(30, 40):
-        database.store_batch([message(number, f"fleet/{number % 5}/pos")])
+        store_batch(database, [message(number, f"fleet/{number % 5}/pos")])
     offload(database, 1, "cold")
     database.close()
     first, second = command.json("info")["generations"]
@@ -320,7 +321,7 @@ def test_what_was_offloaded_is_told_exported_checked_and_mended(command: Command
 def test_offload_on_command_takes_all_closed_generations(command: Command, tmp_path: Path) -> None:
     database = open_messages(command.data_dir, n_shards=2)
     for number in range(3):
-        database.store_batch([message(number), message(100 + number, "x/y")])
+        store_batch(database, [message(number), message(100 + number, "x/y")])
         database.add_generation()
     code, _, err = command("offload", "--to", str(tmp_path / "cold"), "--dry-run")
     assert (code, err) == (0, "")

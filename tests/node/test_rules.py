@@ -13,8 +13,8 @@ from heliograph.config import load_config
 from heliograph.config.errors import ConfigError
 from heliograph.node import Node
 from heliograph.rules.engine.faults import rule_faults
-from heliograph.storage.columnar.backend import LocalBackend
-from heliograph.storage.interface import Batch, DatabaseOptions
+from heliograph.storage.interface import Batch
+from support.databases import open_database
 
 BASE = """
 listeners.tcp.default.bind = "127.0.0.1:0"
@@ -104,7 +104,7 @@ def run_node(tmp_path: Path, settings: str, talk: Callable[[Node, int], Any]) ->
 
 def stored(tmp_path: Path, topic_filter: str) -> list[tuple[str, Any]]:
     """Topics and payloads on the disk."""
-    database = LocalBackend(tmp_path / "data").open_db("messages", DatabaseOptions())
+    database = open_database(tmp_path / "data")
     found: list[tuple[str, Any]] = []
     for stream in database.get_streams(topic_filter):
         iterator = database.make_iterator(stream.id, topic_filter)

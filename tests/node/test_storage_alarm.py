@@ -15,8 +15,9 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
-from heliograph.storage.columnar.backend import LocalBackend, databases_path
-from heliograph.storage.interface import Batch, DatabaseOptions
+from heliograph.storage.columnar.backend import databases_path
+from heliograph.storage.interface import Batch
+from support.databases import open_database
 from support.process import NodeProcess
 from support.wire import varint
 
@@ -114,7 +115,7 @@ async def next_alarm(watcher: aiomqtt.Client) -> tuple[str, dict[str, object]]:
 
 def stored_numbers(data_dir: Path) -> list[int]:
     """The numbers with which the payloads on the disk begin."""
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = open_database(data_dir)
     found: list[int] = []
     for stream in database.get_streams("#"):
         iterator = database.make_iterator(stream.id, "#")

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.engine import records
-from heliograph.storage.interface import DatabaseOptions
+from support.databases import open_database, store_batch
 
 _BEGIN_US = 1_767_225_600_000_000
 
@@ -47,8 +46,7 @@ class Stored:
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
         self._count = 0
-        self._backend = LocalBackend(data_dir)
-        self._database = self._backend.open_db("messages", DatabaseOptions())
+        self._database = open_database(data_dir)
         self._reader: subprocess.Popen[str] | None = None
         self.endpoint = ""
         self.start_reader("127.0.0.1:0")
@@ -59,7 +57,7 @@ class Stored:
         for payload in payloads:
             self._count += 1
             messages.append(TestMessage(_BEGIN_US + self._count, self._count, topic, payload, clientid))
-        self._database.store_batch(messages)
+        store_batch(self._database, messages)
 
     def put_commits(self, topic: str, commits: int, size: int, clientid: str = "station") -> None:
         """Store commits of `size` messages whose payloads count up: {"n": 0}, {"n": 1}, ..."""

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
 from storage.messages import MakeMessage, message_maker
+from support.databases import open_database
 
 
 @pytest.fixture
@@ -32,6 +32,6 @@ def options() -> DatabaseOptions:
 @pytest.fixture
 def database(data_dir: Path) -> Iterator[LocalDatabase]:
     """An open database with the default options."""
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = open_database(data_dir)
     yield database
     database.close()

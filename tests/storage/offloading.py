@@ -15,6 +15,7 @@ from heliograph.storage.offload.steps import Offload
 from heliograph.storage.offload.target import Target
 from heliograph.storage.reader.database import reading
 from storage.messages import MakeMessage
+from support.databases import store_batch
 
 LATER = 1 << 60  # a time at which everything is due
 
@@ -22,7 +23,8 @@ LATER = 1 << 60  # a time at which everything is due
 def fill(database: LocalDatabase, make_message: MakeMessage, commits: int = 40) -> None:
     """Commits of one and of many messages, in streams of their own and shared ones, with every kind of column."""
     for number in range(commits):
-        database.store_batch(
+        store_batch(
+            database,
             [
                 make_message(
                     f"fleet/{device}/pos",
@@ -34,7 +36,7 @@ def fill(database: LocalDatabase, make_message: MakeMessage, commits: int = 40) 
                     property_bytes=b"\x01\x01" if device % 4 == 0 else b"",
                 )
                 for device in range(number % 7 + 1)
-            ]
+            ],
         )
 
 

@@ -12,7 +12,6 @@ import pytest
 from heliograph.pipeline.datasource.client import Selection, StorageClient
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.arrow_rows import RowCollector
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.block import is_merged, read_header
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
@@ -40,6 +39,7 @@ from heliograph.storage.repair.messages import repair_database
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage, message_maker
 from storage.offloading import LATER
+from support.databases import open_database, store_batch
 
 END = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 OPTIONS = DatabaseOptions(n_shards=2, layout=ColumnarOptions(wildcard_thresholds=(3, 2)))
@@ -56,7 +56,7 @@ def fill(database: LocalDatabase, seed: int) -> None:
             topic = random.choice(("other", f"fleet/{random.randrange(6)}/pos"))
             clientid = f"c{random.randrange(3)}"
             messages.append(make(topic, random.randbytes(random.randrange(30)), clientid=clientid, qos=number % 3))
-        database.store_batch(messages)
+        store_batch(database, messages)
         if number == 40:
             database.add_generation()
 
@@ -113,12 +113,12 @@ def as_arrow(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_read_gives_the_same_as_before(seed: int, data_dir: Path, tmp_path: Path) -> None:
-    first = LocalBackend(data_dir).open_db("messages", OPTIONS)
+    first = open_database(data_dir, options=OPTIONS)
     fill(first, seed)
     first.close()
     shutil.copytree(data_dir, tmp_path / "plain")
-    plain = LocalBackend(tmp_path / "plain").open_db("messages", OPTIONS)
-    merged = LocalBackend(data_dir).open_db("messages", OPTIONS)
+    plain = open_database(tmp_path / "plain", options=OPTIONS)
+    merged = open_database(data_dir, options=OPTIONS)
     compactor = compact(merged)
     assert compactor.statistics()["compaction.failures"] == 0
     assert block_count(merged) < 0.7 * block_count(plain)
@@ -159,7 +159,7 @@ def check_stream(
 
 
 def test_a_reader_that_goes_on_by_plans_reads_everything_once_while_blocks_are_merged(data_dir: Path) -> None:
-    database = LocalBackend(data_dir).open_db("messages", OPTIONS)
+    database = open_database(data_dir, options=OPTIONS)
     fill(database, 9)
     wanted = sorted(message.id_low for rows in everything(database, "#").values() for _, message in rows)
     compactor = Compactor(database, AT_ONCE)
@@ -182,10 +182,10 @@ def test_a_reader_that_goes_on_by_plans_reads_everything_once_while_blocks_are_m
 
 
 def test_an_index_entry_that_was_read_before_a_merge_leads_to_the_merged_block(data_dir: Path) -> None:
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions(layout=ColumnarOptions((100, 1))))
+    database = open_database(data_dir, options=DatabaseOptions(layout=ColumnarOptions((100, 1))))
     make = message_maker()
     for number in range(40):
-        database.store_batch([make(f"fleet/{number % 4}/pos", b"%d" % number)])
+        store_batch(database, [make(f"fleet/{number % 4}/pos", b"%d" % number)])
     stream = StreamId("messages", 0, 1, 2)
     catalog, filters = catalog_of(database), [TopicFilter("fleet/3/pos")]
     selection = select(catalog, stream, filters)
@@ -206,7 +206,7 @@ def test_an_index_entry_that_was_read_before_a_merge_leads_to_the_merged_block(d
 
 def test_young_and_few_blocks_are_left_alone(database: LocalDatabase, make_message: MakeMessage) -> None:
     for _ in range(63):
-        database.store_batch([make_message()])
+        store_batch(database, [make_message()])
     later = time.time_ns() // 1000 + 120_000_000
     compactor = Compactor(database, CompactionOptions())
     while compactor.step(later):
@@ -214,7 +214,7 @@ def test_young_and_few_blocks_are_left_alone(database: LocalDatabase, make_messa
     while compactor.step(later):
         pass
     assert block_count(database) == 63
-    database.store_batch([make_message()])
+    store_batch(database, [make_message()])
     for now in (time.time_ns() // 1000, later):
         while compactor.step(now):
             pass
@@ -229,7 +229,7 @@ def test_large_blocks_stay_as_they_are_and_part_those_that_are_merged(
 ) -> None:
     sizes = [*[1] * 5, 100, *[1] * 4, 200, 300, *[2] * 3]
     for size in sizes:
-        database.store_batch([make_message(payload=b"x" * 20) for _ in range(size)])
+        store_batch(database, [make_message(payload=b"x" * 20) for _ in range(size)])
     wanted = everything(database, "#")
     compact(database, CompactionOptions(min_age_us=0, min_blocks=2))
     rows = [read_header(key, value).rows for key, value in records(database.contents()[0], b"B", b"C")]
@@ -238,7 +238,7 @@ def test_large_blocks_stay_as_they_are_and_part_those_that_are_merged(
 
 
 def test_merged_blocks_outlive_restarts_and_are_checked_and_mended(data_dir: Path) -> None:
-    database = LocalBackend(data_dir).open_db("messages", OPTIONS)
+    database = open_database(data_dir, options=OPTIONS)
     fill(database, 5)
     compact(database)
     wanted = {topic_filter: everything(database, topic_filter) for topic_filter in FILTERS}
@@ -266,10 +266,10 @@ def test_merged_blocks_outlive_restarts_and_are_checked_and_mended(data_dir: Pat
 
 
 def test_writing_goes_on_between_merges(data_dir: Path, make_message: MakeMessage) -> None:
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = open_database(data_dir)
     compactor = Compactor(database, CompactionOptions(min_age_us=0, min_blocks=4, max_rows=50))
     for number in range(300):
-        database.store_batch([make_message(payload=b"%d" % number)])
+        store_batch(database, [make_message(payload=b"%d" % number)])
         compactor.step(time.time_ns() // 1000)
         if number == 150:
             database.add_generation()
@@ -290,7 +290,7 @@ def test_writing_goes_on_between_merges(data_dir: Path, make_message: MakeMessag
 
 async def test_it_runs_in_an_event_loop_until_it_is_stopped(database: LocalDatabase, make_message: MakeMessage) -> None:
     for _ in range(100):
-        database.store_batch([make_message()])
+        store_batch(database, [make_message()])
     options = CompactionOptions(min_age_us=0, min_blocks=2, max_rows=50, pause_s=0.0, rest_s=0.0)
     compactor = Compactor(database, options)
     compactor.start()
@@ -304,7 +304,7 @@ async def test_it_runs_in_an_event_loop_until_it_is_stopped(database: LocalDatab
 @pytest.mark.service
 @pytest.mark.slow
 async def test_a_reader_process_reads_on_while_blocks_are_merged_behind_its_back(data_dir: Path) -> None:
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions(layout=ColumnarOptions((100, 1))))
+    database = open_database(data_dir, options=DatabaseOptions(layout=ColumnarOptions((100, 1))))
     make = message_maker()
     process = ReaderProcess(data_dir, "127.0.0.1:0")
     await process.start()
@@ -346,7 +346,7 @@ def test_what_was_known_before_a_database_was_opened_again_is_not_written(
             return database.contents()[0], self.catalog
 
     for _ in range(4):
-        database.store_batch([make_message()])
+        store_batch(database, [make_message()])
     seen = Reopened()
     compactor = Compactor(seen, replace(AT_ONCE, min_blocks=2))
     assert not compactor.step(LATER)  # the round begins

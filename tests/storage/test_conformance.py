@@ -1,20 +1,24 @@
-"""The local backend and the reference pass the conformance kit."""
+"""The local database and the reference pass the conformance kit."""
 
+import time
 from pathlib import Path
 
-from heliograph.storage.columnar.backend import LocalBackend
-from heliograph.storage.interface import Backend
-from reference.backend import ReferenceBackend
-from reference.storage import StorageConformance
+from reference.databases import ReferenceDatabase
+from reference.storage import Database, StorageConformance
+from support.databases import open_database
 
 
 class TestLocal(StorageConformance):
-    def make_backend(self, data_dir: Path) -> Backend:
-        return LocalBackend(data_dir)
+    def open(self, data_dir: Path, name: str = "messages") -> Database:
+        return open_database(data_dir, name)
 
 
 class TestReference(StorageConformance):
-    deletes = True
+    def setup_method(self) -> None:
+        self.databases: dict[Path, ReferenceDatabase] = {}
 
-    def make_backend(self, data_dir: Path) -> Backend:
-        return ReferenceBackend()
+    def open(self, data_dir: Path, name: str = "messages") -> Database:
+        new = ReferenceDatabase(name, lambda: time.time_ns() // 1000)
+        database = self.databases.setdefault(data_dir / name, new)
+        database.open()
+        return database

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.columnar.backend import LocalBackend
-from heliograph.storage.interface import Batch, DatabaseOptions, StoredMessage
+from heliograph.storage.interface import Batch, StoredMessage
 from storage.appender import message
+from support.databases import open_database
 
 ROUNDS = 6
 
@@ -43,7 +43,7 @@ def _numbers(line: str) -> range:
 
 
 def everything(data_dir: Path) -> list[StoredMessage]:
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = open_database(data_dir)
     found: list[StoredMessage] = []
     for stream in database.get_streams("#"):
         iterator = database.make_iterator(stream.id, "#")

@@ -10,7 +10,6 @@ import pytest
 from pyarrow import flight
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.damage import readable_slices
 from heliograph.storage.columnar.database import LocalDatabase
@@ -35,6 +34,7 @@ from heliograph.storage.reader.process import ReaderProcess
 from heliograph.storage.reader.request import Request
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage
+from support.databases import open_database, store_batch
 
 STREAM = StreamId("messages", 0, 1, 1)
 END = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
@@ -74,7 +74,7 @@ def times_read(
 
 def test_damaged_blocks_are_left_out_and_named(database: LocalDatabase, make_message: MakeMessage) -> None:
     for number in range(10):
-        database.store_batch([make_message(payload=b"%d" % n) for n in range(number + 1)])
+        store_batch(database, [make_message(payload=b"%d" % n) for n in range(number + 1)])
     times = [keys.time_and_sequence(key)[0] for key, _ in blocks(database.contents()[0])]
     for number in (0, 4, 5, 9):
         damage_block(database, number)
@@ -88,7 +88,7 @@ def test_damaged_blocks_are_left_out_and_named(database: LocalDatabase, make_mes
 
 def test_a_replay_may_leave_out_what_is_damaged(database: LocalDatabase, make_message: MakeMessage) -> None:
     for number in range(6):
-        database.store_batch([make_message(payload=b"%d" % number)])
+        store_batch(database, [make_message(payload=b"%d" % number)])
     time = damage_block(database, 3)
     found: list[bytes] = []
     damages: list[Damage] = []
@@ -104,7 +104,7 @@ def test_a_damaged_table_is_read_before_and_behind_the_damage(
     database: LocalDatabase, make_message: MakeMessage
 ) -> None:
     for _ in range(200):
-        database.store_batch([make_message(payload=os.urandom(1000))])
+        store_batch(database, [make_message(payload=os.urandom(1000))])
     times = [keys.time_and_sequence(key)[0] for key, _ in blocks(database.contents()[0])]
     database.close()
     damage_table(database, 0.4)
@@ -120,9 +120,9 @@ def test_a_damaged_table_is_read_before_and_behind_the_damage(
 
 def test_a_damaged_index_is_done_without(data_dir: Path, make_message: MakeMessage) -> None:
     options = DatabaseOptions(layout=ColumnarOptions(wildcard_thresholds=(100, 1)))
-    database = LocalBackend(data_dir).open_db("messages", options)
+    database = open_database(data_dir, options=options)
     for number in range(30):
-        database.store_batch([make_message(f"fleet/{number % 6}/pos")])
+        store_batch(database, [make_message(f"fleet/{number % 6}/pos")])
     stream = StreamId("messages", 0, 1, 2)
     assert len(times_read(database, "fleet/3/pos", stream=stream)[0]) == 5
     key, _ = next(iter(records(database.contents()[0], b"X", b"Y")))
@@ -150,9 +150,9 @@ def test_whatever_is_damaged_the_rest_is_read_and_plans_are_made(
     seed: int, data_dir: Path, make_message: MakeMessage
 ) -> None:
     random = Random(seed)
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = open_database(data_dir)
     for _ in range(random.randrange(60, 120)):
-        database.store_batch([make_message(payload=random.randbytes(random.randrange(4000)))])
+        store_batch(database, [make_message(payload=random.randbytes(random.randrange(4000)))])
     times = [keys.time_and_sequence(key)[0] for key, _ in blocks(database.contents()[0])]
     bad = {damage_block(database, random.randrange(len(times))) for _ in range(random.randrange(4))}
     database.close()
@@ -210,7 +210,7 @@ def test_a_read_is_refused_or_skips_as_it_is_asked(
     database: LocalDatabase, data_dir: Path, tmp_path: Path, make_message: MakeMessage
 ) -> None:
     for number in range(5):
-        database.store_batch([make_message(payload=b"%d" % number), make_message(payload=b"%d'" % number)])
+        store_batch(database, [make_message(payload=b"%d" % number), make_message(payload=b"%d'" % number)])
     reader = Asked(data_dir, tmp_path / "scratch")
     assert reader.read(on_damage="skip") == (reader.read()[0], None)
     time = damage_block(database, 2)
@@ -232,7 +232,7 @@ async def test_the_note_of_what_was_left_out_comes_over_flight(
     database: LocalDatabase, data_dir: Path, make_message: MakeMessage
 ) -> None:
     for number in range(3):
-        database.store_batch([make_message(payload=b"%d" % number)])
+        store_batch(database, [make_message(payload=b"%d" % number)])
     time = damage_block(database, 1)
     process = ReaderProcess(data_dir, "127.0.0.1:0")
     await process.start()
@@ -248,9 +248,9 @@ async def test_the_note_of_what_was_left_out_comes_over_flight(
 
 def test_skipping_costs_no_rows_where_nothing_is_damaged(data_dir: Path, make_message: MakeMessage) -> None:
     options = DatabaseOptions(layout=ColumnarOptions(wildcard_thresholds=(100, 1)))
-    database = LocalBackend(data_dir).open_db("messages", options)
+    database = open_database(data_dir, options=options)
     for number in range(40):
-        database.store_batch([make_message(f"fleet/{number % 6}/pos")])
+        store_batch(database, [make_message(f"fleet/{number % 6}/pos")])
     catalog = Catalog("messages", database.path)
     catalog.refresh(database.contents()[0])
     stream = StreamId("messages", 0, 1, 2)

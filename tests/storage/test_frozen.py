@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.block import LAYOUT, LAYOUT_VERSIONS
-from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from storage.frozen.generate import contents
 from storage.messages import MakeMessage
+from support.databases import open_database, store_batch
 
 FROZEN = Path(__file__).parent / "frozen"
 VERSIONS = sorted(path.parent.name for path in FROZEN.glob("*/expected.json"))
@@ -26,15 +25,14 @@ def frozen(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", ["closed", "killed"])
 def test_an_old_database_is_read_and_written_on(frozen: Path, name: str, make_message: MakeMessage) -> None:
     expected = json.loads((frozen / "expected.json").read_text())[name]
-    backend = LocalBackend(frozen)
-    database = backend.open_db(name, DatabaseOptions())
+    database = open_database(frozen, name)
     database.fetch = OffloadedBlocks(frozen).fetch
     assert contents(database) == expected
-    database.store_batch([make_message("fleet/1/pos", b"new")])
+    store_batch(database, [make_message("fleet/1/pos", b"new")])
     database.add_generation()
-    database.store_batch([make_message("fleet/1/pos", b"newer")])
+    store_batch(database, [make_message("fleet/1/pos", b"newer")])
     database.close()
-    database = backend.open_db(name, DatabaseOptions())
+    database = open_database(frozen, name)
     database.fetch = OffloadedBlocks(frozen).fetch
     assert len(contents(database)) == len(expected) + 2
     database.close()

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.errors import DroppedGenerationError
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions, Position, StreamId
 from heliograph.storage.state.interface import StateBatch
 from heliograph.storage.state.local import LocalState
 from reference.storage import replayed
+from support.databases import open_database
 
 FROZEN = Path(__file__).parent / "frozen_state"
 
@@ -41,7 +41,7 @@ async def test_old_state_is_read_and_written_on(frozen: Path, name: str) -> None
 
 def test_generations_that_were_dropped_stay_dropped(frozen: Path) -> None:
     options = DatabaseOptions(n_shards=2, layout=ColumnarOptions(wildcard_thresholds=(3, 2)))
-    database = LocalBackend(frozen).open_db("dropped", options)
+    database = open_database(frozen, "dropped", options)
     assert {info.number for info in database.list_generations()} == {2, 4, 5}
     assert sorted({message.payload for message in replayed(database)}) == [b"1", b"3", b"4"]
     assert len(replayed(database)) == 30
@@ -49,7 +49,7 @@ def test_generations_that_were_dropped_stay_dropped(frozen: Path) -> None:
         stream = StreamId("dropped", 0, number, 1)
         with pytest.raises(DroppedGenerationError):
             database.make_iterator(stream, "#")
-        dropped = database._usable().catalog.dropped(stream)
+        dropped = database.contents()[1].dropped(stream)
         assert dropped is not None
         assert dropped.lost_rows(1, Position(0, 0, 0)) == 1
     database.drop_generation(2)

@@ -14,6 +14,7 @@ from heliograph.storage.engine import Rdict
 from heliograph.storage.errors import StorageFullError
 from heliograph.storage.interface import DatabaseOptions
 from storage.messages import MakeMessage
+from support.databases import open_database, store_batch
 
 HOUR_US = 3_600_000_000
 
@@ -46,8 +47,8 @@ def test_a_full_disk_is_tried_after_a_while_and_then_drops_what_is_too_old(
     monkeypatch: pytest.MonkeyPatch, data_dir: Path, make_message: MakeMessage
 ) -> None:
     disk = FullDisk()
-    first = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
-    first.store_batch([make_message()])
+    first = open_database(data_dir)
+    store_batch(first, [make_message()])
     first.add_generation()
     later_us = max(one.until or 0 for one in first.list_generations()) + 2 * HOUR_US
     first.close()

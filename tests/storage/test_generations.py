@@ -1,5 +1,6 @@
 """Generations: made by time, by size and on demand; replays span them; what is dropped is gone at once, and said."""
 
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -7,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.retention import Retention, RetentionOptions, Usage, due_drop, is_rotation_due
 from heliograph.storage.engine import open_primary, records
@@ -18,18 +18,17 @@ from heliograph.storage.errors import (
     UnknownStreamError,
 )
 from heliograph.storage.interface import (
-    END_OF_STREAM,
     Batch,
     ColumnarOptions,
     DatabaseOptions,
     GenerationInfo,
     Position,
     StoredMessage,
-    StreamIterator,
 )
 from heliograph.storage.reader.databases import Reader
 from heliograph.storage.reader.request import Request
 from storage.messages import MakeMessage
+from support.databases import open_database, store_batch
 
 DAY = 86_400_000_000
 
@@ -54,13 +53,15 @@ def numbers(database: LocalDatabase) -> list[int]:
 
 def reopened(database: LocalDatabase, options: DatabaseOptions | None = None) -> LocalDatabase:
     database.close()
-    return LocalBackend(database.path.parent.parent).open_db(database.name, options or DatabaseOptions())
+    return open_database(database.path.parent.parent, database.name, options or DatabaseOptions())
 
 
 def wait_until_freed(database: LocalDatabase) -> None:
-    """Return when the files of what was dropped are gone; the thread that sees to it tells nobody, so ask."""
-    while database.usage().is_freeing:
-        time.sleep(0.01)
+    """Return when the thread that removes the files of what was dropped has ended."""
+    for thread in threading.enumerate():
+        if thread.name == f"storage-free-{database.name}":
+            thread.join()
+    assert not database.usage().is_freeing
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def three(database: LocalDatabase, make_message: MakeMessage) -> LocalDatabase:
     for payload in (b"1", b"2", b"3"):
         if payload != b"1":
             database.add_generation()
-        database.store_batch([make_message(payload=payload), make_message("other/topic", payload)])
+        store_batch(database, [make_message(payload=payload), make_message("other/topic", payload)])
     return database
 
 
@@ -109,7 +110,7 @@ def test_an_iterator_of_a_dropped_generation_says_so(three: LocalDatabase) -> No
 
 
 def test_how_much_a_reader_missed_can_be_told(database: LocalDatabase, make_message: MakeMessage) -> None:
-    database.store_batch([make_message(payload=b"%d" % number) for number in range(10)])
+    store_batch(database, [make_message(payload=b"%d" % number) for number in range(10)])
     (stream,) = database.get_streams("#")
     iterator = database.make_iterator(stream.id, "#")
     half, whole = database.next(iterator, 5), database.next(iterator, 10)
@@ -119,7 +120,7 @@ def test_how_much_a_reader_missed_can_be_told(database: LocalDatabase, make_mess
     assert isinstance(done, Batch)
     database.add_generation()
     database.drop_generation(1)
-    catalog = database._usable().catalog
+    catalog = database.contents()[1]
     dropped = catalog.dropped(stream.id)
     assert dropped is not None
     assert dropped.lost_rows(1, half.iterator.position) == 10
@@ -131,10 +132,10 @@ def test_how_much_a_reader_missed_can_be_told(database: LocalDatabase, make_mess
 def test_dropping_frees_the_files(database: LocalDatabase, make_message: MakeMessage) -> None:
     block = b"".join(number.to_bytes(4, "big") for number in range(50_000))
     for number in range(20):
-        database.store_batch([make_message(payload=block[number:] + block[:number])])
+        store_batch(database, [make_message(payload=block[number:] + block[:number])])
     database.contents()[0].flush()
     database.add_generation()
-    database.store_batch([make_message(payload=b"kept")])
+    store_batch(database, [make_message(payload=b"kept")])
     before = database.usage().table_bytes
     database.drop_generation(1)
     wait_until_freed(database)
@@ -157,11 +158,11 @@ def test_closing_while_files_are_freed_waits_for_it(three: LocalDatabase) -> Non
 
 def test_other_layout_options_begin_a_generation(database: LocalDatabase, make_message: MakeMessage) -> None:
     topics = [f"a/{number}" for number in range(5)]
-    database.store_batch([make_message(topic, topic.encode()) for topic in topics])
+    store_batch(database, [make_message(topic, topic.encode()) for topic in topics])
     assert len(database.get_streams("#")) == 5
     again = reopened(database, DatabaseOptions(layout=ColumnarOptions(wildcard_thresholds=(2, 1))))
     assert numbers(again) == [1, 2]
-    again.store_batch([make_message(topic, topic.encode()) for topic in topics])
+    store_batch(again, [make_message(topic, topic.encode()) for topic in topics])
     assert [(stream.rank.y, stream.topics) for stream in again.get_streams("#")][5:] == [(2, "a/0"), (2, "a/+")]
     assert sorted(payloads(replay(again, "a/3"))) == [b"a/3"] * 2
     same = reopened(again, DatabaseOptions(layout=ColumnarOptions(wildcard_thresholds=(2, 1))))
@@ -174,49 +175,17 @@ def test_a_reader_that_waits_is_told_that_its_stream_has_ended(
 ) -> None:
     grown: list[str] = []
     end = database.subscribe(lambda streams: grown.extend(map(str, streams)))
-    database.store_batch([make_message("a"), make_message("b")])
+    store_batch(database, [make_message("a"), make_message("b")])
     assert grown == ["messages/0/1/1", "messages/0/1/2"]
     grown.clear()
-    database.store_batch([make_message("b")])
+    store_batch(database, [make_message("b")])
     assert grown == ["messages/0/1/2"]
     grown.clear()
     database.add_generation()
     assert grown == ["messages/0/1/1", "messages/0/1/2"]
     end()
-    database.store_batch([make_message("b")])
+    store_batch(database, [make_message("b")])
     assert len(grown) == 2
-
-
-def test_a_poll_lets_streams_take_turns(database: LocalDatabase, make_message: MakeMessage) -> None:
-    database.store_batch(
-        [make_message("long", b"%d" % number) for number in range(100)] + [make_message("short", b"s")]
-    )
-    iterators = [database.make_iterator(stream.id, "#") for stream in database.get_streams("#")]
-    long, short = database.poll(iterators, 10)
-    assert isinstance(long, Batch)
-    assert isinstance(short, Batch)
-    assert (len(long.messages), payloads(short.messages)) == (5, [b"s"])
-    third = database.update_iterator(long.iterator, long.positions[2])
-    following = database.next(third, 1)
-    assert isinstance(following, Batch)
-    assert payloads(following.messages) == [b"3"]
-    assert StreamIterator.from_bytes(third.to_bytes()) == third
-    database.add_generation()
-    done = database.poll([long.iterator, short.iterator], 200)
-    assert isinstance(done[0], Batch)
-    assert (len(done[0].messages), done[1]) == (95, END_OF_STREAM)
-    nothing = database.poll([long.iterator, short.iterator], 1)
-    assert isinstance(nothing[0], Batch)
-    assert (len(nothing[0].messages), nothing[1]) == (1, Batch(short.iterator, ()))
-
-
-def test_databases_are_dropped_whole(data_dir: Path, database: LocalDatabase) -> None:
-    backend = LocalBackend(data_dir)
-    backend.open_db("other", DatabaseOptions()).close()
-    database.close()
-    backend.drop_db("messages")
-    assert backend.list_dbs() == ["other"]
-    assert not database.path.exists()
 
 
 def generation(number: int, since: int, until: int | None) -> GenerationInfo:
@@ -265,12 +234,12 @@ def test_the_oldest_generation_is_dropped_when_it_is_too_old_or_all_too_large(
 def test_old_messages_go_and_young_ones_stay(database: LocalDatabase, make_message: MakeMessage) -> None:
     retention = Retention(database, RetentionOptions(retention_us=7 * DAY, generation_interval_us=DAY))
     now = time.time_ns() // 1000
-    database.store_batch([make_message(payload=b"old")])
+    store_batch(database, [make_message(payload=b"old")])
     retention.tick(now)
     assert numbers(database) == [1]
     retention.tick(now + DAY + 10_000_000)
     assert numbers(database) == [1, 2]
-    database.store_batch([make_message(payload=b"young")])
+    store_batch(database, [make_message(payload=b"young")])
     retention.tick(now + 7 * DAY - 1)
     assert payloads(replay(database)) == [b"old", b"young"]
     retention.tick(now + 7 * DAY + 60_000_000)
@@ -283,10 +252,10 @@ def test_old_messages_go_and_young_ones_stay(database: LocalDatabase, make_messa
 def test_the_written_bytes_of_a_generation_outlive_a_restart(
     database: LocalDatabase, make_message: MakeMessage
 ) -> None:
-    database.store_batch([make_message("abc", b"x" * 100), make_message("abd", b"x" * 100)])
+    store_batch(database, [make_message("abc", b"x" * 100), make_message("abd", b"x" * 100)])
     assert database.usage().current_bytes == 206
     again = reopened(database)
-    again.store_batch([make_message("abd", b"x" * 100)])
+    store_batch(again, [make_message("abd", b"x" * 100)])
     assert again.usage().current_bytes == 309
     again.add_generation()
     assert again.usage().current_bytes == 0
@@ -299,13 +268,13 @@ def test_what_was_dropped_long_ago_is_still_told_from_what_never_was(
 ) -> None:
     monkeypatch.setattr("heliograph.storage.columnar.generations._DROPPED_REMEMBERED_MAX", 2)
     for _ in range(4):
-        database.store_batch([make_message()])
+        store_batch(database, [make_message()])
         database.add_generation()
     (first, *_) = (stream.id for stream in database.get_streams("#"))
     for number in range(1, 5):
         database.drop_generation(number)
     again = reopened(database)
-    catalog = again._usable().catalog
+    catalog = again.contents()[1]
     assert catalog.dropped_numbers() == [3, 4]
     for number, lost in ((1, None), (2, None), (3, 1), (4, 1)):
         dropped = catalog.dropped(first._replace(generation=number))
@@ -323,7 +292,7 @@ def test_what_was_dropped_long_ago_is_still_told_from_what_never_was(
 def test_space_that_a_crash_kept_from_being_freed_is_freed_at_the_next_start(
     database: LocalDatabase, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database.store_batch([make_message(payload=bytes(range(256)) * 4_000)])
+    store_batch(database, [make_message(payload=bytes(range(256)) * 4_000)])
     database.contents()[0].flush()
     database.add_generation()
     with monkeypatch.context() as patched:
@@ -340,7 +309,7 @@ def test_space_that_a_crash_kept_from_being_freed_is_freed_at_the_next_start(
 def test_a_reader_lets_go_of_files_that_were_removed(
     database: LocalDatabase, make_message: MakeMessage, data_dir: Path, tmp_path: Path
 ) -> None:
-    database.store_batch([make_message(payload=bytes(100_000))])
+    store_batch(database, [make_message(payload=bytes(100_000))])
     database.contents()[0].flush()
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -373,7 +342,7 @@ def test_what_cannot_be_removed_is_said_once(database: LocalDatabase, caplog: py
         def add_generation(self) -> None:
             raise StorageFullError("No space left on device", database="messages")
 
-    database.store_batch([StoredMessage(1, 1, "a", b"", 1, False, "c", None, b"", 0)])
+    store_batch(database, [StoredMessage(1, 1, "a", b"", 1, False, "c", None, b"", 0)])
     retention = Retention(Failing(), RetentionOptions(generation_interval_us=DAY))
     for _ in range(3):
         retention.enforce(time.time_ns() // 1000 + 2 * DAY)

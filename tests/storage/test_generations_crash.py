@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.errors import DroppedGenerationError
-from heliograph.storage.interface import DatabaseOptions, StreamId
+from heliograph.storage.interface import StreamId
 from reference.storage import replayed
+from support.databases import open_database
 
 pytestmark = pytest.mark.slow
 
@@ -19,12 +19,12 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.columnar.backend import LocalBackend
 from reference.storage import message
+from support.databases import open_database, store_batch
 
-database = LocalBackend(Path(sys.argv[1])).open_db("messages", DatabaseOptions(n_shards=2))
+database = open_database(Path(sys.argv[1]), options=DatabaseOptions(n_shards=2))
 for number in range(int(sys.argv[2]), 10**9):
-    database.store_batch([message(f"a/{n}", b"%d" % number + b"." * 20_000, f"c{n}") for n in range(3)])
+    store_batch(database, [message(f"a/{n}", b"%d" % number + b"." * 20_000, f"c{n}") for n in range(3)])
     print("stored", number, flush=True)
     if number % 3 == 0:
         database.add_generation()
@@ -51,7 +51,7 @@ def test_a_kill_leaves_every_generation_whole_or_gone(tmp_path: Path) -> None:
             said += [line.split() for line in process.stdout.read().splitlines() if line.count(" ") == 1]
         last = {what: int(number) for what, number in said}
         newest_dropped = max(newest_dropped, last.get("dropped", 0))
-        database = LocalBackend(tmp_path).open_db("messages", DatabaseOptions())
+        database = open_database(tmp_path)
         numbers = sorted({info.number for info in database.list_generations()})
         assert numbers == list(range(numbers[0], numbers[-1] + 1))
         assert Counter(info.number for info in database.list_generations()) == dict.fromkeys(numbers, 2)

@@ -14,6 +14,7 @@ from heliograph.storage.errors import StorageClosedError, StorageError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.interface import Batch, DatabaseOptions, StreamId
 from storage.messages import MakeMessage
+from support.databases import open_database
 
 
 class Answers:
@@ -110,7 +111,7 @@ async def test_nothing_is_answered_before_the_disk_has_it(database: LocalDatabas
     answers = Answers()
 
     def answer(ticket: int, error: StorageError | None) -> None:
-        unsynced.append(database.sync_request().file_count)
+        unsynced.append(len(database.sync_request().descriptors))
         answers(ticket, error)
 
     commit = GroupCommit(database, answer)
@@ -127,7 +128,7 @@ async def test_readers_are_woken_when_the_disk_has_it_and_before_its_answer(
     woken: list[tuple[int, int, int]] = []
 
     def wake(streams: Sequence[StreamId]) -> None:
-        woken.append((len(streams), database.sync_request().file_count, len(answers.errors)))
+        woken.append((len(streams), len(database.sync_request().descriptors), len(answers.errors)))
         raise LookupError("a fault of a reader")
 
     faults: list[object] = []
@@ -203,7 +204,7 @@ async def test_a_fault_of_one_answer_does_not_stop_storing(database: LocalDataba
 
 async def test_a_database_that_cannot_be_opened_refuses_until_it_can(data_dir: Path, make_message: MakeMessage) -> None:
     backend = LocalBackend(data_dir, reopen_interval_s=0.0)
-    owner = backend.open_db("messages", DatabaseOptions())
+    owner = open_database(data_dir)
     database = backend.database("messages", DatabaseOptions())
     answers = Answers()
     commit = GroupCommit(database, answers)
@@ -246,12 +247,11 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from storage.messages import message_maker
 from heliograph.storage.group_commit import GroupCommit
-from heliograph.storage.interface import Batch, DatabaseOptions, StreamId
-from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.interface import Batch, StreamId
+from support.databases import open_database
 
 async def main():
-    backend = LocalBackend(Path({data_dir!r}), reopen_interval_s=0.0)
-    database = backend.open_db("messages", DatabaseOptions())
+    database = open_database(Path({data_dir!r}))
     make, loop, answers = message_maker(), asyncio.get_running_loop(), {{}}
     commit = GroupCommit(database, lambda ticket, error: answers[ticket].set_result(error))
 

@@ -1,25 +1,16 @@
-"""Stream ids, positions and iterators as values, and the interface itself, filled by the local backend."""
-
-from pathlib import Path
+"""Stream ids, positions and iterators as values."""
 
 import pytest
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.errors import UnknownStreamError
 from heliograph.storage.interface import (
     BEGINNING,
-    END_OF_STREAM,
     ROW_MAX,
     SEQUENCE_MAX,
-    Backend,
-    Batch,
-    Database,
-    DatabaseOptions,
     Position,
     StreamId,
     StreamIterator,
 )
-from storage.messages import MakeMessage
 
 STREAM = StreamId("messages", 0, 1, 5)
 
@@ -64,20 +55,3 @@ def test_an_iterator_survives_as_bytes() -> None:
 def test_what_is_no_iterator_is_named(data: bytes) -> None:
     with pytest.raises(UnknownStreamError, match="is not a saved iterator"):
         StreamIterator.from_bytes(data)
-
-
-def test_the_local_backend_serves_whoever_knows_only_the_interface(data_dir: Path, make_message: MakeMessage) -> None:
-    backend: Backend = LocalBackend(data_dir)
-    database: Database = backend.open_db("messages", DatabaseOptions())
-    database.store_batch([make_message("weather/EWR/obs", b"1"), make_message("weather/EWR/obs", b"2")])
-    (stream,) = database.get_streams("weather/+/obs")
-    iterator = database.make_iterator(stream.id, "weather/+/obs")
-    first = database.next(iterator, 1)
-    assert isinstance(first, Batch)
-    database.add_generation()
-    rest = database.next(StreamIterator.from_bytes(first.iterator.to_bytes()), 10)
-    assert isinstance(rest, Batch)
-    assert [message.payload for message in (*first.messages, *rest.messages)] == [b"1", b"2"]
-    assert database.next(rest.iterator, 10) is END_OF_STREAM
-    database.close()
-    assert list(backend.list_dbs()) == ["messages"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.backend import LocalBackend, databases_path, existing_databases
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.engine import Rdict, new_batch, open_primary, records
 from heliograph.storage.errors import (
@@ -30,6 +30,7 @@ from heliograph.storage.interface import (
 )
 from heliograph.storage.repair.messages import repair_database
 from storage.messages import MakeMessage
+from support.databases import open_database, store_batch
 
 
 def replay(database: LocalDatabase, topic_filter: str, start: int | None = None, n: int = 7) -> list[StoredMessage]:
@@ -50,14 +51,14 @@ def payloads(messages: list[StoredMessage]) -> list[bytes]:
 
 def reopened(database: LocalDatabase, options: DatabaseOptions | None = None) -> LocalDatabase:
     database.close()
-    return LocalBackend(database.path.parent.parent).open_db(database.name, options or DatabaseOptions())
+    return open_database(database.path.parent.parent, database.name, options or DatabaseOptions())
 
 
 def test_a_message_comes_back_as_it_was_stored(database: LocalDatabase, make_message: MakeMessage) -> None:
     message = make_message(
         "wetter/ö", b"\0\xff", clientid="ç", username="u", qos=2, retain=True, property_bytes=b"\x01\x01"
     )
-    database.store_batch([message])
+    store_batch(database, [message])
     (stored,) = replay(database, "wetter/+")
     assert stored.stored_at > 0
     assert (stored.guid, stored.received_at) == (message.guid, message.id_high)
@@ -67,8 +68,8 @@ def test_a_message_comes_back_as_it_was_stored(database: LocalDatabase, make_mes
 
 def test_only_topics_of_the_filter_come_back(database: LocalDatabase, make_message: MakeMessage) -> None:
     topics = [f"weather/{n}/obs" for n in range(40)] + ["weather/3/wind", "$SYS/x"]
-    database.store_batch([make_message(topic, topic.encode()) for topic in topics])
-    database.store_batch([make_message(topic, topic.encode()) for topic in topics])
+    store_batch(database, [make_message(topic, topic.encode()) for topic in topics])
+    store_batch(database, [make_message(topic, topic.encode()) for topic in topics])
     assert payloads(replay(database, "weather/33/obs")) == [b"weather/33/obs"] * 2
     assert len(replay(database, "weather/+/obs")) == 80
     assert len(replay(database, "#")) == 82
@@ -78,7 +79,7 @@ def test_only_topics_of_the_filter_come_back(database: LocalDatabase, make_messa
 
 
 def test_nothing_yet_is_not_the_end_of_the_stream(database: LocalDatabase, make_message: MakeMessage) -> None:
-    database.store_batch([make_message(payload=b"1")])
+    store_batch(database, [make_message(payload=b"1")])
     (stream,) = database.get_streams("#")
     assert not stream.sealed
     batch = database.next(database.make_iterator(stream.id, "#"), 10)
@@ -86,7 +87,7 @@ def test_nothing_yet_is_not_the_end_of_the_stream(database: LocalDatabase, make_
     waiting = database.next(batch.iterator, 10)
     assert isinstance(waiting, Batch)
     assert waiting.messages == []
-    database.store_batch([make_message(payload=b"2")])
+    store_batch(database, [make_message(payload=b"2")])
     following = database.next(waiting.iterator, 10)
     assert isinstance(following, Batch)
     assert payloads(list(following.messages)) == [b"2"]
@@ -96,9 +97,9 @@ def test_nothing_yet_is_not_the_end_of_the_stream(database: LocalDatabase, make_
 
 
 def test_a_new_generation_follows_the_old_one(database: LocalDatabase, make_message: MakeMessage) -> None:
-    database.store_batch([make_message(payload=b"1")])
+    store_batch(database, [make_message(payload=b"1")])
     database.add_generation()
-    database.store_batch([make_message(payload=b"2")])
+    store_batch(database, [make_message(payload=b"2")])
     old, new = database.get_streams("#")
     assert (old.rank.y, new.rank.y) == (1, 2)
     assert old.rank.x == new.rank.x
@@ -113,7 +114,7 @@ def test_a_new_generation_follows_the_old_one(database: LocalDatabase, make_mess
 
 def test_a_replay_can_begin_at_a_time(database: LocalDatabase, make_message: MakeMessage) -> None:
     for number in range(5):
-        database.store_batch([make_message(payload=b"%d" % number)])
+        store_batch(database, [make_message(payload=b"%d" % number)])
     third = replay(database, "#")[2].stored_at
     assert payloads(replay(database, "#", third)) == [b"2", b"3", b"4"]
     assert payloads(replay(database, "#", third + 1)) == [b"3", b"4"]
@@ -121,11 +122,11 @@ def test_a_replay_can_begin_at_a_time(database: LocalDatabase, make_message: Mak
 
 def test_a_restart_changes_nothing(database: LocalDatabase, make_message: MakeMessage) -> None:
     topics = [f"a/{n}/b" for n in range(25)]
-    database.store_batch([make_message(topic, topic.encode()) for topic in topics])
+    store_batch(database, [make_message(topic, topic.encode()) for topic in topics])
     before, streams, last = replay(database, "#"), database.get_streams("#"), database.statistics()["last_commit_us"]
     again = reopened(database)
     assert replay(again, "#") == before
-    again.store_batch([make_message(topic, topic.encode()) for topic in topics])
+    store_batch(again, [make_message(topic, topic.encode()) for topic in topics])
     assert again.get_streams("#") == streams
     assert again.statistics()["last_commit_us"] > last
     assert payloads(replay(again, "a/24/b")) == [b"a/24/b"] * 2
@@ -135,8 +136,8 @@ def test_a_restart_changes_nothing(database: LocalDatabase, make_message: MakeMe
 @pytest.mark.parametrize("compression", ["zstd", "lz4", "none"])
 def test_compression_can_be_chosen_and_changed(data_dir: Path, make_message: MakeMessage, compression: str) -> None:
     options = DatabaseOptions(layout=ColumnarOptions(compression=compression))
-    database = LocalBackend(data_dir).open_db("messages", options)
-    database.store_batch([make_message(payload=b"x" * 100) for _ in range(1_000)])
+    database = open_database(data_dir, options=options)
+    store_batch(database, [make_message(payload=b"x" * 100) for _ in range(1_000)])
     again = reopened(database, DatabaseOptions())
     assert len(replay(again, "#", n=400)) == 1_000
     again.close()
@@ -144,15 +145,15 @@ def test_compression_can_be_chosen_and_changed(data_dir: Path, make_message: Mak
 
 def test_time_never_goes_back(database: LocalDatabase, make_message: MakeMessage) -> None:
     """The clock may be set back while the node is down; order within a stream must not depend on it."""
-    database.store_batch([make_message(payload=b"1")])
+    store_batch(database, [make_message(payload=b"1")])
     database.close()
     future = 4_000_000_000_000_000
     rocks = open_primary(database.path, "zstd")
     rocks.put(keys.last_commit(0), future.to_bytes(8, "big"))
     rocks.close()
     again = reopened(database)
-    again.store_batch([make_message(payload=b"2")])
-    again.store_batch([make_message(payload=b"3")])
+    store_batch(again, [make_message(payload=b"2")])
+    store_batch(again, [make_message(payload=b"3")])
     assert [message.stored_at for message in replay(again, "#")][1:] == [future + 1, future + 2]
     again.close()
 
@@ -160,8 +161,8 @@ def test_time_never_goes_back(database: LocalDatabase, make_message: MakeMessage
 def test_clients_are_shared_out_over_shards(
     data_dir: Path, make_message: MakeMessage, options: DatabaseOptions
 ) -> None:
-    database = LocalBackend(data_dir).open_db("messages", options)
-    database.store_batch([make_message(payload=b"%d" % (n % 8), clientid=f"c{n % 8}") for n in range(80)])
+    database = open_database(data_dir, options=options)
+    store_batch(database, [make_message(payload=b"%d" % (n % 8), clientid=f"c{n % 8}") for n in range(80)])
     streams = database.get_streams("#")
     assert sorted(stream.rank.x for stream in streams) == [0, 1]
     by_shard = []
@@ -184,10 +185,10 @@ def test_the_site_id_stays(data_dir: Path) -> None:
 
 
 def test_databases_are_listed_when_they_exist(data_dir: Path) -> None:
-    backend = LocalBackend(data_dir)
-    assert backend.list_dbs() == []
-    backend.open_db("messages", DatabaseOptions()).close()
-    assert backend.list_dbs() == ["messages"]
+    path = databases_path(data_dir)
+    assert existing_databases(path) == []
+    open_database(data_dir).close()
+    assert existing_databases(path) == ["messages"]
 
 
 def test_a_large_batch_is_cut_into_blocks_and_keeps_its_order(
@@ -195,13 +196,13 @@ def test_a_large_batch_is_cut_into_blocks_and_keeps_its_order(
 ) -> None:
     messages = [make_message(payload=b"%d" % n) for n in range(5_000)]
     messages += [make_message(payload=b"x" * 3_000_000) for _ in range(3)]
-    database.store_batch(messages)
+    store_batch(database, messages)
     assert payloads(replay(database, "#", n=1_000)) == payloads(messages)
 
 
 def test_a_damaged_block_is_named(database: LocalDatabase, make_message: MakeMessage) -> None:
-    database.store_batch([make_message(payload=b"good")])
-    database.store_batch([make_message(payload=b"bad")])
+    store_batch(database, [make_message(payload=b"good")])
+    store_batch(database, [make_message(payload=b"bad")])
     database.close()
     rocks = open_primary(database.path, "zstd")
     key, value = list(records(rocks, b"B", b"C"))[1]
@@ -218,7 +219,7 @@ def test_a_damaged_block_is_named(database: LocalDatabase, make_message: MakeMes
     time, _ = keys.time_and_sequence(key)
     for part in ("database 'messages'", "shard 0", f"stream '{stream.id}'", str(time), "checksum"):
         assert part in str(caught.value)
-    again.store_batch([make_message(payload=b"new")])
+    store_batch(again, [make_message(payload=b"new")])
     after = again.make_iterator(stream.id, "#", time + 1)
     behind = again.next(after, 1)
     assert isinstance(behind, Batch)
@@ -227,7 +228,7 @@ def test_a_damaged_block_is_named(database: LocalDatabase, make_message: MakeMes
 
 
 def test_a_damaged_file_is_refused_and_named(database: LocalDatabase, make_message: MakeMessage) -> None:
-    database.store_batch([make_message(payload=b"x" * 1000) for _ in range(100)])
+    store_batch(database, [make_message(payload=b"x" * 1000) for _ in range(100)])
     database.close()
     (table,) = database.path.glob("*.sst")
     table.write_bytes(table.read_bytes()[:100])
@@ -237,7 +238,7 @@ def test_a_damaged_file_is_refused_and_named(database: LocalDatabase, make_messa
 
 def test_a_damaged_part_of_a_file_does_not_stop_writing(database: LocalDatabase, make_message: MakeMessage) -> None:
     for _ in range(5):
-        database.store_batch([make_message(payload=os.urandom(50_000))])
+        store_batch(database, [make_message(payload=os.urandom(50_000))])
     database.close()
     (table,) = database.path.glob("*.sst")
     content = bytearray(table.read_bytes())
@@ -247,7 +248,7 @@ def test_a_damaged_part_of_a_file_does_not_stop_writing(database: LocalDatabase,
     with pytest.raises(StorageDamagedError, match="database 'messages'"):
         replay(again, "#")
     for number in range(2):
-        again.store_batch([make_message(payload=b"%d" % number)])
+        store_batch(again, [make_message(payload=b"%d" % number)])
     again.close()
     assert repair_database(database.path.parent.parent, "messages").messages == 1 + 2
     again.open()
@@ -284,12 +285,12 @@ def test_what_does_not_exist_is_named(database: LocalDatabase, make_message: Mak
         LocalBackend(database.path).database("x", DatabaseOptions(layout=ColumnarOptions(compression="gzip")))
     database.close()
     with pytest.raises(StorageClosedError, match="database 'messages'"):
-        database.store_batch([make_message()])
+        store_batch(database, [make_message()])
 
 
 def test_a_database_in_use_is_refused(database: LocalDatabase) -> None:
     with pytest.raises(StorageError, match="lock"):
-        LocalBackend(database.path.parent.parent).open_db("messages", DatabaseOptions())
+        open_database(database.path.parent.parent)
 
 
 def test_what_is_remembered_of_long_topics_is_bounded_and_told(
@@ -299,7 +300,7 @@ def test_what_is_remembered_of_long_topics_is_bounded_and_told(
     sizes = []
     for batch in range(6):
         messages = [make_message(f"device/{batch}-{number}/{tail}", b"") for number in range(5000)]
-        database.store_batch(messages)
+        store_batch(database, messages)
         sizes.append(database.statistics()["topics.memory_bytes"])
     assert sizes[1] > 10_000 * 900
     assert max(sizes) < 20 << 20

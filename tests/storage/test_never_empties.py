@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from heliograph.storage.keyed.backend import KeyedBackend
 
 from heliograph.cli.main import main
 from heliograph.node.state_records import validator
@@ -16,13 +17,13 @@ from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.engine import last_record, open_primary
 from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError, UnknownDatabaseError
 from heliograph.storage.interface import Batch, DatabaseOptions, StoredMessage
-from heliograph.storage.keyed.backend import KeyedBackend
 from heliograph.storage.keyed.table import KeyedTable
 from heliograph.storage.repair.messages import repair_database
 from heliograph.storage.repair.rebuild import settled
 from heliograph.storage.repair.records import check_state, repair_state
 from heliograph.storage.state.interface import StateBatch
 from heliograph.storage.state.local import LocalState
+from support.databases import open_database, store_batch
 
 PLACES = {"messages": "storage/messages", "sessions": "state/sessions", "retained": "keyed/retained"}
 
@@ -32,14 +33,14 @@ def message(number: int, topic: str) -> StoredMessage:
 
 
 def open_messages(data_dir: Path) -> LocalDatabase:
-    return LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    return open_database(data_dir)
 
 
 def store(data_dir: Path, numbers: range, topic: str = "fleet/{}/pos") -> None:
     """Store messages, and close, which makes one table of them."""
     database = open_messages(data_dir)
     for number in numbers:
-        database.store_batch([message(number, topic.format(number % 40))])
+        store_batch(database, [message(number, topic.format(number % 40))])
     database.close()
 
 
@@ -202,7 +203,7 @@ def add_generation(data_dir: Path) -> None:
     """Begin another generation, whose records are in the table of the next close."""
     database = open_messages(data_dir)
     database.add_generation()
-    database.store_batch([message(number, f"fleet/{number % 40}/pos") for number in range(100, 200)])
+    store_batch(database, [message(number, f"fleet/{number % 40}/pos") for number in range(100, 200)])
     database.close()
 
 
@@ -239,7 +240,7 @@ def test_a_damaged_piece_of_the_only_table_costs_what_it_holds(data_dir: Path, p
     database = open_messages(data_dir)
     for number in range(200):
         payload = random.Random(number).randbytes(1000)
-        database.store_batch([message(number, f"fleet/{number}/{number % 3}")._replace(payload=payload)])
+        store_batch(database, [message(number, f"fleet/{number}/{number % 3}")._replace(payload=payload)])
     database.close()
     (table,) = (data_dir / "storage/messages").glob("*.sst")
     damage(table, part)
@@ -303,13 +304,6 @@ def test_positions_in_a_database_that_was_given_up_do_not_name_streams_of_the_ne
     assert read(data_dir) == list(range(10))
 
 
-def test_a_dropped_database_may_be_made_again(data_dir: Path) -> None:
-    store(data_dir, range(10))
-    LocalBackend(data_dir).drop_db("messages")
-    store(data_dir, range(5))
-    assert read(data_dir) == list(range(5))
-
-
 def test_a_start_that_was_cut_off_while_a_database_was_made_is_no_damage(data_dir: Path) -> None:
     draft = data_dir / "storage" / ".messages.new"
     draft.mkdir(parents=True)
@@ -347,7 +341,7 @@ def test_a_site_id_of_an_earlier_version_is_guarded_too(data_dir: Path) -> None:
 
 def test_the_site_id_that_messages_bears_is_restored(data_dir: Path) -> None:
     file = data_dir / "storage/site_id"
-    LocalBackend(data_dir).open_db("audit", DatabaseOptions()).close()
+    open_database(data_dir, "audit", DatabaseOptions()).close()
     file.write_text("0123456789abcdef")
     store(data_dir, range(3))
     file.write_text("fedcba9876543210")  # valid, and another

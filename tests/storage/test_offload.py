@@ -7,7 +7,6 @@ import pytest
 from pyarrow import dataset, fs, parquet
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.retention import RetentionOptions, Usage, due_drop
 from heliograph.storage.engine import records
@@ -21,12 +20,13 @@ from heliograph.storage.reader.database import reading
 from reference.storage import replayed
 from storage.messages import MakeMessage
 from storage.offloading import LATER, files_of, fill, offload
+from support.databases import open_database, store_batch
 
 
 def test_a_replay_is_the_same_after_it(
     data_dir: Path, options: DatabaseOptions, make_message: MakeMessage, tmp_path: Path
 ) -> None:
-    database = LocalBackend(data_dir).open_db("messages", options)
+    database = open_database(data_dir, options=options)
     fill(database, make_message)
     database.add_generation()
     fill(database, make_message)
@@ -46,7 +46,7 @@ def test_a_replay_is_the_same_after_it(
         assert (rest.messages if isinstance(rest, Batch) else None) == messages
     assert len(files_of(tmp_path / "cold")) == 2
     database.close()
-    database = LocalBackend(data_dir).open_db("messages", options)
+    database = open_database(data_dir, options=options)
     with pytest.raises(OffloadError, match="nothing here reads it"):
         replayed(database)
     database.close()
@@ -55,7 +55,7 @@ def test_a_replay_is_the_same_after_it(
 def test_the_files_are_a_table_that_any_reader_knows(
     data_dir: Path, options: DatabaseOptions, make_message: MakeMessage, tmp_path: Path
 ) -> None:
-    database = LocalBackend(data_dir).open_db("messages", options)
+    database = open_database(data_dir, options=options)
     fill(database, make_message)
     stored = replayed(database)
     database.add_generation()
@@ -81,7 +81,7 @@ def test_the_files_are_a_table_that_any_reader_knows(
 def test_another_file_system_holds_it_as_well(
     data_dir: Path, options: DatabaseOptions, make_message: MakeMessage, tmp_path: Path
 ) -> None:
-    database = LocalBackend(data_dir).open_db("messages", options)
+    database = open_database(data_dir, options=options)
     fill(database, make_message)
     before = replayed(database)
     database.add_generation()
@@ -97,7 +97,7 @@ def test_another_file_system_holds_it_as_well(
 def test_a_file_that_is_not_what_was_written_is_named(
     data_dir: Path, make_message: MakeMessage, tmp_path: Path, harm: str
 ) -> None:
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = open_database(data_dir)
     fill(database, make_message)
     database.add_generation()
     fill(database, make_message)
@@ -127,7 +127,7 @@ def test_a_file_that_is_not_what_was_written_is_named(
 def test_a_changed_byte_is_never_read_as_another_message(
     data_dir: Path, make_message: MakeMessage, tmp_path: Path
 ) -> None:
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = open_database(data_dir)
     fill(database, make_message)
     before = replayed(database)
     database.add_generation()
@@ -147,7 +147,7 @@ def test_a_changed_byte_is_never_read_as_another_message(
 
 
 def test_what_a_cut_off_attempt_left_is_overwritten(data_dir: Path, make_message: MakeMessage, tmp_path: Path) -> None:
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = open_database(data_dir)
     fill(database, make_message)
     before = replayed(database)
     database.add_generation()
@@ -166,10 +166,10 @@ def test_one_topic_of_a_shared_stream_is_found_where_merged_blocks_were_cut(
     data_dir: Path, options: DatabaseOptions, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("heliograph.storage.offload.files._STUB_ROWS", 7)
-    database = LocalBackend(data_dir).open_db("messages", options)
+    database = open_database(data_dir, options=options)
     topics = [f"fleet/{number % 15}/pos" for number in range(60)]
     for topic in topics:
-        database.store_batch([make_message(topic)])
+        store_batch(database, [make_message(topic)])
     before = {topic: replayed(database, topic) for topic in topics}
     database.add_generation()
     compactor = Compactor(database, CompactionOptions(min_age_us=0, min_blocks=2, max_shared_rows=10))
@@ -194,7 +194,7 @@ def test_days_are_apart_and_commits_whole(
     now = 1_800_000_000 * 1_000_000_000
     times = iter(range(now, now + 100 * day, day // 3))
     monkeypatch.setattr("time.time_ns", lambda: next(times))
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = open_database(data_dir)
     fill(database, make_message, commits=20)
     before = replayed(database)
     database.add_generation()
@@ -212,7 +212,7 @@ def test_days_are_apart_and_commits_whole(
 def test_nothing_is_written_into_a_generation_that_was_dropped_meanwhile(
     data_dir: Path, make_message: MakeMessage, tmp_path: Path
 ) -> None:
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = open_database(data_dir)
     fill(database, make_message)
     database.add_generation()
     place = Target.open(str(tmp_path / "cold"), data_dir)

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.block import OFFLOADED_VERSION
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import FEW, LocalDatabase
 from heliograph.storage.engine import records
 from heliograph.storage.errors import StorageDamagedError
-from heliograph.storage.interface import Batch, DatabaseOptions
+from heliograph.storage.interface import Batch
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.offload.commit import OffloadOptions
 from heliograph.storage.offload.errors import OffloadError, OffloadPendingError
@@ -25,6 +24,7 @@ from heliograph.storage.repair.check import check_database
 from reference.storage import message, replayed
 from storage.messages import MakeMessage
 from storage.offloading import LATER, files_of, fill, read_all
+from support.databases import open_database, store_batch
 
 pytestmark = pytest.mark.service
 
@@ -70,7 +70,7 @@ async def test_a_turn_of_the_event_loop_gives_little_to_replays_and_what_is_look
     database: LocalDatabase, make_offload: MakeOffload
 ) -> None:
     for number in range(9):
-        database.store_batch([message(f"topic/{number}/{number}")])
+        store_batch(database, [message(f"topic/{number}/{number}")])
     database.add_generation()
     offload = make_offload()
     database.fetch_few = offload.fetch_few
@@ -86,7 +86,7 @@ async def test_a_turn_of_the_event_loop_gives_little_to_replays_and_what_is_look
 
 
 async def test_not_before_its_time(database: LocalDatabase, make_offload: MakeOffload) -> None:
-    database.store_batch([message()])
+    store_batch(database, [message()])
     database.add_generation()
     closed = database.list_generations()[0].until
     assert closed is not None
@@ -99,7 +99,7 @@ async def test_the_files_go_with_the_retention_of_their_messages(
     database: LocalDatabase, data_dir: Path, make_offload: MakeOffload
 ) -> None:
     for number in range(3):
-        database.store_batch([message(payload=b"%d" % number)])
+        store_batch(database, [message(payload=b"%d" % number)])
         database.add_generation()
     offload = make_offload()
     while await offload.step(LATER):
@@ -126,7 +126,7 @@ async def test_the_files_go_with_the_retention_of_their_messages(
 async def test_a_target_that_refuses_is_told_and_tried_again(
     database: LocalDatabase, data_dir: Path, make_offload: MakeOffload
 ) -> None:
-    database.store_batch([message()])
+    store_batch(database, [message()])
     database.add_generation()
     (data_dir / "cold").write_text("a file is in the way")
     offload = make_offload()
@@ -142,9 +142,9 @@ async def test_what_is_not_there_is_an_error_until_it_is(
     database: LocalDatabase, data_dir: Path, make_offload: MakeOffload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("heliograph.storage.offload.fetch._FAILED_FETCH_S", 1e9)
-    database.store_batch([message()])
+    store_batch(database, [message()])
     database.add_generation()
-    database.store_batch([message("other/topic")])
+    store_batch(database, [message("other/topic")])
     offload = make_offload()
     assert await offload.step(LATER)
     (data_dir / "cold").rename(data_dir / "away")
@@ -159,7 +159,7 @@ async def test_what_is_not_there_is_an_error_until_it_is(
 async def test_a_damaged_generation_stays_where_it_is(
     database: LocalDatabase, data_dir: Path, make_offload: MakeOffload
 ) -> None:
-    database.store_batch([message()])
+    store_batch(database, [message()])
     database.add_generation()
     rocks, _ = database.contents()
     ((key, block),) = records(rocks, b"B", b"C")
@@ -220,7 +220,7 @@ async def test_blocks_stay_as_they_are_while_their_generation_leaves(
 async def test_a_target_of_earlier_settings_does_not_hold_up_what_goes_elsewhere(
     database: LocalDatabase, data_dir: Path, make_offload: MakeOffload
 ) -> None:
-    database.store_batch([message()])
+    store_batch(database, [message()])
     database.add_generation()
     earlier = make_offload()
     assert await earlier.step(LATER)
@@ -229,7 +229,7 @@ async def test_a_target_of_earlier_settings_does_not_hold_up_what_goes_elsewhere
     (file,) = files_of(data_dir / "cold")
     file.unlink()
     file.mkdir()  # which cannot be removed as a file is
-    database.store_batch([message()])
+    store_batch(database, [message()])
     database.add_generation()
     offload = make_offload("elsewhere")
     assert await offload.step(LATER)
@@ -259,13 +259,13 @@ SCRIPT = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.offload.steps import Offload
 from heliograph.storage.offload.commit import OffloadOptions
 from heliograph.storage.offload.process import OffloadProcess
 
 async def main(data_dir, commits_left):
-    database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+    database = open_database(data_dir)
     rewrite = database.rewrite
     def counted(batch):
         nonlocal commits_left
@@ -290,15 +290,15 @@ async def test_a_kill_between_any_two_steps_loses_nothing(tmp_path: Path, make_m
     # The mark, two batches of stubs, the end; after the generation was dropped, the end of its record.
     for commits in range(5):
         data_dir = tmp_path / str(commits)
-        database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+        database = open_database(data_dir)
         for number in range(3):
-            database.store_batch([make_message(f"topic/{n}/{n}", b"%d" % number) for n in range(20)])
+            store_batch(database, [make_message(f"topic/{n}/{n}", b"%d" % number) for n in range(20)])
         before = replayed(database)
         database.add_generation()
         database.close()
         killed = await asyncio.create_subprocess_exec(sys.executable, "-c", SCRIPT, str(data_dir), str(commits))
         assert await killed.wait() == -signal.SIGKILL
-        database = LocalBackend(data_dir).open_db("messages", DatabaseOptions())
+        database = open_database(data_dir)
         database.fetch = OffloadedBlocks(data_dir).fetch
         wanted = before if commits < 4 else []
         assert replayed(database) == wanted

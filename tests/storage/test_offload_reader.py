@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.reader.databases import Reader
 from heliograph.storage.reader.request import Request
 from storage.messages import MakeMessage
 from storage.offloading import files_of, fill, offload
+from support.databases import open_database
 
 
 class BulkReader:
@@ -52,7 +52,7 @@ class BulkReader:
 def test_everything_is_answered_as_before(
     data_dir: Path, options: DatabaseOptions, make_message: MakeMessage, tmp_path: Path
 ) -> None:
-    database = LocalBackend(data_dir).open_db("messages", options)
+    database = open_database(data_dir, options=options)
     fill(database, make_message)
     database.add_generation()
     fill(database, make_message, commits=10)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.block import read_header
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.plan import Limits, Plan, plan_read
@@ -25,6 +24,7 @@ from heliograph.storage.interface import (
 )
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage, message_maker
+from support.databases import open_database
 
 EVERYTHING = [TopicFilter("#")]
 
@@ -36,7 +36,7 @@ class History:
         make = message_maker()
         random_numbers = random.Random(7)  # the same history in every run
         options = DatabaseOptions(n_shards=2, layout=ColumnarOptions(wildcard_thresholds=(3,)))
-        database = LocalBackend(directory).open_db("messages", options)
+        database = open_database(directory, options=options)
         self.rows = 0
         for commit in range(120):
             if commit == 60:

@@ -19,13 +19,13 @@ from pyarrow import flight
 from heliograph.config.storage import FlightConfig
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.engine import new_batch, open_primary, records
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
 from heliograph.storage.reader.process import ReaderProcess, ReaderStartError
 from heliograph.storage.reader.security import ReaderSecurity
 from storage.messages import MakeMessage, message_maker
+from support.databases import open_database, store_batch
 
 pytestmark = pytest.mark.service
 
@@ -75,7 +75,7 @@ def client(reader: ReaderProcess) -> Client:
 
 async def test_sees_what_is_stored_at_once(client: Client, database: LocalDatabase, make_message: MakeMessage) -> None:
     message = make_message("weather/EWR/obs", b"one", username="u", qos=2, retain=True, property_bytes=b"\x01\x01")
-    database.store_batch([message])
+    store_batch(database, [message])
     (stream,) = client.streams("weather/+/obs")
     assert stream == {
         "stream": "messages/0/1/1",
@@ -92,9 +92,9 @@ async def test_sees_what_is_stored_at_once(client: Client, database: LocalDataba
     assert (row["clientid"], row["username"], row["guid"]) == ("c1", "u", message.guid)
     assert row["properties"] == [("Payload-Format-Indicator", "1")]
     for number in range(20):
-        database.store_batch([make_message(payload=b"%d" % number)])
+        store_batch(database, [make_message(payload=b"%d" % number)])
         assert client.read(stream["stream"], "#").num_rows == number + 2
-    database.store_batch([make_message("weather/JFK/obs", b"new")])
+    store_batch(database, [make_message("weather/JFK/obs", b"new")])
     assert client.payloads("weather/JFK/obs") == [b"new"]
 
 
@@ -103,7 +103,7 @@ async def test_a_database_that_does_not_exist_is_named(client: Client, data_dir:
     with pytest.raises(flight.FlightServerError, match="there is no such database; there are: none") as caught:
         client.streams("#")
     assert caught.value.extra_info == b"storage_unknown_database"
-    LocalBackend(data_dir).open_db(MESSAGES, DatabaseOptions()).close()
+    open_database(data_dir, MESSAGES, DatabaseOptions()).close()
     assert client.act("info")["databases"] == [MESSAGES]
     assert client.streams("#") == []
 
@@ -112,7 +112,7 @@ async def test_reads_lie_between_positions_and_times(
     client: Client, database: LocalDatabase, make_message: MakeMessage
 ) -> None:
     for number in range(10):
-        database.store_batch([make_message(payload=b"%d%s" % (number, part)) for part in (b"a", b"b")])
+        store_batch(database, [make_message(payload=b"%d%s" % (number, part)) for part in (b"a", b"b")])
     (stream,) = [stream["stream"] for stream in client.streams("#")]
     everything = client.read(stream, "#")
     times = everything.column("stored_at").cast(pa.int64()).to_pylist()
@@ -138,9 +138,9 @@ async def test_reads_lie_between_positions_and_times(
 async def test_filters_choose_rows_within_a_stream(client: Client, data_dir: Path) -> None:
     make = message_maker()
     options = DatabaseOptions(layout=ColumnarOptions(wildcard_thresholds=(100, 2)))
-    database = LocalBackend(data_dir).open_db(MESSAGES, options)
+    database = open_database(data_dir, MESSAGES, options)
     for _ in range(3):
-        database.store_batch([make(f"fleet/{n}/pos", b"%d" % n, clientid=f"c{n}") for n in range(50)])
+        store_batch(database, [make(f"fleet/{n}/pos", b"%d" % n, clientid=f"c{n}") for n in range(50)])
     assert [stream["topics"] for stream in client.streams("fleet/#")] == ["fleet/0/pos", "fleet/1/pos", "fleet/+/pos"]
     assert client.payloads("fleet/33/pos") == [b"33"] * 3
     assert (
@@ -157,11 +157,11 @@ async def test_filters_choose_rows_within_a_stream(client: Client, data_dir: Pat
 async def test_a_new_generation_seals_the_old_streams(
     client: Client, database: LocalDatabase, make_message: MakeMessage
 ) -> None:
-    database.store_batch([make_message(payload=b"1")])
+    store_batch(database, [make_message(payload=b"1")])
     assert [stream["sealed"] for stream in client.streams("#")] == [False]
     database.add_generation()
-    database.store_batch([make_message("new/topic", payload=b"2")])
-    database.store_batch([make_message(payload=b"3")])
+    store_batch(database, [make_message("new/topic", payload=b"2")])
+    store_batch(database, [make_message(payload=b"3")])
     assert [(stream["rank"], stream["sealed"]) for stream in client.streams("#")] == [
         ([0, 1], True),
         ([0, 2], False),
@@ -192,7 +192,7 @@ async def test_wrong_requests_are_answered_in_words(
 async def test_wrong_reads_are_answered_in_words(
     client: Client, database: LocalDatabase, make_message: MakeMessage
 ) -> None:
-    database.store_batch([make_message()])
+    store_batch(database, [make_message()])
     (stream,) = [stream["stream"] for stream in client.streams("#")]
     with pytest.raises(flight.FlightServerError, match="there is no stream 'messages/0/1/9'"):
         client.read("messages/0/1/9", "#")
@@ -205,8 +205,8 @@ async def test_wrong_reads_are_answered_in_words(
 async def test_a_damaged_block_is_named_and_others_are_served(
     client: Client, database: LocalDatabase, make_message: MakeMessage
 ) -> None:
-    database.store_batch([make_message("a", b"good")])
-    database.store_batch([make_message("b", b"bad")])
+    store_batch(database, [make_message("a", b"good")])
+    store_batch(database, [make_message("b", b"bad")])
     database.close()
     rocks = open_primary(database.path, "zstd")
     key, value = next(records(rocks, keys.block_prefix(0, 1, 2), keys.block_prefix(0, 1, 3)))
@@ -279,7 +279,7 @@ async def test_the_example_of_the_documentation(
     security = partial(ReaderSecurity.of, FlightConfig(), data_dir)
     reader = ReaderProcess(data_dir, "127.0.0.1:0", security=security)
     await reader.start()
-    database.store_batch([make_message("weather/EWR/obs", b"{}"), make_message("elsewhere", b"{}")])
+    store_batch(database, [make_message("weather/EWR/obs", b"{}"), make_message("elsewhere", b"{}")])
     page = (Path(__file__).parents[2] / "docs" / "storage.md").read_text(encoding="utf-8")
     example = page.split("```python\n")[1].split("```")[0]
     assert "grpc://127.0.0.1:8815" in example
@@ -315,10 +315,10 @@ def test_says_why_it_cannot_start(data_dir: Path) -> None:
 async def test_a_dropped_generation_is_told_apart_from_one_that_never_was(
     client: Client, database: LocalDatabase, make_message: MakeMessage
 ) -> None:
-    database.store_batch([make_message(payload=b"1"), make_message(payload=b"2")])
+    store_batch(database, [make_message(payload=b"1"), make_message(payload=b"2")])
     (stream,) = [stream["stream"] for stream in client.streams("#")]
     database.add_generation()
-    database.store_batch([make_message(payload=b"3")])
+    store_batch(database, [make_message(payload=b"3")])
     end = client.act("plan", database=MESSAGES, topics=["#"])["streams"][stream]["position"]
     database.drop_generation(1)
     assert [stream["stream"] for stream in client.streams("#")] == ["messages/0/2/1"]

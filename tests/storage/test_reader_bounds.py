@@ -20,6 +20,7 @@ from heliograph.storage.reader.process import ReaderProcess
 from heliograph.storage.reader.request import FILTERS_MAX, REQUEST_BYTES_MAX, Request
 from storage.messages import MakeMessage
 from storage.test_damage import damage_block
+from support.databases import store_batch
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ async def test_a_request_of_any_size_costs_no_memory(reader: ReaderProcess) -> N
 async def test_shards_are_honoured_by_reads_too(
     reader: ReaderProcess, database: LocalDatabase, make_message: MakeMessage
 ) -> None:
-    database.store_batch([make_message() for _ in range(40)])
+    store_batch(database, [make_message() for _ in range(40)])
     assert rows(reader.bind) == 40
     assert rows(reader.bind, shards=[0, 3]) == 40
     assert rows(reader.bind, shards=[1]) == 0
@@ -159,7 +160,7 @@ async def test_the_broker_is_told_of_damage_once(
     reader: ReaderProcess, database: LocalDatabase, make_message: MakeMessage, on_damage: str
 ) -> None:
     for number in range(3):
-        database.store_batch([make_message(payload=b"%d" % number)])
+        store_batch(database, [make_message(payload=b"%d" % number)])
     damage_block(database, 1)
     for _ in range(3):
         if on_damage == "fail":

@@ -17,6 +17,7 @@ from heliograph.storage.reader.process import ReaderProcess, ReaderStartError
 from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError, Token, digest_of
 from storage.messages import MakeMessage
 from support.certificates import Authority
+from support.databases import store_batch
 
 SECRET = "correct horse battery staple"
 WEATHER = FlightTokenConfig(name="weather", token=SECRET, topics=("weather/#", "$SYS/brokers"))
@@ -63,7 +64,7 @@ async def start(data_dir: Path) -> AsyncIterator[Start]:
 async def test_a_token_sees_its_topics_and_nothing_else(
     start: Start, database: LocalDatabase, make_message: MakeMessage
 ) -> None:
-    database.store_batch([make_message("weather/EWR/obs"), make_message("secret/1"), make_message("weather")])
+    store_batch(database, [make_message("weather/EWR/obs"), make_message("secret/1"), make_message("weather")])
     bind = await start(FlightConfig(tokens=(WEATHER,)))
     caller = Caller(bind, SECRET)
     for allowed in ("weather/#", "weather/+/obs", "weather", "weather/EWR/obs"):
@@ -89,7 +90,7 @@ async def test_a_token_sees_its_topics_and_nothing_else(
 async def test_a_token_knows_of_its_databases_only(
     start: Start, database: LocalDatabase, make_message: MakeMessage
 ) -> None:
-    database.store_batch([make_message("weather/EWR/obs"), make_message("secret/1")])
+    store_batch(database, [make_message("weather/EWR/obs"), make_message("secret/1")])
     everything = FlightTokenConfig(name="all", sha256=digest_of("e" * 20), topics=("#",))
     elsewhere = FlightTokenConfig(name="elsewhere", token="f" * 20, topics=("#",), databases=("retained",))
     bind = await start(FlightConfig(tokens=(WEATHER, everything, elsewhere)))

@@ -11,22 +11,20 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.database import LocalDatabase
-from heliograph.storage.errors import DroppedGenerationError, PreconditionFailedError
+from heliograph.storage.errors import DroppedGenerationError
 from heliograph.storage.interface import (
     ColumnarOptions,
-    Database,
     DatabaseOptions,
     EndOfStream,
-    Precondition,
     StoredMessage,
     StreamId,
     StreamIterator,
 )
-from reference.backend import ReferenceBackend
-from reference.storage import replayed
+from reference.databases import ReferenceDatabase
+from reference.storage import ReadDatabase, replayed
 from storage.topics import filters_over, topics_over
+from support.databases import open_database, store_batch
 
 LEVELS = st.sampled_from(["", "a", "b", "c", "d", "$x"])
 TOPICS = topics_over(LEVELS, 3)
@@ -46,7 +44,7 @@ def by_client_and_topic(messages: list[StoredMessage]) -> dict[tuple[str, str], 
 class Consumer:
     """Reads one filter of one database, a few messages at a time, and goes on with it after anything that happens."""
 
-    def __init__(self, database: Callable[[], Database], topic_filter: str) -> None:
+    def __init__(self, database: Callable[[], ReadDatabase], topic_filter: str) -> None:
         self.database = database
         self.topic_filter = topic_filter
         self.found: list[StoredMessage] = []
@@ -85,15 +83,14 @@ class Replay(RuleBasedStateMachine):
         self.data_dir = Path(tempfile.mkdtemp())
         self.layout: tuple[int, ...] = (2, 1)
         self.local = self.open()
-        self.reference_backend = ReferenceBackend(self.last_time)
-        self.reference = self.reference_backend.open_db("messages", DatabaseOptions())
+        self.reference = ReferenceDatabase("messages", self.last_time)
         self.numbers = count(1)
         self.is_whole = True  # nothing was dropped
         self.consumers: list[tuple[Consumer, Consumer]] = []
 
     def open(self) -> LocalDatabase:
         options = DatabaseOptions(n_shards=2, layout=ColumnarOptions(wildcard_thresholds=self.layout))
-        return LocalBackend(self.data_dir).open_db("messages", options)
+        return open_database(self.data_dir, options=options)
 
     def last_time(self) -> int:
         """The time of the newest commit, which the reference is given for its own."""
@@ -102,20 +99,8 @@ class Replay(RuleBasedStateMachine):
     @rule(batch=st.lists(st.tuples(TOPICS, CLIENTS), min_size=1, max_size=12))
     def store(self, batch: list[tuple[str, str]]) -> None:
         messages = self.messages(batch)
-        self.local.store_batch(messages)
+        store_batch(self.local, messages)
         self.reference.store_batch(messages)
-
-    @rule(topic=TOPICS, clientid=CLIENTS, exists=st.booleans())
-    def store_on_condition(self, topic: str, clientid: str, exists: bool) -> None:
-        messages = self.messages([(topic, clientid)])
-        condition = Precondition(exists, topic, clientid)
-        try:
-            self.local.store_batch(messages, preconditions=[condition])
-        except PreconditionFailedError:
-            with pytest.raises(PreconditionFailedError):
-                self.reference.store_batch(messages, preconditions=[condition])
-        else:
-            self.reference.store_batch(messages, preconditions=[condition])
 
     @rule()
     def add_generation(self) -> None:
@@ -143,8 +128,6 @@ class Replay(RuleBasedStateMachine):
     def restart(self) -> None:
         self.local.close()
         self.local = self.open()
-        self.reference.close()
-        self.reference = self.reference_backend.open_db("messages", DatabaseOptions())
 
     @rule(layout=LAYOUTS)
     def restart_with_another_layout(self, layout: tuple[int, ...]) -> None:

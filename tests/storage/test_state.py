@@ -12,9 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from heliograph.storage.engine import open_primary
 from heliograph.storage.errors import PreconditionFailedError, StorageClosedError, StorageError, UnknownLayoutError
-from heliograph.storage.state.interface import MemoryState, StateBatch, StateDatabase
+from heliograph.storage.state.interface import StateBatch, StateDatabase
 from heliograph.storage.state.local import LocalState
+from reference.state import MemoryState
 
 
 class Answers:
@@ -189,10 +191,10 @@ async def test_state_of_a_later_version_is_not_opened(data_dir: Path) -> None:
     database = LocalState(data_dir, "sessions")
     database.open()
     await database.close()
+    rocks = open_primary(database.path, "lz4")
+    rocks.put(b"\x00", b'{"format": "state-2"}')
+    rocks.close()
     database = LocalState(data_dir, "sessions")
-    database._store.open()
-    database._store.usable().put(b"\x00", b'{"format": "state-2"}')
-    database._store.close()
     with pytest.raises(UnknownLayoutError, match="its format is 'state-2', and this version knows 'state-1'"):
         database.open()
     await database.close()
@@ -204,6 +206,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from heliograph.storage.state.local import LocalState
+from reference.state import MemoryState
 from heliograph.storage.state.interface import StateBatch
 
 async def main():

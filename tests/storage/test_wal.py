@@ -10,27 +10,28 @@ from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.interface import Batch
 from heliograph.storage.wal import LogFiles, SyncRequest
 from storage.messages import MakeMessage
+from support.databases import store_batch
 
 
 def test_a_sync_covers_every_log_file_written_since_the_last_one(tmp_path: Path) -> None:
     (tmp_path / "999999.log").touch()
     logs = LogFiles(tmp_path)
     logs.written()
-    assert logs.sync_request().file_count == 1
+    assert len(logs.sync_request().descriptors) == 1
     (tmp_path / "1000004.log").touch()  # the log went on in a new file before the old one was synced
     logs.written()
     request = logs.sync_request()
-    assert request.file_count == 2
+    assert len(request.descriptors) == 2
     request.run()
     logs.synced(request.write_count)
-    assert logs.sync_request().file_count == 0
+    assert len(logs.sync_request().descriptors) == 0
     logs.written()
     request = logs.sync_request()
-    assert request.file_count == 1
+    assert len(request.descriptors) == 1
     logs.written()  # while the sync runs
     request.run()
     logs.synced(request.write_count)
-    assert logs.sync_request().file_count == 1
+    assert len(logs.sync_request().descriptors) == 1
     logs.close()
 
 
@@ -52,18 +53,18 @@ def test_no_commit_is_left_out_when_rocksdb_begins_a_new_log(
     covered = []
     for _ in range(45):
         database.write([make_message(payload=os.urandom(1_000_000))])
-        covered.append(database.sync_request().file_count)
+        covered.append(len(database.sync_request().descriptors))
     assert min(covered) == 1
     assert max(covered) > 1
     database.finish_sync(database.sync_request(), None)
-    assert database.sync_request().file_count == 0
+    assert len(database.sync_request().descriptors) == 0
 
 
 def test_after_a_failed_sync_the_log_is_not_trusted(database: LocalDatabase, make_message: MakeMessage) -> None:
     database.write([make_message(payload=b"1")])
     database.finish_sync(database.sync_request(), OSError(errno.EIO, os.strerror(errno.EIO)))
     assert list(database.path.glob("*.sst")), "what memory held was written to a new file, so the commit is durable"
-    database.store_batch([make_message(payload=b"2")])
+    store_batch(database, [make_message(payload=b"2")])
     (stream,) = database.get_streams("#")
     batch = database.next(database.make_iterator(stream.id, "#"), 10)
     assert isinstance(batch, Batch)
@@ -74,7 +75,7 @@ def test_a_log_that_begins_between_two_writes_is_noticed(database: LocalDatabase
     """The directory is only looked at when RocksDB has begun another memtable."""
     for _ in range(3):
         for _ in range(3):
-            database.store_batch([make_message()])
+            store_batch(database, [make_message()])
             (log,) = newest_logs(database.path)
             database.write([make_message()])
             assert log in descriptors_of(database.sync_request())
@@ -86,4 +87,4 @@ def newest_logs(path: Path) -> list[str]:
 
 
 def descriptors_of(request: SyncRequest) -> list[str]:
-    return [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in request._descriptors]
+    return [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in request.descriptors]

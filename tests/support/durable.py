@@ -10,10 +10,9 @@ from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.errors import StorageError
-from heliograph.storage.interface import DatabaseOptions
 from heliograph.storage.state.interface import OnStateCommitted, StateBatch
+from support.databases import open_database
 from support.kernel import Kernel, Peer
 
 
@@ -109,7 +108,7 @@ class DurableKernel(Kernel):
             self.broker.begin_turn(self.now_us)
             self.sink.open_ticket = 1
         self.automatic = True  # every turn ends with commits
-        self.database = LocalBackend(path).open_db("messages", DatabaseOptions())
+        self.database = open_database(path)
         self.state = FakeState(self.disk)
         self.durable = DurableSessions(
             settings or DurableSessionsConfig(),

@@ -11,9 +11,8 @@ from typing import Final
 
 from heliograph.cli.data_dir import add_action, run_in_data_dir
 from heliograph.storage.errors import UnknownDatabaseError
-from heliograph.storage.keyed.backend import KeyedBackend, keyed_path
 from heliograph.storage.keyed.records import stored_message, times
-from heliograph.storage.keyed.table import KeyedTable
+from heliograph.storage.keyed.table import KeyedTable, keyed_path
 from heliograph.storage.repair.messages import node_is_stopped
 
 _DATABASE: Final = "retained"
@@ -71,7 +70,7 @@ def _opened(data_dir: Path) -> Iterator[KeyedTable]:
     path = keyed_path(data_dir) / _DATABASE
     if not path.is_dir():
         raise UnknownDatabaseError("no message is retained on the disk there", database=_DATABASE, path=path)
-    table = KeyedBackend(data_dir).table(_DATABASE)
+    table = KeyedTable(_DATABASE, path)
     with node_is_stopped(data_dir, _DATABASE):
         table.open()
         try:

@@ -24,9 +24,8 @@ from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.group_commit import CommitQueue
-from heliograph.storage.keyed.backend import KeyedBackend
 from heliograph.storage.keyed.changes import Change
-from heliograph.storage.keyed.table import KeyedTable
+from heliograph.storage.keyed.table import KeyedTable, keyed_path
 
 _log = logging.getLogger(__name__)
 
@@ -209,7 +208,7 @@ def open_retained(
     options = retainer_options(config.retainer)
     if join is None or not is_on_disc(config):
         return RetainedMessages(MemoryRetainer(broker, options), None)
-    table = KeyedBackend(data_dir, clock=lambda: int(broker.now_us)).table(RETAINED)
+    table = KeyedTable(RETAINED, keyed_path(data_dir) / RETAINED, clock=lambda: int(broker.now_us))
     commit = RetainedCommit(table, join, config.durable_storage.retained, refusals or Refusals(broker))
     retainer = DiscRetainer(broker, table, commit, options)
     commit.join(retainer)

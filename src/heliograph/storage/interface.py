@@ -1,9 +1,9 @@
 """The words of durable storage: databases, streams with ranks, positions, iterators, and what replaying them gives.
 
-Only values and protocols live here; `local` implements them on RocksDB. A **database** has shards, a shard is cut in
-time into generations, a generation holds streams, and a stream is the only unit of order. To replay a topic filter:
+Only values and one protocol live here; `columnar` keeps messages on RocksDB. A **database** has shards, a shard is cut
+in time into generations, a generation holds streams, and a stream is the only unit of order. To replay a topic filter:
 
-1. Ask `Database.get_streams` for its streams, and ask again from time to time, since new ones appear.
+1. Ask `LocalDatabase.get_streams` for its streams, and ask again from time to time, since new ones appear.
 2. Streams with different `x` may be read in parallel; so may streams with the same `x` and `y`; groups of streams
    with the same `x` are read in the order of `y`.
 3. Make an iterator on each stream and call `next`. `END_OF_STREAM` means that nothing will ever follow; a `Batch`
@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from heliograph.storage.errors import UnknownStreamError
 from heliograph.storage.wal import SyncRequest
@@ -121,15 +121,12 @@ class StreamId(NamedTuple):
 class Position(NamedTuple):
     """The last row of a stream that has been read: time and sequence of its block, and the row in it.
 
-    Ordered within one stream. `ROW_MAX` stands for the whole block, however many rows it has. A stream of the `keyed`
-    layout is read in the order of topics: there `topic` is the last that was read, and what was stored up to `time` is
-    not wanted.
+    Ordered within one stream. `ROW_MAX` stands for the whole block, however many rows it has.
     """
 
     time: int
     sequence: int
     row: int
-    topic: str = ""
 
     def __str__(self) -> str:
         if self == BEGINNING:
@@ -199,8 +196,7 @@ class StreamIterator:
 
     def to_bytes(self) -> bytes:
         """A form that `from_bytes` of this and of every later version reads."""
-        position = list(self.position if self.position.topic else self.position[:3])
-        fields = [_ITERATOR_VERSION, str(self.stream), self.topic_filter, position]
+        fields = [_ITERATOR_VERSION, str(self.stream), self.topic_filter, list(self.position)]
         return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
     @classmethod
@@ -211,10 +207,10 @@ class StreamIterator:
             UnknownStreamError: These bytes are no iterator of a known version.
         """
         try:
-            version, stream, topic_filter, (time, sequence, row, *topic) = json.loads(data)
+            version, stream, topic_filter, (time, sequence, row) = json.loads(data)
             if version != _ITERATOR_VERSION or not isinstance(topic_filter, str):
                 raise ValueError(version)
-            position = Position(int(time), int(sequence), int(row), *topic)
+            position = Position(int(time), int(sequence), int(row))
             return cls(StreamId.parse(stream), topic_filter, position)
         except (ValueError, TypeError, AttributeError):
             raise UnknownStreamError(f"{data[:80]!r} is not a saved iterator", database="") from None
@@ -227,20 +223,12 @@ class Batch:
     Attributes:
         iterator: Where to go on.
         messages: In the order of the stream; empty when nothing has followed yet.
-        positions: Where each of them is, for `Database.update_iterator`.
+        positions: Where each of them is.
     """
 
     iterator: StreamIterator
     messages: Sequence[StoredMessage]
     positions: Sequence[Position] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """What `delete_next` deleted: where to go on, and how many messages it was."""
-
-    iterator: StreamIterator
-    count: int
 
 
 class EndOfStream:
@@ -251,37 +239,6 @@ class EndOfStream:
 
 
 END_OF_STREAM: Final = EndOfStream()
-
-
-@dataclass(frozen=True, slots=True)
-class Precondition:
-    """What must be so before a batch is stored: that a message like this exists, or that none does.
-
-    Finding it reads what is stored on the topic, so preconditions are for databases and topics with few messages;
-    leases that change often belong into a state database.
-
-    Attributes:
-        exists: Whether there must be one, or must not.
-        topic: Its topic name.
-        clientid: Whose it is, or None for anybody's.
-        payload: What it says, or None for anything.
-        guid: Its message id, or None for any.
-    """
-
-    exists: bool
-    topic: str
-    clientid: str | None = None
-    payload: bytes | None = None
-    guid: bytes | None = None
-
-    def matches(self, message: StoredMessage) -> bool:
-        """Whether a message is like this."""
-        return (
-            message.topic == self.topic
-            and self.clientid in (None, message.clientid)
-            and self.payload in (None, message.payload)
-            and self.guid in (None, message.guid)
-        )
 
 
 OnGrown = Callable[[Sequence[StreamId]], None]
@@ -334,103 +291,6 @@ class DatabaseOptions:
     layout: ColumnarOptions = ColumnarOptions()
 
 
-class Database(Protocol):
-    """One database, whatever keeps it. Owned by the thread that opened it; every call may block on the disk."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    def store_batch(
-        self,
-        messages: Sequence[StorableMessage],
-        *,
-        atomic: bool = False,
-        preconditions: Sequence[Precondition] = (),
-    ) -> None:
-        """Store messages durably.
-
-        Args:
-            messages: What to store, in order.
-            atomic: Whether they may only be stored together; without it a backend may store some and refuse others.
-            preconditions: What must hold before; checked and stored as one step.
-
-        Raises:
-            PreconditionFailedError: One does not hold; nothing was stored.
-            StorageError: They were not stored, or may not outlive a power failure.
-        """
-
-    def add_generation(self) -> None:
-        """Close the current generation of every shard and begin the next."""
-
-    def list_generations(self) -> Sequence[GenerationInfo]:
-        """All generations, by shard and number."""
-
-    def drop_generation(self, number: int) -> None:
-        """Remove a closed generation of all shards. What is read of it afterwards is a `DroppedGenerationError`.
-
-        Raises:
-            UnknownGenerationError: There is none of that number, or it is the current one.
-            StorageError: It was not done.
-        """
-
-    def get_streams(self, topic_filter: str, start: int | None = None, end: int | None = None) -> Sequence[Stream]:
-        """The streams that can hold messages of the filter stored in [start, end), times in µs, None for open."""
-
-    def make_iterator(self, stream: StreamId, topic_filter: str, start: int | None = None) -> StreamIterator:
-        """An iterator before the first message of the filter stored at `start` or later."""
-
-    def update_iterator(self, iterator: StreamIterator, position: Position) -> StreamIterator:
-        """The iterator behind a message that `next` gave at this position.
-
-        Raises:
-            UnknownStreamError: The stream does not exist any more.
-        """
-
-    def next(self, iterator: StreamIterator, n: int) -> Batch | EndOfStream:
-        """Read up to `n` messages that follow the iterator.
-
-        Raises:
-            DroppedGenerationError: The stream was dropped with its generation.
-            UnknownStreamError: The stream does not exist.
-            StorageDamagedError: A block of it does not pass its checksum.
-        """
-
-    def poll(self, iterators: Sequence[StreamIterator], n: int) -> Sequence[Batch | EndOfStream]:
-        """Read up to `n` messages in all, the streams taking turns; one result for each iterator, in their order."""
-
-    def subscribe(self, on_grown: OnGrown) -> Callable[[], None]:
-        """Have a function called with the streams that a commit added to, or that were closed, once that is durable.
-
-        So a consumer at the heads of its streams need not ask again and again. Called once for each commit, in the
-        thread of the database, whoever made the commit; it must not block. New streams are among them.
-
-        Returns:
-            A function that ends this.
-        """
-
-    def close(self) -> None:
-        """Leave everything on disk; the database cannot be used any more."""
-
-
-@runtime_checkable
-class DeletingDatabase(Database, Protocol):
-    """A database out of which single messages can be deleted; what only appends drops generations instead."""
-
-    def get_delete_streams(
-        self, topic_filter: str, start: int | None = None, end: int | None = None
-    ) -> Sequence[StreamId]:
-        """The streams to go through so that all messages of the filter stored in [start, end) are deleted."""
-
-    def delete_next(self, iterator: StreamIterator, n: int) -> Deleted | EndOfStream:
-        """Delete up to `n` messages that follow the iterator; `END_OF_STREAM` if none do, sealed or not.
-
-        Raises:
-            UnknownStreamError: The stream does not exist.
-            StorageError: They were not deleted, or not all.
-        """
-
-
 Item_contra = TypeVar("Item_contra", contravariant=True)
 
 
@@ -468,39 +328,3 @@ class Grouped(Protocol[Item_contra]):
 
     def committed(self) -> None:
         """Everything written so far is as durable as it is wanted: wake whoever waits for it."""
-
-
-class Backend(Protocol):
-    """Where shards live."""
-
-    @property
-    def site_id(self) -> str:
-        """This node's persistent random id, independent of its name."""
-
-    def open_db(self, name: str, options: DatabaseOptions) -> Database:
-        """Open a database, creating it if it does not exist."""
-
-    def drop_db(self, name: str) -> None:
-        """Remove a database that is not open, with everything in it.
-
-        Raises:
-            UnknownDatabaseError: It does not exist.
-        """
-
-    def list_dbs(self) -> Sequence[str]:
-        """The names of those that exist."""
-
-
-def poll_in_turns(database: Database, iterators: Sequence[StreamIterator], n: int) -> list[Batch | EndOfStream]:
-    """What `Database.poll` gives, by means of `next`: each stream has an equal share, and what one leaves others take.
-
-    A stream that has no share any more is given an empty batch, as one with nothing to read: ask again.
-    """
-    results: list[Batch | EndOfStream] = []
-    left = n
-    for place, iterator in enumerate(iterators):
-        share = -(-left // (len(iterators) - place))
-        result = database.next(iterator, share) if share else Batch(iterator, ())
-        results.append(result)
-        left -= len(result.messages) if isinstance(result, Batch) else 0
-    return results

@@ -14,14 +14,9 @@ class SyncRequest:
     """The files that hold what was written so far. Made in the thread that writes; `run` may run in any other."""
 
     def __init__(self, descriptors: list[int], directory: int | None, write_count: int) -> None:
-        self._descriptors = descriptors
-        self._directory = directory
+        self.descriptors = descriptors  # of the log files that it covers
         self.write_count = write_count  # how many writes it covers
-
-    @property
-    def file_count(self) -> int:
-        """How many log files it covers."""
-        return len(self._descriptors)
+        self._directory = directory
 
     def run(self) -> None:
         """Wait until the disk has it all.
@@ -29,7 +24,7 @@ class SyncRequest:
         Raises:
             OSError: It may not have.
         """
-        for descriptor in self._descriptors:
+        for descriptor in self.descriptors:
             os.fdatasync(descriptor)
         if self._directory is not None:
             os.fsync(self._directory)

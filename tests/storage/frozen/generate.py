@@ -13,18 +13,18 @@ import tempfile
 import time
 from pathlib import Path
 
-from heliograph.storage.columnar.backend import LocalBackend, databases_path
+from heliograph.storage.columnar.backend import databases_path
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.interface import (
     Batch,
     ColumnarOptions,
-    Database,
     DatabaseOptions,
     StorableMessage,
     StoredMessage,
 )
 from storage.offloading import offload
+from support.databases import open_database, store_batch
 
 _OFFLOADED = "offloaded"  # below the data directory, so that it goes with it
 _NOT_NEEDED = ("LOG*", "LOCK")
@@ -36,16 +36,15 @@ def main(target: Path) -> None:
         raise SystemExit(f"{target} exists; a frozen database is never made again")
     with tempfile.TemporaryDirectory() as scratch:
         data_dir = Path(scratch)
-        backend = LocalBackend(data_dir)
         expected: dict[str, object] = {}
-        closed = backend.open_db("closed", DatabaseOptions())
+        closed = open_database(data_dir, "closed")
         fill(closed)
         expected["closed"] = contents(closed)
         offload(closed, 1, _OFFLOADED)
         closed.close()
         # The log of this one holds what no table has, as after a kill.
         options = DatabaseOptions(n_shards=2, layout=ColumnarOptions(wildcard_thresholds=(3, 2), compression="lz4"))
-        killed = backend.open_db("killed", options)
+        killed = open_database(data_dir, "killed", options)
         fill(killed)
         expected["killed"] = contents(killed)
         offload(killed, 1, _OFFLOADED)
@@ -57,15 +56,15 @@ def main(target: Path) -> None:
 
 def fill(database: LocalDatabase) -> None:
     """Store messages of every shape: columns that vary and that do not, shared streams, two generations."""
-    database.store_batch([message(number) for number in range(1, 40)])
-    database.store_batch([message(n, topic="same/topic", clientid="c", username=None, qos=1) for n in range(40, 60)])
-    database.store_batch([message(60, topic="$app/state", property_bytes=b"\x01\x01\x26\x00\x01k\x00\x01v")])
+    store_batch(database, [message(number) for number in range(1, 40)])
+    store_batch(database, [message(n, topic="same/topic", clientid="c", username=None, qos=1) for n in range(40, 60)])
+    store_batch(database, [message(60, topic="$app/state", property_bytes=b"\x01\x01\x26\x00\x01k\x00\x01v")])
     database.add_generation()
     for number in range(61, 80):
-        database.store_batch([message(number)])
-    database.store_batch([message(80, topic="long/" + "l" * 2000)])
+        store_batch(database, [message(number)])
+    store_batch(database, [message(80, topic="long/" + "l" * 2000)])
     for number in range(81, 161):
-        database.store_batch([message(number, payload=b"%d" % number)])
+        store_batch(database, [message(number, payload=b"%d" % number)])
     merge(database)
 
 
@@ -94,7 +93,7 @@ def message(number: int, **fields: object) -> StoredMessage:
     return StoredMessage(**{**values, **fields})  # type: ignore[arg-type]
 
 
-def contents(database: Database) -> list[list[object]]:
+def contents(database: LocalDatabase) -> list[list[object]]:
     """Every message in the order of streams and positions, with its stream, as JSON has it."""
     rows: list[list[object]] = []
     for topic_filter in ("#", "$app/#"):

@@ -10,12 +10,12 @@ import json
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from heliograph.storage.interface import Deleted, KeyedOptions, StoredMessage
-from heliograph.storage.keyed.backend import KeyedBackend, keyed_path
-from heliograph.storage.keyed.database import KeyedDatabase
-from reference.storage import replayed
+from heliograph.storage.interface import KeyedOptions, StoredMessage
+from heliograph.storage.keyed.records import stored_message
+from heliograph.storage.keyed.table import KeyedTable, keyed_path
 
 _NOT_NEEDED = ("LOG*", "LOCK")
 _START_US = 1_700_000_000_000_000
@@ -28,32 +28,35 @@ def main(target: Path) -> None:
         raise SystemExit(f"{target} exists; a frozen database is never made again")
     with tempfile.TemporaryDirectory() as scratch:
         times = iter(range(_START_US, _START_US + 10_000))
-        backend = KeyedBackend(Path(scratch), KeyedOptions((3, 2)), lambda: next(times))
+        options, folder = KeyedOptions((3, 2)), keyed_path(Path(scratch))
         expected = {}
-        databases = [backend.table("closed"), backend.table("killed")]
-        for table in databases:
+        tables = [KeyedTable(name, folder / name, options, clock=lambda: next(times)) for name in ("closed", "killed")]
+        for table in tables:
             table.open()
-            fill(KeyedDatabase(table))
-            expected[table.name] = contents(KeyedDatabase(table))
-        databases[0].close()
+            fill(table)
+            expected[table.name] = contents(table)
+        tables[0].close()
         # The log of the other holds what no table has, as after a kill.
-        shutil.copytree(keyed_path(Path(scratch)), keyed_path(target), ignore=shutil.ignore_patterns(*_NOT_NEEDED))
-        databases[1].close()
+        shutil.copytree(folder, keyed_path(target), ignore=shutil.ignore_patterns(*_NOT_NEEDED))
+        tables[1].close()
     (target / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
 
 
-def fill(database: KeyedDatabase) -> None:
+def fill(table: KeyedTable) -> None:
     """Topics of every shape: streams of their own and shared ones, replaced, deleted and expiring messages."""
-    table = database.table
-    database.store_batch([message(number, f"fleet/{number}/pos") for number in range(30)])
-    database.store_batch([message(number, f"fleet/{number}/pos", username=None) for number in range(100, 105)])
-    database.store_batch([message(40, topic) for topic in ("a", "a/", "/", "$app/state", "ü/é", "long/" + "l" * 2000)])
-    database.store_batch([message(50, "a", payload=b"newer", qos=2, property_bytes=b"\x01\x01\x26\x00\x01k\x00\x01v")])
+    put(table, [message(number, f"fleet/{number}/pos") for number in range(30)])
+    put(table, [message(number, f"fleet/{number}/pos", username=None) for number in range(100, 105)])
+    put(table, [message(40, topic) for topic in ("a", "a/", "/", "$app/state", "ü/é", "long/" + "l" * 2000)])
+    put(table, [message(50, "a", payload=b"newer", qos=2, property_bytes=b"\x01\x01\x26\x00\x01k\x00\x01v")])
     table.commit([table.put(message(60 + n, f"short/{n}"), EXPIRES_US + n, 60) for n in range(6)])
-    for stream in database.get_delete_streams("fleet/+/pos"):
-        iterator = database.make_iterator(stream, "fleet/7/pos")
-        while isinstance(deleted := database.delete_next(iterator, 10), Deleted):
-            iterator = deleted.iterator
+    removed = table.remove("fleet/7/pos")
+    assert removed is not None
+    table.commit([removed])
+
+
+def put(table: KeyedTable, messages: Sequence[StoredMessage]) -> None:
+    """Store messages as one commit that waits for the disk."""
+    table.commit([table.put(message) for message in messages])
 
 
 def message(number: int, topic: str, **fields: object) -> StoredMessage:
@@ -73,9 +76,17 @@ def message(number: int, topic: str, **fields: object) -> StoredMessage:
     return StoredMessage(**{**values, **fields})  # type: ignore[arg-type]
 
 
-def contents(database: KeyedDatabase) -> list[dict[str, object]]:
+def read(table: KeyedTable, topic_filter: str, after: bytes = b"") -> list[StoredMessage]:
+    """The messages of a filter, from behind a key."""
+    walk, found = table.walk(topic_filter, after), []
+    while not walk.is_done:
+        found += [stored_message(key, record) for key, record in table.step(walk, 7, 1 << 20, 100).records]
+    return found
+
+
+def contents(table: KeyedTable) -> list[dict[str, object]]:
     """Every message, by topic."""
-    found = replayed(database) + replayed(database, "$app/#")
+    found = read(table, "#") + read(table, "$app/#")
     return sorted((_described(one) for one in found), key=lambda one: str(one["topic"]))
 
 

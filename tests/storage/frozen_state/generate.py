@@ -10,10 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions, StoredMessage
 from heliograph.storage.state.interface import StateBatch
 from heliograph.storage.state.local import LocalState
+from support.databases import open_database, store_batch
 
 _NOT_NEEDED = ("LOG*", "LOCK", ".readers")
 
@@ -39,7 +39,7 @@ async def fill(state: LocalState) -> None:
 def fill_generations(data_dir: Path) -> None:
     """Store in five generations, drop two of them."""
     options = DatabaseOptions(n_shards=2, layout=ColumnarOptions(wildcard_thresholds=(3, 2)))
-    database = LocalBackend(data_dir).open_db("dropped", options)
+    database = open_database(data_dir, "dropped", options)
     for number in range(5):
         if number:
             database.add_generation()
@@ -47,7 +47,7 @@ def fill_generations(data_dir: Path) -> None:
             StoredMessage(1_700_000_000_000_000 + number, n, f"t/{n}", b"%d" % number, 1, False, f"c{n}", None, b"", 0)
             for n in range(10)
         ]
-        database.store_batch(messages)
+        store_batch(database, messages)
     database.drop_generation(1)
     database.drop_generation(3)
     database.close()

@@ -3,17 +3,14 @@
 A database itself is in `local_database`; databases of state lie beside them, see `local_state`.
 """
 
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.disk import THIS_DISK, Disk
 from heliograph.storage.engine import translated
-from heliograph.storage.errors import UnknownDatabaseError
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.register import Register
 from heliograph.storage.site import read_or_make_site_id
 
 _FOLDER: Final = "storage"
@@ -72,50 +69,6 @@ class LocalBackend:
             disk=self._disk,
             clock=self._clock,
         )
-
-    def open_db(self, name: str, options: DatabaseOptions) -> LocalDatabase:
-        """Open a database, creating it if it does not exist.
-
-        Raises:
-            StorageError: It cannot be opened.
-        """
-        database = self.database(name, options)
-        database.open()
-        return database
-
-    def drop_db(self, name: str) -> None:
-        """Remove a database that is not open, with everything in it.
-
-        Raises:
-            UnknownDatabaseError: It does not exist.
-            StorageError: Its files cannot be removed.
-        """
-        drop_database(self._path, name)
-
-    def list_dbs(self) -> Sequence[str]:
-        """The names of those that exist."""
-        return existing_databases(self._path)
-
-
-def drop_database(folder: Path, name: str) -> None:
-    """Remove a database of a directory, whose files nobody has open.
-
-    Raises:
-        UnknownDatabaseError: It does not exist.
-        StorageError: Its files cannot be removed.
-    """
-    names = existing_databases(folder)
-    if name not in names:
-        raise UnknownDatabaseError(f"there is no such database; there are: {', '.join(names)}", database=name)
-    path = folder / name
-    going = path.with_name(f".{name}.dropped")  # so that a crash does not leave half a database
-    try:
-        shutil.rmtree(going, ignore_errors=True)
-        Register.of(path).remove(path)
-        path.rename(going)
-        shutil.rmtree(going)
-    except OSError as error:
-        raise translated(error, name, path) from error
 
 
 def existing_databases(path: Path) -> list[str]:

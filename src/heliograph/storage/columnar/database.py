@@ -5,7 +5,7 @@ one sync however many shards it touches. Opening, faults and the log are the bus
 generations that of `generations`, reading that of `replay`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,7 @@ from heliograph.storage.columnar.replay import Fetch, read_next
 from heliograph.storage.columnar.retention import Usage
 from heliograph.storage.disk import THIS_DISK, Disk
 from heliograph.storage.engine import COMPRESSIONS, Rdict, WriteBatch, new_batch, translated, translating
-from heliograph.storage.errors import PreconditionFailedError, StorageDamagedError, StorageError
+from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.interface import (
     Batch,
     DatabaseOptions,
@@ -26,19 +26,15 @@ from heliograph.storage.interface import (
     GenerationInfo,
     OnGrown,
     Position,
-    Precondition,
     StorableMessage,
-    StoredMessage,
     Stream,
     StreamId,
     StreamIterator,
-    poll_in_turns,
 )
 from heliograph.storage.store import KeptInStore, Store
 from heliograph.storage.topic_filter import topic_filter
 
 FEW: Final = 8  # messages: who asks for no more looks for something, and does not replay
-_PRECONDITION_ROWS: Final = 256
 _FREED_AGAIN_MAX: Final = 8
 
 
@@ -97,30 +93,6 @@ class LocalDatabase(KeptInStore):
         self._store.open()
         # What a crash kept from being freed; where nothing is left, looking for it costs nothing.
         self._store.free(self._usable().dropped_ranges(_FREED_AGAIN_MAX))
-
-    def store_batch(
-        self,
-        messages: Sequence[StorableMessage],
-        *,
-        atomic: bool = False,
-        preconditions: Sequence[Precondition] = (),
-    ) -> None:
-        """Store messages durably, all or none: `write`, then wait for the disk.
-
-        Args:
-            messages: What to store, in order.
-            atomic: Whether they may only be stored together; here they always are.
-            preconditions: What must hold before.
-
-        Raises:
-            PreconditionFailedError: One does not hold; nothing was stored.
-            StorageError: They were not stored, or may not outlive a power failure.
-        """
-        for precondition in preconditions:
-            self._check(precondition)
-        self.write(messages)
-        self._store.sync()
-        self.committed()
 
     def write(self, messages: Sequence[StorableMessage]) -> None:
         """Write messages so that they outlive this process; a sync must follow before they outlive the machine.
@@ -260,17 +232,8 @@ class LocalDatabase(KeptInStore):
         self._usable().catalog.generation_of(stream)
         return StreamIterator(stream, topic_filter_text, Position.before(start or 0))
 
-    def update_iterator(self, iterator: StreamIterator, position: Position) -> StreamIterator:
-        """The iterator behind a message that `next` gave at this position.
-
-        Raises:
-            UnknownStreamError: The stream does not exist any more.
-        """
-        self._usable().catalog.generation_of(iterator.stream)
-        return StreamIterator(iterator.stream, iterator.topic_filter, position)
-
     def next(self, iterator: StreamIterator, n: int) -> Batch | EndOfStream:
-        """Read up to `n` messages that follow the iterator; see `interface.Database.next`.
+        """Read up to `n` messages that follow the iterator; see the replay rules in `interface`.
 
         Raises:
             UnknownStreamError: The stream does not exist.
@@ -302,14 +265,6 @@ class LocalDatabase(KeptInStore):
         opened = self._usable()
         with translating(self.name, self.path):
             return read_next_readable(opened.rocks, opened.catalog, iterator, n, report, self.fetch, looked_at_max)
-
-    def poll(self, iterators: Sequence[StreamIterator], n: int) -> list[Batch | EndOfStream]:
-        """Read up to `n` messages in all, the streams taking turns; one result for each iterator, in their order.
-
-        Raises:
-            StorageError: As for `next`.
-        """
-        return poll_in_turns(self, iterators, n)
 
     def newest_commit_us(self) -> int:
         """The time of the newest commit, which everything that is stored has at most.
@@ -362,22 +317,6 @@ class LocalDatabase(KeptInStore):
         if streams:
             for listener in list(self._listeners):
                 listener(streams)
-
-    def _check(self, precondition: Precondition) -> None:
-        found = any(precondition.matches(message) for message in self._on_topic(precondition.topic))
-        if found != precondition.exists:
-            raise PreconditionFailedError(
-                f"{precondition} does not hold: {'there is' if found else 'there is no'} such message",
-                database=self.name,
-                path=self.path,
-            )
-
-    def _on_topic(self, topic: str) -> Iterator[StoredMessage]:
-        for stream in self.get_streams(topic):
-            iterator = self.make_iterator(stream.id, topic)
-            while isinstance(batch := self.next(iterator, _PRECONDITION_ROWS), Batch) and batch.messages:
-                yield from batch.messages
-                iterator = batch.iterator
 
     def __repr__(self) -> str:
         return f"LocalDatabase({self._store!r})"

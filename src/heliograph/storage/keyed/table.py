@@ -1,11 +1,10 @@
 """The `keyed` layout: a table of the newest message of each topic, in the order of topics.
 
 Its messages are changed one by one, by `put` and `remove`. A change is seen by readers at once; it is on the disk when
-it went through `write` and a sync, by a commit queue as a rule. `keyed_database` gives the table the interface that
-databases have.
+it went through `write` and a sync, by a commit queue as a rule.
 
-`keyed_records` says what is on the disk, `keyed_changes` keeps what is not there yet, `keyed_topics` knows which
-streams there are, `keyed_walk` finds topics.
+`records` says what is on the disk, `changes` keeps what is not there yet, `topics` knows which streams there are,
+`walk` finds topics.
 """
 
 import time
@@ -29,11 +28,17 @@ from heliograph.storage.keyed.topics import KeyedTopics
 from heliograph.storage.keyed.walk import Found, KeyedWalk
 from heliograph.storage.store import KeptInStore, Store
 
+_FOLDER: Final = "keyed"
 _NEVER: Final = 1 << 62
 # Of so many removed keys, and of such a part of all, the remains are taken out of RocksDB's files.
 _REMAINS_MIN: Final = 20_000
 _REMAINS_PART: Final = 16
 _UNPLACED: Final = b""  # the key of a change that came while the topic structure was not known
+
+
+def keyed_path(data_dir: Path) -> Path:
+    """Where the tables of a node lie: one RocksDB each, beside the databases of messages."""
+    return data_dir / _FOLDER
 
 
 class KeyedTable(KeptInStore):
@@ -71,10 +76,8 @@ class KeyedTable(KeptInStore):
         self._removed = Removed()
         self._removed_due = Removed()
         self.topics = KeyedTopics(name, options.nodes_max)
-        self.grown: set[int] = set()  # streams that were written to, until `committed`
-        self.since = 0  # when it was created
         self.opened = 0  # how often it was opened so far
-        self.last_time = 0  # of the newest change
+        self._last_time = 0  # of the newest change
 
     def __len__(self) -> int:
         """How many messages there are."""
@@ -192,13 +195,12 @@ class KeyedTable(KeptInStore):
 
     # --- changing
 
-    def put(self, message: StorableMessage, expires_us: int = 0, expiry_s: int = -1, stored_at: int = 0) -> Change:
+    def put(self, message: StorableMessage, expires_us: int = 0, expiry_s: int = -1) -> Change:
         """Make a message the one of its topic.
 
         Args:
             expires_us: When it is to be found by `due`, in µs since the epoch; 0 for never.
             expiry_s: Its message expiry interval, -1 for none; only kept.
-            stored_at: A time that `next_time` gave; 0 for a new one.
 
         Returns:
             The change, which is to be handed to `write`.
@@ -206,7 +208,7 @@ class KeyedTable(KeptInStore):
         if not self._can_place():
             return Change(_UNPLACED, None, 0)
         key = self.topics.learn(message.topic)
-        record = records_of.pack(message, stored_at or self.next_time(), expires_us, expiry_s)
+        record = records_of.pack(message, self._next_time(), expires_us, expiry_s)
         return self._add(Change(key, record, expires_us), None)
 
     def remove(self, topic: str, *, even_if_absent: bool = False) -> Change | None:
@@ -226,13 +228,8 @@ class KeyedTable(KeptInStore):
         base = None if self._pending.get(key) is not None else self._base(key)
         if base is not None and base[0] == ABSENT and not even_if_absent:
             return None
-        self.next_time()
+        self._next_time()
         return self._add(Change(key, None, 0), base)
-
-    def next_time(self) -> int:
-        """A time for a change, above that of every earlier one."""
-        self.last_time = max(self._clock(), self.last_time + 1)
-        return self.last_time
 
     def commit(self, changes: Sequence[Change]) -> None:
         """Write changes and wait for the disk.
@@ -269,8 +266,12 @@ class KeyedTable(KeptInStore):
             raise
 
     def committed(self) -> None:
-        """What was written is durable; nobody waits for it here."""
-        self.grown.clear()
+        """What was written is durable; no reader waits for it here."""
+
+    def _next_time(self) -> int:
+        """A time for a change, above that of every earlier one."""
+        self._last_time = max(self._clock(), self._last_time + 1)
+        return self._last_time
 
     def _add(self, change: Change, base: Base | None) -> Change:
         if base is None:
@@ -300,14 +301,13 @@ class KeyedTable(KeptInStore):
                     earliest_us = min(earliest_us, change.expires_us)
             messages += change.messages
             size_bytes += change.bytes
-        batch.put(records_of.COUNTS, records_of.pack_counts(messages, size_bytes, self.last_time))
+        batch.put(records_of.COUNTS, records_of.pack_counts(messages, size_bytes, self._last_time))
         self._store.write(batch)
         self.topics.written()
         self._messages, self._bytes = messages, size_bytes
         self._swept_us = min(self._swept_us, earliest_us)
         for change in changes:
             self._pending.written(change)
-            self.grown.add(records_of.stream_of(change.key))
         for removed in (self._removed, self._removed_due):
             if removed.count >= max(_REMAINS_MIN, messages // _REMAINS_PART):
                 self._store.free([removed.take()])
@@ -335,7 +335,7 @@ class KeyedTable(KeptInStore):
         if rocks.get(meta_key) is None:
             self._store.check_is_new(rocks)
             batch = new_batch()
-            for key, value in records_of.layout_record(self.name, self._options.wildcard_thresholds, self.next_time()):
+            for key, value in records_of.layout_record(self.name, self._options.wildcard_thresholds, self._next_time()):
                 batch.put(key, value)
             rocks.write(batch)
         layout = records_of.read_layout(rocks.get(meta_key), rocks.get(layout_key))
@@ -347,10 +347,9 @@ class KeyedTable(KeptInStore):
             self.topics.load(rocks, layout.thresholds)
         except ValueError as error:
             raise StorageDamagedError(f"its topic structure: {error}", database=self.name, path=self.path) from error
-        self.since = layout.since
         self.opened += 1
         self._messages, self._bytes, last_time = records_of.unpack_counts(rocks.get(records_of.COUNTS))
-        self.last_time = max(self.last_time, last_time)
+        self._last_time = max(self._last_time, last_time)
         self._swept_us = 0
         self._pending.rebase(lambda key: _base_of(rocks.get(key)))
 

@@ -98,10 +98,6 @@ class KeyedTopics:
             streams = self._streams_of[topic_filter] = array("I", [match.stream for match in matches])
         return streams
 
-    def meets(self, topic_filter: str, stream: int) -> bool:
-        """Whether a filter can find something in a stream."""
-        return self._structure.match(checked_filter(topic_filter, self._name), stream) is not None
-
     def structure_of(self, stream: int) -> str | None:
         """What topics a stream has, such as `weather/+/obs`; None if there is no such stream."""
         return self._structure.topics_of(stream)

@@ -1,11 +1,11 @@
 """State databases: small keyed records (sessions, groups) that change often and are read seldom, committed together.
 
-Where a `Database` appends messages and replays them, a state database keeps the newest value of each key. Its user
-holds what it works with in memory, writes every change as one atomic `StateBatch`, and reads when it starts or when
-something comes back that it had let go. Like a `GroupCommit`, it gathers the batches of one event-loop turn, or of the
-time that the last commit took, writes them together, and then says which **ticket** is durable.
+A database of messages appends and replays; a state database keeps the newest value of each key. Its user holds what it
+works with in memory, writes every change as one atomic `StateBatch`, and reads when it starts or when something comes
+back that it had let go. Like a `GroupCommit`, it gathers the batches of one event-loop turn, or of the time that the
+last commit took, writes them together, and then says which **ticket** is durable.
 
-The words are here, with `MemoryState`, which keeps nothing; `local_state` keeps them on the disk.
+The words are here; `local` keeps them on the disk.
 
 The rules of every state database:
 
@@ -18,11 +18,10 @@ The rules of every state database:
    database with others begins its keys with a byte of its own.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from heliograph.storage.errors import PreconditionFailedError, StorageClosedError, StorageError
+from heliograph.storage.errors import PreconditionFailedError, StorageError
 
 OnStateCommitted = Callable[[int, StorageError | None], None]
 
@@ -125,84 +124,6 @@ class StateDatabase(Protocol):
 
     async def close(self) -> None:
         """Commit what was taken, answer for it, and close."""
-
-
-class MemoryState:
-    """A state database that forgets everything with the process; for nodes that keep nothing, and for tests.
-
-    Args:
-        name: Its name.
-        loop: The event loop that answers are called in; the running one if None.
-    """
-
-    def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        self._name = name
-        self._loop = loop or asyncio.get_running_loop()
-        self._values: dict[bytes, bytes] = {}
-        self._listeners: list[OnStateCommitted] = []
-        self._ticket = 1
-        self._is_called = False
-        self._is_closed = False
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self._name
-
-    @property
-    def is_full(self) -> bool:
-        """Never."""
-        return False
-
-    def listen(self, on_committed: OnStateCommitted) -> None:
-        """See `StateDatabase.listen`."""
-        self._listeners.append(on_committed)
-
-    def submit(self, batch: StateBatch) -> int:
-        """See `StateDatabase.submit`."""
-        if self._is_closed:
-            raise StorageClosedError("the node is stopping", database=self._name)
-        check_preconditions(self, batch)
-        for prefix in batch.prefixes:
-            for key in [key for key in self._values if key.startswith(prefix)]:
-                del self._values[key]
-        for key, value in batch.changes.items():
-            if value is None:
-                self._values.pop(key, None)
-            else:
-                self._values[key] = value
-        if not self._is_called:
-            self._is_called = True
-            self._loop.call_soon(self._answer)
-        return self._ticket
-
-    def get(self, key: bytes) -> bytes | None:
-        """See `StateDatabase.get`."""
-        return self._values.get(key)
-
-    def scan(self, prefix: bytes = b"", after: bytes = b"", limit: int = 1024) -> list[tuple[bytes, bytes]]:
-        """See `StateDatabase.scan`; sorts all keys, so it is for few."""
-        found = sorted(key for key in self._values if key.startswith(prefix) and (key > after or not after))
-        return [(key, self._values[key]) for key in found[:limit]]
-
-    def statistics(self) -> dict[str, float]:
-        """Counts for metrics."""
-        return {"keys": len(self._values)}
-
-    async def close(self) -> None:
-        """See `StateDatabase.close`."""
-        self._is_closed = True
-        self._answer()
-
-    def _answer(self) -> None:
-        if self._is_called:
-            self._is_called = False
-            ticket, self._ticket = self._ticket, self._ticket + 1
-            for listener in self._listeners:
-                listener(ticket, None)
-
-    def __repr__(self) -> str:
-        return f"MemoryState({self._name!r}, {len(self._values)} keys)"
 
 
 def check_preconditions(database: StateDatabase, batch: StateBatch) -> None:

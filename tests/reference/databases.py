@@ -1,22 +1,18 @@
-"""The `reference` backend: databases in memory, slow and obviously right, which others are compared with.
+"""A database of messages in memory, slow and obviously right, which the one on the disk is compared with.
 
 A generation is one list of messages in the order in which they were stored, and one stream. There is one shard,
-whatever the options say. A database outlives its closing as long as its backend lives. It also deletes, which layouts
-that only append do not, and it can keep only the newest message of each topic, as the `keyed` layout does.
+whatever the options say. It can be opened again after it was closed.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 from heliograph.mqtt.topic import topic_matches
 from heliograph.storage.errors import (
     DroppedGenerationError,
-    OneGenerationError,
-    PreconditionFailedError,
     StorageClosedError,
-    UnknownDatabaseError,
     UnknownGenerationError,
     UnknownStreamError,
 )
@@ -24,22 +20,19 @@ from heliograph.storage.interface import (
     END_OF_STREAM,
     TIME_MAX,
     Batch,
-    DatabaseOptions,
-    Deleted,
     EndOfStream,
     GenerationInfo,
     OnGrown,
     Position,
-    Precondition,
     Rank,
     StorableMessage,
     StoredMessage,
     Stream,
     StreamId,
     StreamIterator,
-    poll_in_turns,
 )
 from heliograph.storage.topic_filter import topic_filter as checked_filter
+from heliograph.storage.wal import SyncRequest
 
 _STREAM: Final = 1
 
@@ -56,22 +49,21 @@ class _Generation:
 
 
 class ReferenceDatabase:
-    """One database in memory. Owned by its backend.
+    """One database in memory, open from the beginning. Owned by a test.
 
     Args:
         name: Its name.
         clock: Gives the time of commits in µs; a test that compares two databases gives both the same.
-        newest_only: Whether a message takes the place of those before it on its topic.
     """
 
-    def __init__(self, name: str, clock: Callable[[], int], newest_only: bool = False) -> None:
+    def __init__(self, name: str, clock: Callable[[], int]) -> None:
         self._name = name
         self._clock = clock
-        self._newest_only = newest_only
         self._last_time = 0
         self._generations = [_Generation(self._info(1, clock()))]
         self._dropped: set[int] = set()
         self._listeners: list[OnGrown] = []
+        self._grown: list[StreamId] = []
         self.is_open = True
 
     @property
@@ -79,39 +71,47 @@ class ReferenceDatabase:
         """Its name."""
         return self._name
 
-    def store_batch(
-        self,
-        messages: Sequence[StorableMessage],
-        *,
-        atomic: bool = False,
-        preconditions: Sequence[Precondition] = (),
-    ) -> None:
-        """See `Database.store_batch`."""
+    @property
+    def path(self) -> Path:
+        """Nowhere."""
+        return Path()
+
+    def open(self) -> None:
+        """Open it again; it has what it had."""
+        self.is_open = True
+
+    def write(self, items: Sequence[StorableMessage], /) -> None:
+        """See `Grouped.write`."""
         self._check_open()
-        for precondition in preconditions:
-            stored = [message for generation in self._generations for _, message in generation.rows]
-            if any(map(precondition.matches, stored)) != precondition.exists:
-                raise PreconditionFailedError(f"{precondition} does not hold", database=self._name)
-        if not messages:
+        if not items:
             return
         now, current = self._next_time(), self._generations[-1]
-        for row, message in enumerate(messages):
-            if self._newest_only:
-                current.rows = [one for one in current.rows if one[1].topic != message.topic]
-            current.rows.append((Position(now, 0, row), _stored(message, now)))
+        current.rows += [(Position(now, 0, row), _stored(message, now)) for row, message in enumerate(items)]
         current.is_written = True
-        self._tell(current)
+        self._grown = [self._stream(current)]
+
+    def sync_request(self) -> SyncRequest:
+        """See `Grouped.sync_request`; there is nothing to be done."""
+        return SyncRequest([], None, 0)
+
+    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
+        """See `Grouped.finish_sync`."""
+
+    def committed(self) -> None:
+        """See `Grouped.committed`."""
+        grown, self._grown = self._grown, []
+        for listener in list(self._listeners) if grown else ():
+            listener(grown)
 
     def add_generation(self) -> None:
         """See `Database.add_generation`."""
         self._check_open()
-        if self._newest_only:
-            raise OneGenerationError("it keeps the newest message of each topic", database=self._name)
         now, current = self._next_time(), self._generations[-1]
         current.info = replace(current.info, until=now)
         self._generations.append(_Generation(self._info(current.info.number + 1, now)))
         if current.is_written:
-            self._tell(current)
+            self._grown = [self._stream(current)]
+            self.committed()
 
     def list_generations(self) -> Sequence[GenerationInfo]:
         """See `Database.list_generations`."""
@@ -127,7 +127,8 @@ class ReferenceDatabase:
         self._generations.remove(going[0])
         self._dropped.add(number)
         if going[0].is_written:
-            self._tell(going[0])
+            self._grown = [self._stream(going[0])]
+            self.committed()
 
     def get_streams(self, topic_filter: str, start: int | None = None, end: int | None = None) -> Sequence[Stream]:
         """See `Database.get_streams`."""
@@ -145,11 +146,6 @@ class ReferenceDatabase:
         self._generation_of(stream)
         return StreamIterator(stream, topic_filter, Position.before(start or 0))
 
-    def update_iterator(self, iterator: StreamIterator, position: Position) -> StreamIterator:
-        """See `Database.update_iterator`."""
-        self._generation_of(iterator.stream)
-        return replace(iterator, position=position)
-
     def next(self, iterator: StreamIterator, n: int) -> Batch | EndOfStream:
         """See `Database.next`."""
         generation = self._generation_of(iterator.stream)
@@ -159,29 +155,10 @@ class ReferenceDatabase:
         behind = replace(iterator, position=found[-1][0])
         return Batch(behind, [message for _, message in found], [position for position, _ in found])
 
-    def poll(self, iterators: Sequence[StreamIterator], n: int) -> Sequence[Batch | EndOfStream]:
-        """See `Database.poll`."""
-        return poll_in_turns(self, iterators, n)
-
     def subscribe(self, on_grown: OnGrown) -> Callable[[], None]:
         """See `Database.subscribe`."""
         self._listeners.append(on_grown)
         return lambda: self._listeners.remove(on_grown)
-
-    def get_delete_streams(
-        self, topic_filter: str, start: int | None = None, end: int | None = None
-    ) -> Sequence[StreamId]:
-        """See `DeletingDatabase.get_delete_streams`."""
-        return [stream.id for stream in self.get_streams(topic_filter, start, end)]
-
-    def delete_next(self, iterator: StreamIterator, n: int) -> Deleted | EndOfStream:
-        """See `DeletingDatabase.delete_next`."""
-        generation = self._generation_of(iterator.stream)
-        going = self._following(iterator)[:n]
-        if not going:
-            return END_OF_STREAM
-        generation.rows = [row for row in generation.rows if row not in going]
-        return Deleted(replace(iterator, position=going[-1][0]), len(going))
 
     def close(self) -> None:
         """See `Database.close`."""
@@ -214,51 +191,12 @@ class ReferenceDatabase:
         self._last_time = max(self._clock(), self._last_time + 1)
         return self._last_time
 
-    def _tell(self, generation: _Generation) -> None:
-        for listener in list(self._listeners):
-            listener([self._stream(generation)])
-
     def _check_open(self) -> None:
         if not self.is_open:
             raise StorageClosedError("the database was closed", database=self._name)
 
     def __repr__(self) -> str:
         return f"ReferenceDatabase({self._name!r}, {len(self._generations)} generations)"
-
-
-class ReferenceBackend:
-    """Databases in memory. Owned by a test.
-
-    Args:
-        clock: Gives the time of commits in µs; the wall clock if None.
-        newest_only: Whether its databases keep only the newest message of each topic.
-    """
-
-    def __init__(self, clock: Callable[[], int] | None = None, newest_only: bool = False) -> None:
-        self._clock = clock or (lambda: time.time_ns() // 1000)
-        self._newest_only = newest_only
-        self._databases: dict[str, ReferenceDatabase] = {}
-
-    @property
-    def site_id(self) -> str:
-        """Always the same."""
-        return "reference"
-
-    def open_db(self, name: str, options: DatabaseOptions) -> ReferenceDatabase:
-        """See `Backend.open_db`."""
-        database = self._databases.setdefault(name, ReferenceDatabase(name, self._clock, self._newest_only))
-        database.is_open = True
-        return database
-
-    def drop_db(self, name: str) -> None:
-        """See `Backend.drop_db`."""
-        if name not in self._databases:
-            raise UnknownDatabaseError("there is no such database", database=name)
-        del self._databases[name]
-
-    def list_dbs(self) -> Sequence[str]:
-        """See `Backend.list_dbs`."""
-        return sorted(self._databases)
 
 
 def _overlaps(info: GenerationInfo, start: int | None, end: int | None) -> bool:
