@@ -36,7 +36,7 @@ from benchmarks.findings import checked
 
 from heliograph.pipeline.history import read_messages
 from heliograph.pipeline.spark.session import spark_session
-from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.interface import DatabaseOptions
 
 _MESSAGES: Final = "messages"
@@ -78,7 +78,7 @@ class StationMessage:
 
 def store(data_dir: Path, name: str, messages: int) -> None:
     """Store the messages in a database, in commits such as a busy broker makes."""
-    database = LocalBackend(data_dir).database(name, DatabaseOptions())
+    database = NodeDatabases(data_dir).database(name, DatabaseOptions())
     database.open()
     for begin in range(0, messages, _COMMIT):
         database.write([StationMessage(number) for number in range(begin, min(begin + _COMMIT, messages))])
@@ -161,7 +161,7 @@ def compare_closed(session: SparkSession, endpoint: str, directory: Path, messag
 
 def close_and_export(data_dir: Path, directory: Path) -> None:
     """Begin a generation after the messages that are there, and export what is closed."""
-    database = LocalBackend(data_dir).database(_MORE, DatabaseOptions())
+    database = NodeDatabases(data_dir).database(_MORE, DatabaseOptions())
     database.open()
     database.add_generation()
     database.close()

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.findings import checked
 
-from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.errors import StorageError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.interface import DatabaseOptions
@@ -126,7 +126,7 @@ def telemetry(count: int, devices: int) -> list[Published]:
 
 async def ingest(name: str, data_dir: Path, messages: Sequence[Published], window: int, fsync: bool) -> Ingest:
     """Store messages as fast as `window` messages on their way of all publishers together allow."""
-    database = LocalBackend(data_dir).database("messages", DatabaseOptions())
+    database = NodeDatabases(data_dir).database("messages", DatabaseOptions())
     database.open()
     loop = asyncio.get_running_loop()
     finished = loop.create_future()

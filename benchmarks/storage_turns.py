@@ -22,9 +22,9 @@ from pathlib import Path
 import uvloop
 from benchmarks.storage_ingest import Published
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.columnar.retention import Retention, RetentionOptions
 from heliograph.storage.errors import StorageError
 from heliograph.storage.group_commit import GroupCommit
@@ -149,7 +149,7 @@ async def until_freed(database: LocalDatabase) -> None:
 async def measure(data_dir: Path, messages: int, streams: int) -> None:
     """Go through the phases."""
     options = DatabaseOptions(layout=ColumnarOptions(wildcard_thresholds=(_NAMES_OF_A_LEVEL,)))
-    backend = LocalBackend(data_dir)
+    backend = NodeDatabases(data_dir)
     async with phase("opening, new"):
         database = backend.database("messages", options)
         database.open()

@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
-from heliograph.storage.keyed.backend import KeyedBackend
 
 from heliograph.cli.main import main
 from heliograph.storage.interface import StoredMessage
+from heliograph.storage.keyed.table import KeyedTable, keyed_path
 
 AT = 1_700_000_000_000_000
 
@@ -16,7 +16,7 @@ AT = 1_700_000_000_000_000
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
     """A data directory with retained messages of fifty devices, and one that expires."""
-    table = KeyedBackend(tmp_path).table("retained")
+    table = KeyedTable("retained", keyed_path(tmp_path) / "retained")
     table.open()
     topics = [f"d/{number:02d}/{word}" for number in range(50) for word in ("state", "temp")]
     messages = [StoredMessage(AT, n, topic, b"abc", 1, True, "c", None, b"", 0) for n, topic in enumerate(topics)]

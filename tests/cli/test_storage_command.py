@@ -12,8 +12,8 @@ from pyarrow import dataset
 
 from heliograph.cli.main import main
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.backend import databases_path
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.node_databases import databases_path
 from heliograph.storage.engine import open_primary, records
 from heliograph.storage.interface import Batch, ColumnarOptions, DatabaseOptions, StoredMessage
 from heliograph.storage.offload.blocks import OffloadedBlocks

@@ -9,8 +9,8 @@ import pytest
 
 from durable.test_killed import Subscriber, publish
 from heliograph.pipeline.datasource.client import Selection, StorageClient
-from heliograph.storage.reader.database import reading
-from heliograph.storage.reader.inspection import offload_facts
+from heliograph.storage.columnar.inspection import offload_facts
+from heliograph.storage.columnar.secondary import reading
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]

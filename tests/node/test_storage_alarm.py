@@ -15,7 +15,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
-from heliograph.storage.columnar.backend import databases_path
+from heliograph.storage.columnar.node_databases import databases_path
 from heliograph.storage.interface import Batch
 from support.databases import open_database
 from support.process import NodeProcess

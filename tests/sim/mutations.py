@@ -35,7 +35,7 @@ def _sync_nothing(self: CommitQueue[Any]) -> None:
 
 def _sync_newest(self: LogFiles) -> SyncRequest:
     request = _sync_request(self)
-    request._descriptors = request._descriptors[-1:]
+    request.descriptors = request.descriptors[-1:]
     return request
 
 

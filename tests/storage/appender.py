@@ -8,10 +8,10 @@ import asyncio
 import sys
 from pathlib import Path
 
+from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.errors import StorageError
 from heliograph.storage.group_commit import GroupCommit
-from heliograph.storage.interface import StoredMessage
-from support.databases import open_database
+from heliograph.storage.interface import DatabaseOptions, StoredMessage
 
 
 def message(number: int) -> StoredMessage:
@@ -28,7 +28,8 @@ def say(line: str) -> None:
 
 async def append(data_dir: Path, first: int, window: int, total: int) -> None:
     """Keep `window` messages on their way until `total` are answered for."""
-    database = open_database(data_dir)
+    database = NodeDatabases(data_dir).database("messages", DatabaseOptions())
+    database.open()
     numbers: dict[int, list[int]] = {}
     finished = asyncio.get_running_loop().create_future()
     following = first

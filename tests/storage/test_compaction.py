@@ -35,7 +35,7 @@ from heliograph.storage.interface import (
 )
 from heliograph.storage.reader.process import ReaderProcess
 from heliograph.storage.repair.check import check_database
-from heliograph.storage.repair.messages import repair_database
+from heliograph.storage.repair.message_database import repair_database
 from heliograph.storage.topic_filter import TopicFilter
 from storage.messages import MakeMessage, message_maker
 from storage.offloading import LATER

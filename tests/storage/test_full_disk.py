@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from heliograph.storage import store as store_module
-from heliograph.storage.columnar.backend import LocalBackend
+from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.columnar.retention import Retention, RetentionOptions
 from heliograph.storage.disk import Disk
 from heliograph.storage.engine import Rdict
@@ -53,7 +53,7 @@ def test_a_full_disk_is_tried_after_a_while_and_then_drops_what_is_too_old(
     later_us = max(one.until or 0 for one in first.list_generations()) + 2 * HOUR_US
     first.close()
 
-    database = LocalBackend(data_dir, disk=disk).database("messages", DatabaseOptions())
+    database = NodeDatabases(data_dir, disk=disk).database("messages", DatabaseOptions())
     retention = Retention(database, RetentionOptions(retention_us=HOUR_US))
     disk.is_full = True
     with pytest.raises(StorageFullError):

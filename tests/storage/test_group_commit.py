@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.errors import StorageClosedError, StorageError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.interface import Batch, DatabaseOptions, StreamId
@@ -203,7 +203,7 @@ async def test_a_fault_of_one_answer_does_not_stop_storing(database: LocalDataba
 
 
 async def test_a_database_that_cannot_be_opened_refuses_until_it_can(data_dir: Path, make_message: MakeMessage) -> None:
-    backend = LocalBackend(data_dir, reopen_interval_s=0.0)
+    backend = NodeDatabases(data_dir, reopen_interval_s=0.0)
     owner = open_database(data_dir)
     database = backend.database("messages", DatabaseOptions())
     answers = Answers()

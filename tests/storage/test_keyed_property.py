@@ -105,7 +105,6 @@ class Table(RuleBasedStateMachine):
     def crash(self) -> None:
         """What was written stays, what waited is gone."""
         self.table.close()
-        self.layout: KeyedOptions | None = None
         self.table = self.open()
         self.queue.clear()
         self.walks.clear()

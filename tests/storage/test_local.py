@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.backend import LocalBackend, databases_path, existing_databases
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.node_databases import NodeDatabases, databases_path, existing_databases
 from heliograph.storage.engine import Rdict, new_batch, open_primary, records
 from heliograph.storage.errors import (
     InvalidFilterError,
@@ -28,7 +28,7 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
-from heliograph.storage.repair.messages import repair_database
+from heliograph.storage.repair.message_database import repair_database
 from storage.messages import MakeMessage
 from support.databases import open_database, store_batch
 
@@ -178,10 +178,10 @@ def test_clients_are_shared_out_over_shards(
 
 
 def test_the_site_id_stays(data_dir: Path) -> None:
-    first = LocalBackend(data_dir).site_id
+    first = NodeDatabases(data_dir).site_id
     assert len(first) == 16
-    assert LocalBackend(data_dir).site_id == first
-    assert LocalBackend(data_dir / "other").site_id != first
+    assert NodeDatabases(data_dir).site_id == first
+    assert NodeDatabases(data_dir / "other").site_id != first
 
 
 def test_databases_are_listed_when_they_exist(data_dir: Path) -> None:
@@ -282,7 +282,7 @@ def test_what_does_not_exist_is_named(database: LocalDatabase, make_message: Mak
     with pytest.raises(InvalidFilterError, match="a/#/b"):
         database.get_streams("a/#/b")
     with pytest.raises(ValueError, match="compression is 'gzip'; valid are zstd, lz4, none"):
-        LocalBackend(database.path).database("x", DatabaseOptions(layout=ColumnarOptions(compression="gzip")))
+        NodeDatabases(database.path).database("x", DatabaseOptions(layout=ColumnarOptions(compression="gzip")))
     database.close()
     with pytest.raises(StorageClosedError, match="database 'messages'"):
         store_batch(database, [make_message()])

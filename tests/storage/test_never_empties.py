@@ -8,19 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from heliograph.storage.keyed.backend import KeyedBackend
 
 from heliograph.cli.main import main
 from heliograph.node.state_records import validator
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.engine import last_record, open_primary
 from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError, UnknownDatabaseError
 from heliograph.storage.interface import Batch, DatabaseOptions, StoredMessage
-from heliograph.storage.keyed.table import KeyedTable
-from heliograph.storage.repair.messages import repair_database
-from heliograph.storage.repair.rebuild import settled
-from heliograph.storage.repair.records import check_state, repair_state
+from heliograph.storage.keyed.table import KeyedTable, keyed_path
+from heliograph.storage.repair.message_database import repair_database
+from heliograph.storage.repair.missing_records import settled
+from heliograph.storage.repair.record_database import check_state, repair_state
 from heliograph.storage.state.interface import StateBatch
 from heliograph.storage.state.local import LocalState
 from support.databases import open_database, store_batch
@@ -57,7 +56,7 @@ def read(data_dir: Path, topic_filter: str = "#") -> list[int]:
 
 
 def with_table(data_dir: Path, act: Callable[[KeyedTable], object]) -> object:
-    table = KeyedBackend(data_dir).table("retained")
+    table = KeyedTable("retained", keyed_path(data_dir) / "retained")
     table.open()
     try:
         return act(table)
@@ -315,7 +314,7 @@ def test_a_start_that_was_cut_off_while_a_database_was_made_is_no_damage(data_di
 @pytest.mark.parametrize("text", [None, "", "garbage", "\xff\xff", "0" * 15])
 def test_a_site_id_is_never_taken_for_another(data_dir: Path, text: str | None) -> None:
     store(data_dir, range(3))
-    site_id = LocalBackend(data_dir).site_id
+    site_id = NodeDatabases(data_dir).site_id
     file = data_dir / "storage" / "site_id"
     if text is None:
         file.unlink()
@@ -323,20 +322,20 @@ def test_a_site_id_is_never_taken_for_another(data_dir: Path, text: str | None) 
         file.write_text(text, "latin-1")
     for _ in range(2):
         with pytest.raises(StorageDamagedError, match="heliograph storage check --repair"):
-            _ = LocalBackend(data_dir).site_id
+            _ = NodeDatabases(data_dir).site_id
     assert file.exists() == (text is not None)
     repair_database(data_dir, "messages")
-    assert LocalBackend(data_dir).site_id == site_id
+    assert NodeDatabases(data_dir).site_id == site_id
 
 
 def test_a_site_id_of_an_earlier_version_is_guarded_too(data_dir: Path) -> None:
     store(data_dir, range(3))
-    site_id = LocalBackend(data_dir).site_id
+    site_id = NodeDatabases(data_dir).site_id
     (data_dir / "databases").unlink()  # an earlier version had none
-    assert LocalBackend(data_dir).site_id == site_id
+    assert NodeDatabases(data_dir).site_id == site_id
     (data_dir / "storage/site_id").unlink()
     with pytest.raises(StorageDamagedError, match="heliograph storage check --repair"):
-        _ = LocalBackend(data_dir).site_id
+        _ = NodeDatabases(data_dir).site_id
 
 
 def test_the_site_id_that_messages_bears_is_restored(data_dir: Path) -> None:
@@ -346,18 +345,18 @@ def test_the_site_id_that_messages_bears_is_restored(data_dir: Path) -> None:
     store(data_dir, range(3))
     file.write_text("fedcba9876543210")  # valid, and another
     repair_database(data_dir, "messages")
-    assert LocalBackend(data_dir).site_id == "0123456789abcdef"
+    assert NodeDatabases(data_dir).site_id == "0123456789abcdef"
     file.unlink()
     repair_database(data_dir, "messages")
-    assert LocalBackend(data_dir).site_id == "0123456789abcdef"
+    assert NodeDatabases(data_dir).site_id == "0123456789abcdef"
 
 
 def test_a_site_id_is_restored_where_there_is_no_database(data_dir: Path) -> None:
-    _ = LocalBackend(data_dir).site_id
+    _ = NodeDatabases(data_dir).site_id
     (data_dir / "storage/site_id").unlink()
     with pytest.raises(UnknownDatabaseError):
         repair_database(data_dir, "messages")
-    assert LocalBackend(data_dir).site_id
+    assert NodeDatabases(data_dir).site_id
 
 
 def test_a_check_says_that_nothing_is_left(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from pyarrow import dataset, fs, parquet
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.retention import RetentionOptions, Usage, due_drop
+from heliograph.storage.columnar.secondary import reading
 from heliograph.storage.engine import records
 from heliograph.storage.interface import Batch, DatabaseOptions, GenerationInfo, StreamIterator
 from heliograph.storage.offload.blocks import OffloadedBlocks
@@ -16,7 +17,6 @@ from heliograph.storage.offload.commit import OffloadOptions, due_offload, mark,
 from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.offload.files import verified_replacements, write_files
 from heliograph.storage.offload.target import Target
-from heliograph.storage.reader.database import reading
 from reference.storage import replayed
 from storage.messages import MakeMessage
 from storage.offloading import LATER, files_of, fill, offload

@@ -258,11 +258,10 @@ async def test_whoever_asks_a_process_that_does_not_answer_as_it_should_does_not
 SCRIPT = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.offload.steps import Offload
 from heliograph.storage.offload.commit import OffloadOptions
 from heliograph.storage.offload.process import OffloadProcess
+from support.databases import open_database
 
 async def main(data_dir, commits_left):
     database = open_database(data_dir)
@@ -288,6 +287,7 @@ asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))
 @pytest.mark.slow
 async def test_a_kill_between_any_two_steps_loses_nothing(tmp_path: Path, make_message: MakeMessage) -> None:
     # The mark, two batches of stubs, the end; after the generation was dropped, the end of its record.
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     for commits in range(5):
         data_dir = tmp_path / str(commits)
         database = open_database(data_dir)
@@ -296,7 +296,9 @@ async def test_a_kill_between_any_two_steps_loses_nothing(tmp_path: Path, make_m
         before = replayed(database)
         database.add_generation()
         database.close()
-        killed = await asyncio.create_subprocess_exec(sys.executable, "-c", SCRIPT, str(data_dir), str(commits))
+        killed = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", SCRIPT, str(data_dir), str(commits), env=environ
+        )
         assert await killed.wait() == -signal.SIGKILL
         database = open_database(data_dir)
         database.fetch = OffloadedBlocks(data_dir).fetch

@@ -100,7 +100,7 @@ class Replay(RuleBasedStateMachine):
     def store(self, batch: list[tuple[str, str]]) -> None:
         messages = self.messages(batch)
         store_batch(self.local, messages)
-        self.reference.store_batch(messages)
+        store_batch(self.reference, messages)
 
     @rule()
     def add_generation(self) -> None:

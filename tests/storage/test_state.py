@@ -206,7 +206,6 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from heliograph.storage.state.local import LocalState
-from reference.state import MemoryState
 from heliograph.storage.state.interface import StateBatch
 
 async def main():

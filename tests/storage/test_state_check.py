@@ -8,7 +8,7 @@ import pytest
 
 from heliograph.storage.engine import open_primary
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
-from heliograph.storage.repair.records import check_state, repair_state
+from heliograph.storage.repair.record_database import check_state, repair_state
 from heliograph.storage.state.interface import StateBatch
 from heliograph.storage.state.local import LocalState
 

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.interface import DatabaseOptions, Grouped, StorableMessage
 
 
 def open_database(data_dir: Path, name: str = "messages", options: DatabaseOptions | None = None) -> LocalDatabase:
     """An open database of the node with this data directory; it is created if it does not exist."""
-    database = LocalBackend(data_dir).database(name, options or DatabaseOptions())
+    database = NodeDatabases(data_dir).database(name, options or DatabaseOptions())
     database.open()
     return database
 

@@ -13,7 +13,7 @@ from heliograph.cli.data_dir import add_action, run_in_data_dir
 from heliograph.storage.errors import UnknownDatabaseError
 from heliograph.storage.keyed.records import stored_message, times
 from heliograph.storage.keyed.table import KeyedTable, keyed_path
-from heliograph.storage.repair.messages import node_is_stopped
+from heliograph.storage.repair.message_database import node_is_stopped
 
 _DATABASE: Final = "retained"
 _EVERYTHING: Final = "#"

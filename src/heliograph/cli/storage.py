@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.data_dir import add_action, run_in_data_dir
-from heliograph.storage.columnar.backend import databases_path
 from heliograph.storage.columnar.damage import FAIL, ON_DAMAGE
+from heliograph.storage.columnar.inspection import database_facts, structure_facts, tree_lines
+from heliograph.storage.columnar.node_databases import databases_path
+from heliograph.storage.columnar.secondary import database_directories, reading
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
 from heliograph.storage.offload.now import offload_due, offload_now
-from heliograph.storage.reader.database import database_directories, reading
-from heliograph.storage.reader.inspection import database_facts, structure_facts, tree_lines
 from heliograph.storage.repair.check import CheckReport, check_database
-from heliograph.storage.repair.messages import RepairReport, repair_database
-from heliograph.storage.repair.records import check_state, repair_state, state_directories
+from heliograph.storage.repair.message_database import RepairReport, repair_database
+from heliograph.storage.repair.record_database import check_state, repair_state, state_directories
 from heliograph.storage.topic_filter import TopicFilter
 
 _DATABASE: Final = "messages"

@@ -18,9 +18,9 @@ from heliograph.node.refusals import Refusals
 from heliograph.node.retained import is_on_disc
 from heliograph.node.sink import CopyingSink, StorageSink
 from heliograph.observe.alarms import Alarms
-from heliograph.storage.columnar.backend import LocalBackend
 from heliograph.storage.columnar.compaction import Compactor
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.columnar.retention import Retention
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.group_commit import GroupCommit
@@ -180,7 +180,7 @@ class Databases:
         faults: Faults,
     ) -> None:
         self._faults = faults
-        backend = LocalBackend(data_dir, clock=clock)
+        backend = NodeDatabases(data_dir, clock=clock)
         self._backend = backend
         storage = config.durable_storage
         self._on_stored = on_stored
@@ -250,7 +250,7 @@ class Databases:
         return counts
 
     def _open(
-        self, backend: LocalBackend, name: str, settings: MessagesConfig, on_committed: OnCommitted
+        self, backend: NodeDatabases, name: str, settings: MessagesConfig, on_committed: OnCommitted
     ) -> StoredMessages:
         database = backend.database(name, database_options(settings))
         return StoredMessages(name, database, settings, on_committed, self._refusals)

@@ -7,7 +7,7 @@ from heliograph.durable_sessions import record as session_record
 from heliograph.node import delayed_record
 from heliograph.shared_groups import record as group_record
 from heliograph.storage.keyed import records as keyed_records
-from heliograph.storage.repair.records import Validator
+from heliograph.storage.repair.record_database import Validator
 
 _Reader = Callable[[bytes, bytes], object]
 

@@ -1,7 +1,7 @@
 """One RocksDB and its log, as every database on the disk needs it: opened, written, synced, opened again after a fault.
 
 A write that fails leaves RocksDB refusing everything until it is opened again; that is done here, at the next use, but
-not more often than an interval. What the records mean is the business of `local` and `local_state`.
+not more often than an interval. What the records mean is the business of `columnar`, `keyed` and `state`.
 """
 
 import threading

@@ -13,9 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from heliograph.storage.columnar.backend import databases_path
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.node_databases import databases_path
 from heliograph.storage.interface import (
     Batch,
     ColumnarOptions,

@@ -1,7 +1,7 @@
 """The generations of one open database: which is written, and how they are created, begun, dropped and written to.
 
 Everything here puts records into a batch, which the database writes and then has taken in. Syncing, faults and who
-waits for a commit are the business of `local_database`; when a generation is begun or dropped, that of `retention`.
+waits for a commit are the business of `database`; when a generation is begun or dropped, that of `retention`.
 """
 
 import time
@@ -13,12 +13,12 @@ from typing import Final
 
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.catalog import Catalog, dropped_record, generation_record, meta_record
+from heliograph.storage.columnar.offloaded import OffloadState, offload_record
 from heliograph.storage.columnar.replay import last_positions
 from heliograph.storage.columnar.writing import ColumnarWriter
 from heliograph.storage.engine import Rdict, WriteBatch, new_batch
 from heliograph.storage.errors import UnknownGenerationError
 from heliograph.storage.interface import DatabaseOptions, GenerationInfo, StorableMessage, StreamId
-from heliograph.storage.offload.record import OffloadState, offload_record
 
 _DROPPED_REMEMBERED_MAX: Final = 256
 _STREAMS_REMEMBERED_MAX: Final = 256  # of a dropped generation, in all shards: they are looked at in one loop turn

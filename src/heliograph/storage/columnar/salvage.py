@@ -5,7 +5,7 @@ RocksDB file that does not pass RocksDB's checksum takes every block in it away,
 saying where it would go on; the next readable place is found by galloping ahead in time and then halving the distance.
 Blocks say how many rows precede them in their stream, so what is missing between two readable ones can be counted.
 
-Works on any open database. Reading for people who asked to skip is in `damage`, whole databases are walked by `check`.
+Works on any open database. `damage` reads for people who asked to skip, `repair.check` walks whole databases.
 """
 
 from collections.abc import Callable, Iterator

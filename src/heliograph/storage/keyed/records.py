@@ -1,6 +1,6 @@
 """The records of the `keyed` layout, version 1: the newest message of each topic, found by topic.
 
-A keyed database is one RocksDB of the form of a state database (`local_state`), so what is said of those holds for it.
+A keyed database is one RocksDB of the form of a state database (`state.local`), so what is said of those holds for it.
 Integers are big-endian, so that keys sort as numbers. Behind the byte that all keys of a state database have:
 
     01                                     the layout: JSON
@@ -13,7 +13,7 @@ Integers are big-endian, so that keys sort as numbers. Behind the byte that all 
 `levels` is the topic name with a zero byte, which no topic holds, for each '/'. So topics sort level by level, and all
 topics below one lie together. The message is a header, client id, user name, MQTT 5 properties and payload.
 
-A released version is never changed; what is written differently is another version. Who writes and reads: `keyed`.
+A released version is never changed; what is written differently is another version. `table` writes and reads them.
 """
 
 import json

@@ -77,7 +77,7 @@ class KeyedTable(KeptInStore):
         self._removed_due = Removed()
         self.topics = KeyedTopics(name, options.nodes_max)
         self.opened = 0  # how often it was opened so far
-        self._last_time = 0  # of the newest change
+        self.last_time = 0  # of the newest change
 
     def __len__(self) -> int:
         """How many messages there are."""
@@ -270,8 +270,8 @@ class KeyedTable(KeptInStore):
 
     def _next_time(self) -> int:
         """A time for a change, above that of every earlier one."""
-        self._last_time = max(self._clock(), self._last_time + 1)
-        return self._last_time
+        self.last_time = max(self._clock(), self.last_time + 1)
+        return self.last_time
 
     def _add(self, change: Change, base: Base | None) -> Change:
         if base is None:
@@ -301,7 +301,7 @@ class KeyedTable(KeptInStore):
                     earliest_us = min(earliest_us, change.expires_us)
             messages += change.messages
             size_bytes += change.bytes
-        batch.put(records_of.COUNTS, records_of.pack_counts(messages, size_bytes, self._last_time))
+        batch.put(records_of.COUNTS, records_of.pack_counts(messages, size_bytes, self.last_time))
         self._store.write(batch)
         self.topics.written()
         self._messages, self._bytes = messages, size_bytes
@@ -349,7 +349,7 @@ class KeyedTable(KeptInStore):
             raise StorageDamagedError(f"its topic structure: {error}", database=self.name, path=self.path) from error
         self.opened += 1
         self._messages, self._bytes, last_time = records_of.unpack_counts(rocks.get(records_of.COUNTS))
-        self._last_time = max(self._last_time, last_time)
+        self.last_time = max(self.last_time, last_time)
         self._swept_us = 0
         self._pending.rebase(lambda key: _base_of(rocks.get(key)))
 

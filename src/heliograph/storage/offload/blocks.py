@@ -21,10 +21,10 @@ from pyarrow import parquet
 
 from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA
 from heliograph.storage.columnar.block import Part, encode_columns, read_header, read_parts, stub_place
+from heliograph.storage.columnar.offloaded import OffloadedFile, offload_record
 from heliograph.storage.columnar.replay import Fetch, dropped
 from heliograph.storage.engine import Rdict
 from heliograph.storage.interface import StreamId
-from heliograph.storage.offload.record import OffloadedFile, offload_record
 from heliograph.storage.offload.target import Target, offload_errors, open_file
 
 _CACHED_GROUPS: Final = 4

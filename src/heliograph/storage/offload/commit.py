@@ -10,16 +10,16 @@ from typing import Final, Protocol
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.block import OFFLOADED_VERSION, read_parts
 from heliograph.storage.columnar.catalog import Catalog, Generation, generation_record
-from heliograph.storage.columnar.retention import Usage
-from heliograph.storage.engine import Rdict, WriteBatch, new_batch
-from heliograph.storage.interface import GenerationInfo
-from heliograph.storage.offload.record import (
+from heliograph.storage.columnar.offloaded import (
     OffloadedFile,
     OffloadRecord,
     OffloadState,
     Replacement,
     offload_record,
 )
+from heliograph.storage.columnar.retention import Usage
+from heliograph.storage.engine import Rdict, WriteBatch, new_batch
+from heliograph.storage.interface import GenerationInfo
 from heliograph.storage.topic_structure import HASH_BYTES
 from heliograph.storage.wal import SyncRequest
 

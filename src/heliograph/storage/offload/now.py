@@ -6,17 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from heliograph.storage.columnar.backend import databases_path
 from heliograph.storage.columnar.block import OFFLOADED_VERSION
 from heliograph.storage.columnar.catalog import Catalog
+from heliograph.storage.columnar.inspection import totals_of
+from heliograph.storage.columnar.node_databases import databases_path
 from heliograph.storage.columnar.retention import Usage
+from heliograph.storage.columnar.secondary import reading
 from heliograph.storage.engine import Rdict, WriteBatch
 from heliograph.storage.offload.commit import OffloadOptions
 from heliograph.storage.offload.process import OffloadProcess
 from heliograph.storage.offload.steps import Offload
-from heliograph.storage.reader.database import reading
-from heliograph.storage.reader.inspection import totals_of
-from heliograph.storage.repair.messages import node_is_stopped
+from heliograph.storage.repair.message_database import node_is_stopped
 from heliograph.storage.store import KeptInStore, Store
 
 _AT_THE_END_OF_TIME: Final = 1 << 62  # when every closed generation is old enough

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Final
 
 from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.offloaded import OffloadedFile, OffloadRecord, OffloadState, Replacement
 from heliograph.storage.columnar.replay import Fetch
 from heliograph.storage.engine import new_batch, records
 from heliograph.storage.errors import StorageBusyError, StorageDamagedError, StorageError
@@ -37,7 +38,6 @@ from heliograph.storage.offload.commit import (
 from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.offload.fetch import OffloadFetch
 from heliograph.storage.offload.process import OffloadProcess
-from heliograph.storage.offload.record import OffloadedFile, OffloadRecord, OffloadState, Replacement
 
 _log = logging.getLogger(__name__)
 

@@ -30,16 +30,16 @@ from typing import Any, BinaryIO, Final
 
 from pyarrow import fs
 
-from heliograph.storage.columnar.backend import databases_path
 from heliograph.storage.columnar.catalog import Catalog, Generation
+from heliograph.storage.columnar.node_databases import databases_path
+from heliograph.storage.columnar.offloaded import OffloadedFile, Replacement
+from heliograph.storage.columnar.secondary import READERS, reading
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import StreamId
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.offload.files import replacements, verified_replacements, write_files
-from heliograph.storage.offload.record import OffloadedFile, Replacement
 from heliograph.storage.offload.target import Target
-from heliograph.storage.reader.database import READERS, reading
 
 _FRAME_BYTES: Final = 64 << 10
 _NICENESS: Final = 10

@@ -25,9 +25,9 @@ from typing import Final
 import pyarrow as pa
 
 from heliograph.config.units import is_loopback
-from heliograph.storage.columnar.backend import databases_path
+from heliograph.storage.columnar.node_databases import databases_path
+from heliograph.storage.columnar.secondary import READERS
 from heliograph.storage.reader.connection_guard import ConnectionGuard
-from heliograph.storage.reader.database import READERS
 from heliograph.storage.reader.databases import Reader
 from heliograph.storage.reader.flight_server import FlightServer
 from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError

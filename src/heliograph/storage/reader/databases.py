@@ -14,19 +14,19 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from heliograph.storage.columnar.arrow_rows import ReadCounts, RowCollector
-from heliograph.storage.columnar.backend import databases_path, existing_databases
 from heliograph.storage.columnar.damage import SKIP, readable_slices
+from heliograph.storage.columnar.inspection import totals_of
+from heliograph.storage.columnar.node_databases import databases_path, existing_databases
+from heliograph.storage.columnar.offloaded import OffloadRecord, OffloadState, offload_record
 from heliograph.storage.columnar.plan import Limits, Step, plan_read
 from heliograph.storage.columnar.replay import BlockSlice, block_slices, select, whole_slices
 from heliograph.storage.columnar.salvage import Damage
+from heliograph.storage.columnar.secondary import ReadDatabase
 from heliograph.storage.columnar.split import split_range
 from heliograph.storage.engine import translating
 from heliograph.storage.errors import StorageDamagedError, StorageError, UnknownDatabaseError
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StreamId
 from heliograph.storage.offload.blocks import OffloadedBlocks
-from heliograph.storage.offload.record import OffloadRecord, OffloadState, offload_record
-from heliograph.storage.reader.database import ReadDatabase
-from heliograph.storage.reader.inspection import totals_of
 from heliograph.storage.reader.request import Request
 
 _END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)

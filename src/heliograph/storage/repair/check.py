@@ -10,7 +10,7 @@ from heliograph.storage.columnar.salvage import Damage, is_damage, place, readab
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.interface import StreamId
 from heliograph.storage.repair.findings import TOLD_MAX, Findings
-from heliograph.storage.repair.rebuild import streams_with_blocks
+from heliograph.storage.repair.missing_records import streams_with_blocks
 
 _NUMBER_MAX: Final = 0xFFFF_FFFF
 

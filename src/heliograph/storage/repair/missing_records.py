@@ -4,7 +4,7 @@ Every block has the topics of its messages, and its key says shard, generation a
 without records is a structure that their topics match: names where all topics have the same, `+` where they differ.
 That is enough for reading. Nothing is written to such a generation again: it is closed, and another one begins.
 
-Works on a copy of the damaged database; `repair` takes from it what can be read.
+Works on a copy of the damaged database; `message_database` takes from it what can be read.
 """
 
 import json

@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.storage.columnar.salvage import is_damage, readable_records
+from heliograph.storage.columnar.secondary import is_gone
 from heliograph.storage.directory_swap import swap_in
 from heliograph.storage.engine import Rdict, new_batch, open_primary, open_secondary, translating
 from heliograph.storage.errors import GONE, UnknownDatabaseError
-from heliograph.storage.reader.database import is_gone
 from heliograph.storage.register import Register
 from heliograph.storage.repair.findings import Findings
-from heliograph.storage.repair.keyed import structure_problem, write_anew
-from heliograph.storage.repair.messages import node_is_stopped
-from heliograph.storage.repair.openable import FINISHED, files_made_readable, put_back
+from heliograph.storage.repair.keyed_table import structure_problem, write_anew
+from heliograph.storage.repair.message_database import node_is_stopped
+from heliograph.storage.repair.openable_copy import FINISHED, files_made_readable, put_back
 from heliograph.storage.state import local as local_state
 
 KEYED: Final = "keyed"
-FOLDERS: Final = ("state", KEYED)  # below the data directory; see `local_state` and `keyed_backend`
+FOLDERS: Final = ("state", KEYED)  # below the data directory; see `state.local` and `keyed.table`
 _META: Final = b"\x00"
 _BATCH_BYTES: Final = 4 << 20
 

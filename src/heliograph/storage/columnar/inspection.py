@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.storage.columnar.catalog import Catalog
+from heliograph.storage.columnar.offloaded import offload_record
 from heliograph.storage.columnar.replay import newest, progress
 from heliograph.storage.engine import Rdict
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StreamId
-from heliograph.storage.offload.record import offload_record
 
 _END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from heliograph.storage.columnar.backend import databases_path
 from heliograph.storage.columnar.catalog import Catalog
+from heliograph.storage.columnar.node_databases import databases_path
 from heliograph.storage.engine import Rdict, is_absent, open_secondary, translated
 from heliograph.storage.errors import GONE, StorageDamagedError, StorageError, UnknownDatabaseError
 from heliograph.storage.register import Register

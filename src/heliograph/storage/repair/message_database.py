@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.backend import databases_path
 from heliograph.storage.columnar.block import is_stub, renumbered_block
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.compaction import has_index, topic_hashes
+from heliograph.storage.columnar.node_databases import databases_path
 from heliograph.storage.columnar.salvage import Block, is_damage, readable_blocks
+from heliograph.storage.columnar.secondary import ReadDatabase, check_exists, database_directories, is_gone
 from heliograph.storage.directory_swap import swap_in
 from heliograph.storage.engine import (
     Rdict,
@@ -35,11 +36,10 @@ from heliograph.storage.engine import (
 )
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.interface import StreamId
-from heliograph.storage.reader.database import ReadDatabase, check_exists, database_directories, is_gone
 from heliograph.storage.register import Register
 from heliograph.storage.repair.check import CheckReport, check_database
-from heliograph.storage.repair.openable import FINISHED, files_made_readable, named_tables, openable_copy, put_back
-from heliograph.storage.repair.rebuild import Rebuild, has_strays
+from heliograph.storage.repair.missing_records import Rebuild, has_strays
+from heliograph.storage.repair.openable_copy import FINISHED, files_made_readable, named_tables, openable_copy, put_back
 from heliograph.storage.site import is_site_id_registered, read_site_id, write_site_id
 from heliograph.storage.topic_structure import REST
 

@@ -1,6 +1,6 @@
-"""The `local` backend: where the databases of messages of one node lie on its disk, one RocksDB each.
+"""Where the databases of messages of one node lie on its disk, one RocksDB each, and the id of the node.
 
-A database itself is in `local_database`; databases of state lie beside them, see `local_state`.
+A database itself is in `database`; databases of state lie in a folder beside these, see `state.local`.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ def databases_path(data_dir: Path) -> Path:
     return data_dir / _FOLDER
 
 
-class LocalBackend:
-    """The databases of one node. Lives as long as the node; owned by it.
+class NodeDatabases:
+    """Makes the databases of messages of one node. Lives as long as the node; owned by it.
 
     Args:
         data_dir: The node's data directory; created if it does not exist.
