@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from heliograph._spark_worker import settle_process
 from heliograph.pipeline.datasource.client import Positions, ReadPlan, Selection, StorageClient
-from heliograph.pipeline.datasource.connections import borrowed
+from heliograph.pipeline.datasource.connections import worker_connections
 from heliograph.pipeline.datasource.decoding import PayloadDecoder
 from heliograph.pipeline.datasource.endpoints import Endpoints
 from heliograph.pipeline.datasource.offsets import Offset as Offset
@@ -105,13 +105,14 @@ class _RangeReader:
             # Spark plans one partition of its own where there are none.
             return
         settle_process()
+        kept = worker_connections()
         schema = arrow_schema(self.columns)
         decoder = PayloadDecoder(self.options.payload_format, self.columns)
         with ExitStack() as connections:
             clients: dict[str, StorageClient] = {}
             for span in partition.ranges:
                 if span.endpoint not in clients:
-                    clients[span.endpoint] = connections.enter_context(borrowed(self.options, span.endpoint))
+                    clients[span.endpoint] = connections.enter_context(kept.borrowed(self.options, span.endpoint))
                 rows = clients[span.endpoint].read(
                     partition.selection, span.stream, span.position, span.to, decoder.reads
                 )

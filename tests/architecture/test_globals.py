@@ -1,0 +1,82 @@
+"""Nothing that changes belongs to a module: two nodes in one process know nothing of each other (`test_two_nodes`).
+
+What stays is listed here with its reason.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[2] / "src" / "heliograph"
+
+ALLOWED = {
+    # Grammars, compiled when they are first needed.
+    "hocon/grammar.py _parser",
+    "rules/parser.py _parser",
+    # What pure functions gave: it depends on nothing but the argument.
+    "pipeline/sinks/redis_cluster.py _tags",
+    "rules/functions/characters.py _may_join",
+    "rules/functions/patterns.py _long_pattern",
+    "rules/functions/patterns.py _short_pattern",
+    "rules/functions/patterns.py _steps_of_repetitions",
+    "storage/topic_filter.py topic_filter",
+    "transport/addresses.py own_address_text",
+    # Empty, and nothing is added to them.
+    "shared_groups/reading.py _NOTHING",
+    "shared_groups/turns.py _NO_READERS",
+    # Tasks that run.
+    "node/durable_sessions.py _saying_off",
+    # The schema that is built in: nothing can change it.
+    "rules/schemas/sparkplug.py sparkplug_schema",
+    # What a Python worker of Spark keeps from task to task; the process is Spark's, and so are its tasks.
+    "_spark_worker.py settle_process",
+    "pipeline/datasource/connections.py worker_connections",
+    "pipeline/datasource/schemas.py _avro_columns",
+    "pipeline/datasource/schemas.py _protobuf_columns",
+    "pipeline/datasource/schemas.py built_schema",
+    "rules/spark/worker.py worker",
+}
+
+_MAKERS = {"dict", "list", "set", "deque", "defaultdict", "OrderedDict", "Counter", "WeakSet", "WeakValueDictionary"}
+_MAKERS |= {"WeakKeyDictionary", "ContextVar", "local", "Lock", "RLock", "Condition"}
+_CACHES = ("cache", "lru_cache")
+
+
+def _name(node: ast.expr) -> str:
+    """The last name of `a.b(...)(...)`."""
+    while isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _changing(tree: ast.Module) -> Iterator[str]:
+    """Names of a module behind which there is something that changes, or may."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+        elif isinstance(node, ast.FunctionDef) and any(_name(one) in _CACHES for one in node.decorator_list):
+            yield node.name
+    for body in (tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))):
+        for statement in body:
+            if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+                continue
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+            value = statement.value
+            is_empty = ast.unparse(value) in ("{}", "[]")
+            made = _name(value) if isinstance(value, ast.Call) else ""
+            if is_empty or made in _CACHES or (made in _MAKERS and not _is_constant(value)):
+                yield ast.unparse(target)
+
+
+def _is_constant(value: ast.expr) -> bool:
+    """Whether it is made of something, as tables are that nothing is added to."""
+    return isinstance(value, ast.Call) and bool(value.args)
+
+
+def test_what_belongs_to_a_module_and_changes_is_known_here() -> None:
+    found = {
+        f"{path.relative_to(SOURCES)} {name}"
+        for path in SOURCES.rglob("*.py")
+        for name in _changing(ast.parse(path.read_text()))
+    }
+    assert found <= ALLOWED
