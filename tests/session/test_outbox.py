@@ -121,3 +121,35 @@ def test_a_connection_that_is_gone_holds_nothing() -> None:
     outbox.hold(1, 0)
     outbox.abandon()
     assert not outbox.release(0, 0)
+
+
+def test_a_reader_that_stops_costs_a_copy_of_one_piece_and_not_of_all_that_waits() -> None:
+    kernel = Kernel()
+    wire = StallingWire()
+    outbox = Outbox(kernel.context.flusher, wire)
+    wire.outbox = outbox
+    message = bytes(50_000)
+    for _ in range(20):
+        outbox.put(message)
+    kernel.run()
+    assert len(wire.written) == 150_000
+    assert outbox.waiting_bytes == 850_000
+    assert kernel.broker.counters.bytes_sent == 150_000
+    wire.stalls = False
+    outbox.set_congested(False)
+    kernel.run()
+    assert len(wire.written) == 1_000_000
+    assert outbox.waiting_bytes == 0
+    assert kernel.broker.counters.bytes_sent == 1_000_000
+
+
+class StallingWire(FakeWire):
+    """Tells its outbox at the first write that the peer takes no more, as a transport with a full buffer does."""
+
+    outbox: Outbox
+    stalls = True
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        if self.stalls:
+            self.outbox.set_congested(True)

@@ -20,6 +20,9 @@ _WRITES_PER_TURN: Final = 512
 _BYTES_PER_TURN: Final = 4_194_304
 # So little is written also where a turn has handed over its bytes: who waits for it is not the one who asks for much.
 _SHORT_BYTES: Final = 16_384
+# What is handed over is a copy, and stays one for as long as the peer does not read: so of much, only as much at a time
+# as shows that. What waits here is shared with the other receivers.
+_PIECE_BYTES: Final = 131_072
 
 
 class Flusher:
@@ -230,6 +233,10 @@ class Outbox:
         if self._holds is not None and self._holds:
             self._flush_before(wire, self._holds[0])
             return
+        while self.waiting_bytes > _PIECE_BYTES and not self.closing:
+            self._flush_piece()
+            if self.congested:
+                return
         chunks = self._chunks
         if chunks:
             self._flusher.counters.bytes_sent += self.waiting_bytes
@@ -239,6 +246,20 @@ class Outbox:
             self._write(data)
         if self.closing:
             wire.close()
+
+    def _flush_piece(self) -> None:
+        """Hand over whole chunks until they are a piece."""
+        chunks = self._chunks
+        size: i64 = 0
+        count: i64 = 0
+        while size < _PIECE_BYTES:
+            size += len(chunks[count])
+            count += 1
+        data = b"".join(chunks[:count])
+        del chunks[:count]
+        self.waiting_bytes -= size
+        self._flusher.counters.bytes_sent += size
+        self._write(data)
 
     def hold(self, state: i64, message: i64) -> bool:
         """Let nothing that is put from now on leave before these commits are done, see `release`.
