@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from heliograph.client_tls import ClientTls
 from heliograph.rules.schemas import SchemaError
 from heliograph.rules.schemas.external_http import ExternalHttpSchema
 from heliograph.rules.schemas.settings import HttpService, SchemaSourceError
@@ -117,4 +118,4 @@ def test_nobody_answers() -> None:
 
 def test_a_service_that_cannot_be_used() -> None:
     with pytest.raises(SchemaSourceError, match="cannot be used"):
-        ExternalHttpSchema("x", HttpService("https://127.0.0.1/", ca_file="/nowhere"))
+        ExternalHttpSchema("x", HttpService("https://127.0.0.1/", tls=ClientTls("/nowhere")))

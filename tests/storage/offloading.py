@@ -6,11 +6,11 @@ from pathlib import Path
 from pyarrow import fs
 
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.offload_errors import OffloadPendingError
 from heliograph.storage.columnar.secondary import reading
 from heliograph.storage.interface import Batch, StoredMessage, StreamIterator
 from heliograph.storage.offload.blocks import BlockReader, OffloadedBlocks
 from heliograph.storage.offload.commit import finish, generation_at, mark, replace_blocks
-from heliograph.storage.offload.errors import OffloadPendingError
 from heliograph.storage.offload.files import verified_replacements, write_files
 from heliograph.storage.offload.steps import Offload
 from heliograph.storage.offload.target import Target

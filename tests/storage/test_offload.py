@@ -8,13 +8,13 @@ from pyarrow import dataset, fs, parquet
 
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
+from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.columnar.retention import RetentionOptions, Usage, due_drop
 from heliograph.storage.columnar.secondary import reading
 from heliograph.storage.engine import records
 from heliograph.storage.interface import Batch, DatabaseOptions, GenerationInfo, StreamIterator
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.offload.commit import OffloadOptions, due_offload, mark, replace_blocks
-from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.offload.files import verified_replacements, write_files
 from heliograph.storage.offload.target import Target
 from reference.storage import replayed

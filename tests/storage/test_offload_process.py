@@ -12,12 +12,12 @@ import pytest
 from heliograph.storage.columnar.block import OFFLOADED_VERSION
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import FEW, LocalDatabase
+from heliograph.storage.columnar.offload_errors import OffloadError, OffloadPendingError
 from heliograph.storage.engine import records
 from heliograph.storage.errors import StorageDamagedError
 from heliograph.storage.interface import Batch
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.offload.commit import OffloadOptions
-from heliograph.storage.offload.errors import OffloadError, OffloadPendingError
 from heliograph.storage.offload.process import OffloadProcess
 from heliograph.storage.offload.steps import Offload
 from heliograph.storage.repair.check import check_database

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
+from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.reader.databases import Reader
 from heliograph.storage.reader.request import Request
 from storage.messages import MakeMessage

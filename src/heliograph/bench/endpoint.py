@@ -88,23 +88,6 @@ class Endpoint:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def client_tls(cafile: str | None, insecure: bool) -> ssl.SSLContext:
-    """A client's TLS context.
-
-    Args:
-        cafile: A file of certificates to trust in place of the system's.
-        insecure: Trust any certificate of any name.
-
-    Raises:
-        OSError: `cafile` cannot be read, or holds no certificate.
-    """
-    context = ssl.create_default_context(cafile=cafile)
-    if insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 def without_delay(transport: asyncio.BaseTransport) -> None:
     """Have small packets sent at once."""
     transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

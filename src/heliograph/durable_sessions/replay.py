@@ -17,6 +17,7 @@ from heliograph.session.durable import DurableSession
 from heliograph.shared_groups.stored_message import message_of
 from heliograph.storage.columnar.damage import Report
 from heliograph.storage.columnar.database import FEW
+from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.errors import StorageDamagedError, UnknownStreamError
 from heliograph.storage.interface import (
@@ -28,7 +29,6 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
-from heliograph.storage.offload.errors import OffloadError
 
 _STORED_TICKET: Final = -1  # of a message that was read back: none of this process, which all begin with 1
 _READ_AT_ONCE: Final = 512

@@ -11,8 +11,8 @@ from heliograph.durable_sessions.replay import Loss, Outcome, Replay, ReplayedDa
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.session.durable import DurableSession
+from heliograph.storage.columnar.offload_errors import OffloadError, OffloadPendingError
 from heliograph.storage.errors import StorageError
-from heliograph.storage.offload.errors import OffloadError, OffloadPendingError
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,8 @@ from typing import Final
 
 from heliograph.config import Config, PipelineConfig
 from heliograph.observe.alarms import Alarms
-from heliograph.storage.child_process import ChildProcess
+from heliograph.processes.backoff import Backoff
+from heliograph.processes.child_process import SupervisedProcess
 from heliograph.transport.listener import Listener
 
 _log = logging.getLogger(__name__)
@@ -27,10 +28,11 @@ _TOLD_BYTES: Final = 2_000
 _FAILURES_BEFORE_ALARM: Final = 3
 _MISTAKE: Final = 2  # the exit code for what does not get better by itself: the file, or an option
 _STOP_S: Final = 60.0
+_LONGEST_PAUSE_S: Final = 60.0
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}
 
 
-class PipelineProcess(ChildProcess):
+class PipelineProcess(SupervisedProcess):
     """The pipeline process of one node. Owned by the node, from `start` to `stop`, in its event loop.
 
     Args:
@@ -51,13 +53,12 @@ class PipelineProcess(ChildProcess):
         alarms: Alarms,
         first_pause_s: float = 1.0,
     ) -> None:
-        super().__init__("pipeline", _STOP_S)
+        super().__init__("pipeline", _STOP_S, Backoff(first_pause_s, _LONGEST_PAUSE_S))
         self._config = config
         self._directory = data_dir / "pipeline"
         self._endpoint = endpoint
         self._mqtt = mqtt
         self._alarms = alarms
-        self._first_pause_s = first_pause_s
         self._failures = 0
         self.log_file = self._directory / "pipeline.log"
 
@@ -90,35 +91,20 @@ class PipelineProcess(ChildProcess):
             command += ["--conf", f"{name}={value}"]
         return command
 
-    async def _supervise(self) -> None:
-        loop = asyncio.get_running_loop()
-        pause_s = self._first_pause_s
-        in_a_row = 0
-        while True:
-            began = loop.time()
-            code, told = await self._live()
-            if loop.time() - began >= _STOP_S:
-                pause_s, in_a_row = self._first_pause_s, 0
-            in_a_row += 1
-            self._failures += 1
-            _log.error("%s; it starts again in %.0f s", told, pause_s)
-            if in_a_row >= _FAILURES_BEFORE_ALARM or code == _MISTAKE:
-                self._alarms.activate(ALARM, told, {"code": code, "log": str(self.log_file)})
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, 60.0)
-            self._restarts += 1
+    def _is_steady(self) -> None:
+        self._alarms.deactivate(ALARM)
 
-    async def _live(self) -> tuple[int | None, str]:
-        """Run it once: its exit code, None if it was not started, and what there is to say of its end."""
-        steady = asyncio.get_running_loop().call_later(_STOP_S, self._alarms.deactivate, ALARM)
-        try:
-            self._process = await self._spawn()
-            code = await self._process.wait()
-        except OSError as error:
-            return None, f"the pipeline cannot be started: {error}"
-        finally:
-            steady.cancel()
-        return code, f"the pipeline ended with code {code}; its log {self.log_file} ends: {self._last_words()}"
+    def _failed(
+        self, process: asyncio.subprocess.Process | None, problem: Exception | None, failures: int, pause_s: float
+    ) -> None:
+        self._failures += 1
+        code = None if process is None else process.returncode
+        told = f"the pipeline ended with code {code}; its log {self.log_file} ends: {self._last_words()}"
+        if process is None:
+            told = f"the pipeline cannot be started: {problem}"
+        _log.error("%s; it starts again in %.0f s", told, pause_s)
+        if failures >= _FAILURES_BEFORE_ALARM or code == _MISTAKE:
+            self._alarms.activate(ALARM, told, {"code": code, "log": str(self.log_file)})
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         if self.log_file.exists() and self.log_file.stat().st_size > _LOG_BYTES_MAX:

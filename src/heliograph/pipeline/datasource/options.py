@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from heliograph.client_tls import ClientTls
 from heliograph.pipeline.datasource.client import (
     DEFAULT_DATABASE,
     DEFAULT_ENDPOINT,
@@ -141,11 +142,7 @@ class SinkOptions:
         ack_timeout_s: ``ackTimeout``: seconds without any acknowledgement after which the task fails.
         connect_timeout_s: ``connectTimeout``: seconds to wait for the broker to accept the connection.
         connect_attempts: ``connectAttempts``: how often a task tries to reach the broker.
-        tls: ``tls``: whether the connection is encrypted.
-        tls_verify: ``tlsVerify``: whether the broker's certificate and name are checked.
-        tls_ca: ``tlsCa``: PEM file with the authorities to check against; None are the system's.
-        tls_cert: ``tlsCert``: PEM file with a certificate to show, if the broker asks for one.
-        tls_key: ``tlsKey``: PEM file with its key; None if it is in ``tlsCert``.
+        tls: ``tls``, ``tlsVerify``, ``tlsCa``, ``tlsCert``, ``tlsKey``: how the connection is encrypted; None for not.
     """
 
     host: str = "127.0.0.1"
@@ -158,11 +155,7 @@ class SinkOptions:
     ack_timeout_s: float = 30.0
     connect_timeout_s: float = 30.0
     connect_attempts: int = 3
-    tls: bool = False
-    tls_verify: bool = True
-    tls_ca: str | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
+    tls: ClientTls | None = None
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "SinkOptions":
@@ -175,6 +168,8 @@ class SinkOptions:
         qos = options.get("qos", "1")
         if qos not in ("0", "1", "2"):
             raise OptionError("qos", qos, "0, 1 or 2")
+        is_checked = _flag("tlsVerify", options, default=True)
+        tls = ClientTls(options.get("tlsCa"), options.get("tlsCert"), options.get("tlsKey"), is_checked)
         return SinkOptions(
             host=options.get("host", SinkOptions.host),
             port=_count("port", options) or SinkOptions.port,
@@ -186,11 +181,7 @@ class SinkOptions:
             ack_timeout_s=float(_count("ackTimeout", options) or SinkOptions.ack_timeout_s),
             connect_timeout_s=float(_count("connectTimeout", options) or SinkOptions.connect_timeout_s),
             connect_attempts=_count("connectAttempts", options) or SinkOptions.connect_attempts,
-            tls=_flag("tls", options, default="tlsCa" in options),
-            tls_verify=_flag("tlsVerify", options, default=True),
-            tls_ca=options.get("tlsCa"),
-            tls_cert=options.get("tlsCert"),
-            tls_key=options.get("tlsKey"),
+            tls=tls if _flag("tls", options, default="tlsCa" in options) else None,
         )
 
     def __repr__(self) -> str:

@@ -22,7 +22,8 @@ from paho.mqtt.reasoncodes import ReasonCode
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
 from heliograph.pipeline.datasource.options import SinkOptions
 from heliograph.pipeline.errors import OptionError, PublishError
-from heliograph.pipeline.tls import client_context
+from heliograph.pipeline.files.tls import tls_context
+from heliograph.processes.backoff import Backoff
 
 # Properties as stored messages carry them: name, paho's name, and how its value is made of the text.
 _PROPERTIES: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
@@ -39,8 +40,7 @@ _MESSAGE_REASONS: Final = frozenset({0x83, 0x90, 0x95, 0x99})
 
 # The broker keeps the session for so long, so that what is under way goes on after a connection was lost.
 _SESSION_EXPIRY_S: Final = 60
-_FIRST_PAUSE_S: Final = 0.2
-_LONGEST_PAUSE_S: Final = 5
+_BACKOFF: Final = Backoff(first_s=0.2, longest_s=5.0)
 
 # More than the fixed header, the lengths and the packet id need.
 _PACKET_OVERHEAD_BYTES: Final = 16
@@ -97,11 +97,11 @@ class Publisher:
             protocol=MQTTProtocolVersion.MQTTv5,
         )
         client.max_inflight_messages_set(options.window)
-        client.reconnect_delay_set(1, _LONGEST_PAUSE_S)
+        client.reconnect_delay_set(1, int(_BACKOFF.longest_s))
         if options.username is not None:
             client.username_pw_set(options.username, options.password)
-        if options.tls:
-            client.tls_set_context(_tls_context(options))
+        if options.tls is not None:
+            client.tls_set_context(tls_context(options.tls, PublishError))
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.on_publish = self._on_publish
@@ -168,7 +168,7 @@ class Publisher:
                 is_certificate = isinstance(error, ssl.SSLCertVerificationError)
                 if is_certificate or attempt == self._options.connect_attempts:
                     raise PublishError(f"{self._where()} cannot be reached: {error}") from error
-                time.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (attempt - 1)))
+                time.sleep(_BACKOFF.pause_s(attempt))
             else:
                 return
 
@@ -285,7 +285,3 @@ def _session_expiry(packet: int, seconds: int) -> Properties:
     properties = Properties(packet)  # type: ignore[no-untyped-call]
     properties.SessionExpiryInterval = seconds
     return properties
-
-
-def _tls_context(options: SinkOptions) -> ssl.SSLContext:
-    return client_context(options.tls_ca, options.tls_cert, options.tls_key, options.tls_verify, PublishError)

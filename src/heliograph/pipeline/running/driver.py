@@ -34,14 +34,14 @@ from heliograph.pipeline.running.ranges import initial_offset
 from heliograph.pipeline.running.starts import storage_readers
 from heliograph.pipeline.running.watch import FileWatch
 from heliograph.pipeline.side_outputs.retention import SideTables
+from heliograph.processes.backoff import Backoff
 
 logger = logging.getLogger(__name__)
 
 STATUS_FILE: Final = "status.json"
 
 _POLL_S: Final = 0.25
-_FIRST_PAUSE_S: Final = 1.0
-_LONGEST_PAUSE_S: Final = 60.0
+_BACKOFF: Final = Backoff(first_s=1.0, longest_s=60.0)
 # How long the end waits twice at most until the tables beside the sinks are counted.
 _LAST_LOOK_S: Final = 5.0
 # With `once` somebody waits for the end, so a query that fails again and again is given up.
@@ -235,7 +235,7 @@ class PipelineDriver:
             query.figures.state = FAILED
             logger.error("%s failed %d times and is given up: %s", query.name, query.failures, query.figures.last_error)
             return
-        pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(query.failures - 1, 10))
+        pause = _BACKOFF.pause_s(query.failures)
         query.figures.state = WAITING
         query.start_at = self._clock() + pause
         logger.warning("%s failed and starts again in %.0f s: %s", query.name, pause, query.figures.last_error)

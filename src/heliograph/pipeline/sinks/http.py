@@ -20,14 +20,15 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
+from heliograph.client_tls import ClientTls
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.tls import read_tls, tls_context
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, Attempts, RetryPolicy, TransientError
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.template import bytes_column, placeholders, row_as_json, template_column
-from heliograph.pipeline.sinks.tls import TlsSettings
 
 if TYPE_CHECKING:
     import httpx
@@ -88,7 +89,7 @@ class HttpSink:
     username: str | None = None
     password: Secret | None = None
     sign_key: Secret | None = None
-    tls: TlsSettings | None = None
+    tls: ClientTls | None = None
     timeout_s: float = _TIMEOUT_S
     retry: RetryPolicy = DEFAULT_RETRY
 
@@ -108,7 +109,7 @@ class HttpSink:
             username=section.optional_text("username"),
             password=read_secret(section, "password"),
             sign_key=read_secret(section, "sign_key"),
-            tls=TlsSettings.read(section),
+            tls=read_tls(section),
             timeout_s=section.duration("timeout", _TIMEOUT_S),
             retry=RetryPolicy.read(section),
         )
@@ -150,7 +151,7 @@ class HttpSink:
         if self.username is not None:
             auth = httpx.BasicAuth(self.username, self.password.reveal() if self.password is not None else "")
         limits = httpx.Limits(max_connections=self.concurrency)
-        verify = self.tls.context() if self.tls is not None else True
+        verify = tls_context(self.tls, SinkError) if self.tls is not None else True
         return httpx.Client(auth=auth, timeout=self.timeout_s, limits=limits, verify=verify, follow_redirects=False)
 
 

@@ -16,14 +16,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import StructType
 
+from heliograph.client_tls import ClientTls
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.tls import read_tls
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.template import bytes_column, row_as_json, template_column
-from heliograph.pipeline.sinks.tls import TlsSettings
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -85,7 +86,7 @@ class KafkaSink:
     username: str | None = None
     password: Secret | None = None
     mechanism: str = "PLAIN"
-    tls: TlsSettings | None = None
+    tls: ClientTls | None = None
     properties: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     retry: RetryPolicy = DEFAULT_RETRY
 
@@ -112,7 +113,7 @@ class KafkaSink:
             username=section.optional_text("username"),
             password=read_secret(section, "password"),
             mechanism=_one_of(section, "mechanism", _MECHANISMS),
-            tls=TlsSettings.read(section),
+            tls=read_tls(section),
             properties=tuple(properties.items()),
             retry=RetryPolicy.read(section),
         )

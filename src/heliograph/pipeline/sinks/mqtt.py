@@ -6,7 +6,7 @@ published. A batch that runs again is published again; a user property with the 
 
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
 import pyarrow as pa
@@ -14,16 +14,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
+from heliograph.client_tls import ClientTls
 from heliograph.pipeline.datasource.options import SinkOptions, parse_endpoint
 from heliograph.pipeline.datasource.publisher import Publisher, property_fault
 from heliograph.pipeline.errors import OptionError, SinkError, sentence_of
 from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.tls import read_tls
 from heliograph.pipeline.sinks.arrow_rows import as_it_was, plain_columns
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.template import bytes_column, row_as_json, template_column
-from heliograph.pipeline.sinks.tls import TlsSettings
 
 _WINDOW: Final = 256
 _WINDOW_MAX: Final = 65_535
@@ -65,7 +66,7 @@ class MqttSink:
     clientid: str | None = None
     username: str | None = None
     password: Secret | None = None
-    tls: TlsSettings | None = None
+    tls: ClientTls | None = None
     window: int = _WINDOW
     timeout_s: float = _TIMEOUT_S
     retry: RetryPolicy = DEFAULT_RETRY
@@ -85,7 +86,7 @@ class MqttSink:
             clientid=section.optional_text("clientid"),
             username=section.optional_text("username"),
             password=read_secret(section, "password"),
-            tls=TlsSettings.read(section),
+            tls=read_tls(section),
             window=section.number("window", _WINDOW, range(1, _WINDOW_MAX + 1)),
             timeout_s=section.duration("timeout", _TIMEOUT_S),
             retry=RetryPolicy.read(section),
@@ -127,8 +128,7 @@ class MqttSink:
 
     def _options(self, batch: Batch) -> SinkOptions:
         host, port = parse_endpoint("mqtt", self.server or batch.mqtt)
-        tls = self.tls
-        options = SinkOptions(
+        return SinkOptions(
             host=host,
             port=port,
             clientid=self.clientid or f"heliograph-{batch.query}",
@@ -139,11 +139,8 @@ class MqttSink:
             ack_timeout_s=self.timeout_s,
             connect_timeout_s=self.timeout_s,
             connect_attempts=self.retry.attempts,
+            tls=self.tls,
         )
-        if tls is None:
-            return options
-        ca, certificate, key = tls.cacertfile, tls.certfile, tls.keyfile
-        return replace(options, tls=True, tls_verify=tls.verify, tls_ca=ca, tls_cert=certificate, tls_key=key)
 
     def _columns(self, schema: StructType) -> Iterator[Column]:
         payload = row_as_json(schema.fieldNames()).cast("binary")

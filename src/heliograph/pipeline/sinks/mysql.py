@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, DecimalType, StringType, StructField, 
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.tls import tls_context
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
 from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.mysql_errors import translated
@@ -129,7 +130,7 @@ class MysqlSink:
                 user=settings.username,
                 # As text it would be sent in Latin-1.
                 password=settings.password.reveal().encode() if settings.password is not None else b"",
-                ssl=settings.tls.context() if settings.tls is not None else None,
+                ssl=tls_context(settings.tls, SinkError) if settings.tls is not None else None,
                 charset="utf8mb4",
                 connect_timeout=_CONNECT_S,
                 read_timeout=settings.timeout_s,

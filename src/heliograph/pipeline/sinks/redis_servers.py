@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from heliograph.client_tls import ClientTls
 from heliograph.pipeline.datasource.options import parse_endpoint
 from heliograph.pipeline.errors import OptionError, SinkError
 from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.tls import read_tls
 from heliograph.pipeline.sinks.interface import INSTALL
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.sql_settings import read_server
-from heliograph.pipeline.sinks.tls import TlsSettings
 
 #: Keys of a sink's section that say where it writes.
 SERVER_KEYS: Final = (
@@ -75,7 +76,7 @@ class RedisServers:
     password: Secret | None = None
     sentinel_username: str | None = None
     sentinel_password: Secret | None = None
-    tls: TlsSettings | None = None
+    tls: ClientTls | None = None
     timeout_s: float = _TIMEOUT_S
 
     @classmethod
@@ -95,7 +96,7 @@ class RedisServers:
             password=read_secret(section, "password"),
             sentinel_username=section.optional_text("sentinel_username"),
             sentinel_password=read_secret(section, "sentinel_password"),
-            tls=TlsSettings.read(section),
+            tls=read_tls(section),
             timeout_s=section.duration("timeout", _TIMEOUT_S),
         )
 

@@ -11,6 +11,7 @@ from typing import Final, Self, TypeVar
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
+from heliograph.processes.backoff import Backoff
 
 _Result = TypeVar("_Result")
 
@@ -61,7 +62,7 @@ class RetryPolicy:
 
     def pause_s(self, failures: int) -> float:
         """The pause after so many failures."""
-        return min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 30))
+        return Backoff(self.first_pause_s, self.longest_pause_s).pause_s(failures)
 
 
 #: What a sink does whose section does not say.

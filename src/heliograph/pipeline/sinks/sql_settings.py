@@ -5,14 +5,15 @@ from typing import Final, Self
 
 from pyspark.sql.types import StructType
 
+from heliograph.client_tls import ClientTls
 from heliograph.pipeline.datasource.options import parse_endpoint
 from heliograph.pipeline.errors import OptionError
 from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.tls import read_tls
 from heliograph.pipeline.sinks.interface import OutputMode
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.template import WHOLE_ROW, check_columns, column_at, split_template, template_fault
-from heliograph.pipeline.sinks.tls import TlsSettings
 
 #: What an insert does with a row whose key is there already.
 UPDATE: Final = "update"
@@ -114,7 +115,7 @@ class SqlSettings:
     database: str
     username: str | None = None
     password: Secret | None = None
-    tls: TlsSettings | None = None
+    tls: ClientTls | None = None
     table: str | None = None
     template: SqlTemplate | None = None
     key: tuple[str, ...] = ()
@@ -167,7 +168,7 @@ def read_sql_settings(
         database=section.text("database"),
         username=section.optional_text("username"),
         password=read_secret(section, "password"),
-        tls=TlsSettings.read(section),
+        tls=read_tls(section),
         table=section.optional_text("table"),
         template=_template(section),
         key=section.names("key"),

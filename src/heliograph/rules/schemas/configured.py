@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from heliograph.client_tls import ClientTls
 from heliograph.config import Config, SchemaConfig, SchemaRegistryConfig
-from heliograph.config.schemas import ExternalRegistry
+from heliograph.config.schemas import ExternalHttpTls, ExternalRegistry
 from heliograph.rules.schemas.interface import SPARKPLUG_B
 from heliograph.rules.schemas.registry import build_schema
 from heliograph.rules.schemas.settings import (
@@ -40,8 +41,7 @@ def external_registry_settings(name: str, config: ExternalRegistry) -> SchemaSet
         url=config.url,
         connect_timeout_s=config.connect_timeout,
         request_timeout_s=config.request_timeout,
-        ca_file=config.ssl.cacertfile,
-        verify=config.ssl.verify == "verify_peer",
+        tls=_tls(config.ssl),
         basic_auth=auth,
     )
     return SchemaSettings(name, CONFLUENT, service=service)
@@ -59,9 +59,12 @@ def _service(config: SchemaConfig) -> HttpService:
         retries_max=parameters.max_retries,
         pool_size=parameters.pool_size,
         response_bytes_max=parameters.max_response_size,
-        ca_file=parameters.ssl.cacertfile,
-        verify=parameters.ssl.verify == "verify_peer",
+        tls=_tls(parameters.ssl),
     )
+
+
+def _tls(config: ExternalHttpTls) -> ClientTls:
+    return ClientTls(config.cacertfile, verify=config.verify == "verify_peer")
 
 
 def schema_faults(config: Config) -> Iterator[tuple[Path, str]]:

@@ -1,6 +1,5 @@
 """Asking a service over HTTP: with limits to time and size, and with errors that say who is to blame."""
 
-import ssl
 import time
 from typing import Any, Final
 
@@ -28,7 +27,7 @@ class ServiceClient:
         limits = httpx.Limits(max_connections=service.pool_size)
         try:
             self.url = httpx.URL(service.url)
-            transport = httpx.HTTPTransport(verify=_tls(service), retries=service.retries_max, limits=limits)
+            transport = httpx.HTTPTransport(verify=service.tls.context(), retries=service.retries_max, limits=limits)
         except (httpx.InvalidURL, OSError, ValueError) as error:
             raise SchemaSourceError(f"the service {service.url!r} cannot be used: {error}") from None
         self._client = httpx.Client(
@@ -84,11 +83,3 @@ class ServiceClient:
             if len(body) > self._bytes_max:
                 raise SchemaError(f"the service at {self.url} answered with more than {self._bytes_max:,} bytes")
         return bytes(body)
-
-
-def _tls(service: HttpService) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=service.ca_file or None)
-    if not service.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context

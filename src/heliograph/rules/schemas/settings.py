@@ -6,6 +6,8 @@ Where the texts come from is not known here: `heliograph.config.schemas` reads t
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from heliograph.client_tls import ClientTls
+
 AVRO: Final[str] = "avro"
 PROTOBUF: Final[str] = "protobuf"
 JSON: Final[str] = "json"
@@ -36,8 +38,7 @@ class HttpService:
         retries_max: How often a request is repeated for which no connection could be made.
         pool_size: Connections at most.
         response_bytes_max: Largest answer that is taken.
-        ca_file: Certificate authorities to trust; empty for those of the system.
-        verify: Whether its certificate is verified.
+        tls: How its certificate is checked.
         basic_auth: User name and password.
     """
 
@@ -50,8 +51,7 @@ class HttpService:
     retries_max: int = 2
     pool_size: int = 8
     response_bytes_max: int = 1 << 20
-    ca_file: str = ""
-    verify: bool = True
+    tls: ClientTls = field(default_factory=ClientTls)
     basic_auth: tuple[str, str] | None = field(default=None, repr=False)
 
 

@@ -19,6 +19,7 @@ from heliograph.storage.columnar.block import (
     read_rows,
 )
 from heliograph.storage.columnar.catalog import Catalog
+from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.columnar.salvage import PLACE_MAX, is_damage, nearest_header, place, place_parts
 from heliograph.storage.engine import Rdict, last_of, last_record, records
 from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError
@@ -34,7 +35,6 @@ from heliograph.storage.interface import (
     StreamId,
     StreamIterator,
 )
-from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.topic_filter import TopicFilter, topic_filter
 from heliograph.storage.topic_structure import StreamMatch
 

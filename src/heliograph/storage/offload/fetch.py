@@ -9,11 +9,11 @@ import time
 from collections import OrderedDict
 from typing import Final
 
+from heliograph.storage.columnar.offload_errors import OffloadError, OffloadPendingError
 from heliograph.storage.columnar.offloaded import offload_record
 from heliograph.storage.engine import Rdict
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import StreamId
-from heliograph.storage.offload.errors import OffloadError, OffloadPendingError
 from heliograph.storage.offload.process import OffloadProcess
 
 _log = logging.getLogger(__name__)

@@ -29,11 +29,11 @@ from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA, RowCollecto
 from heliograph.storage.columnar.block import Part, encode_stub, read_header, read_parts
 from heliograph.storage.columnar.catalog import Catalog, Generation
 from heliograph.storage.columnar.compaction import has_index, topic_hash
+from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.columnar.offloaded import OffloadedFile, Replacement
 from heliograph.storage.columnar.replay import BlockSlice, Progress, Selection, block_slices, progress
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.interface import END, ROW_MAX, SEQUENCE_MAX, Position, StreamId
-from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.offload.target import Target, footer_checksum, offload_errors, open_file
 from heliograph.storage.topic_structure import REST, StreamMatch
 

@@ -16,8 +16,9 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final
 
+from heliograph.processes.child_process import ChildProcess
+from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.errors import StorageDamagedError, StorageError
-from heliograph.storage.offload.errors import OffloadError
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ _START_INTERVAL_S: Final = 1.0
 Answer = tuple[dict[str, Any], bytes]
 
 
-class OffloadProcess:
+class OffloadProcess(ChildProcess):
     """The process of one node. Owned by the node; used in its event loop.
 
     Args:
@@ -37,8 +38,8 @@ class OffloadProcess:
     """
 
     def __init__(self, data_dir: Path) -> None:
+        super().__init__(_STOP_S)
         self._data_dir = data_dir
-        self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
         self._started_at = -_START_INTERVAL_S
@@ -46,11 +47,6 @@ class OffloadProcess:
         self._ids = itertools.count(1)
         self._answers: dict[int, asyncio.Queue[Answer | StorageError]] = {}
         self._starts = 0
-
-    @property
-    def pid(self) -> int | None:
-        """The id of the process that runs now."""
-        return self._process.pid if self._process is not None and self._process.returncode is None else None
 
     async def request(self, **fields: object) -> AsyncGenerator[Answer, None]:
         """Ask for something; starts the process if it does not run.
@@ -87,21 +83,17 @@ class OffloadProcess:
 
     async def stop(self) -> None:
         """End it, whatever it does."""
-        process, self._process = self._process, None
         answers, self._reading = self._reading, None  # another process may be started meanwhile
         if answers is not None:
             answers.cancel()
+        process, self._process = self._process, None
+        if answers is not None:
             await asyncio.gather(answers, return_exceptions=True)
-        if process is None:
-            return
-        if process.stdin is not None:
-            process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), _STOP_S)
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        if process is not None:
+            await self._end(process)
+
+    def _ask_to_stop(self, process: asyncio.subprocess.Process) -> None:
+        """The end of its input is enough: it finishes what it writes."""
 
     def statistics(self) -> dict[str, int]:
         """Counts for metrics."""

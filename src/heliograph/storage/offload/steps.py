@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Final
 
 from heliograph.storage.columnar import keys
+from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.columnar.offloaded import OffloadedFile, OffloadRecord, OffloadState, Replacement
 from heliograph.storage.columnar.replay import Fetch
 from heliograph.storage.engine import new_batch, records
@@ -35,7 +36,6 @@ from heliograph.storage.offload.commit import (
     mark,
     replace_blocks,
 )
-from heliograph.storage.offload.errors import OffloadError
 from heliograph.storage.offload.fetch import OffloadFetch
 from heliograph.storage.offload.process import OffloadProcess
 

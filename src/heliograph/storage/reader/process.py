@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.observe.alarms import Alarms
-from heliograph.storage.child_process import ChildProcess
+from heliograph.processes.backoff import Backoff
+from heliograph.processes.child_process import SupervisedProcess
 from heliograph.storage.errors import StorageError
 from heliograph.storage.reader.security import ReaderSecurity
 
@@ -20,9 +21,7 @@ ALARM: Final = "storage_reader_down"
 
 _START_S: Final = 30.0
 _STOP_S: Final = 5.0
-_BACKOFF_FIRST_S: Final = 0.5
-_BACKOFF_MAX_S: Final = 30.0
-_STEADY_S: Final = 60.0  # after so long a life the next death is a new story
+_BACKOFF: Final = Backoff(first_s=0.5, longest_s=30.0)
 
 
 OnDamage = Callable[[dict[str, object]], object]
@@ -38,7 +37,7 @@ class ReaderStartError(StorageError):
     )
 
 
-class ReaderProcess(ChildProcess):
+class ReaderProcess(SupervisedProcess):
     """The reader process of one node. Owned by the node, from `start` to `stop`, in its event loop.
 
     Args:
@@ -57,7 +56,7 @@ class ReaderProcess(ChildProcess):
         security: Callable[[], ReaderSecurity] = ReaderSecurity,
         on_damage: OnDamage = lambda damage: None,
     ) -> None:
-        super().__init__("storage-reader", _STOP_S)
+        super().__init__("storage-reader", _STOP_S, _BACKOFF)
         self._data_dir = data_dir
         self._bind = bind
         self._on_restart = on_restart
@@ -77,7 +76,7 @@ class ReaderProcess(ChildProcess):
             ReaderSettingsError: A file that the settings name cannot be used.
             ReaderStartError: It does not serve.
         """
-        await self._spawn()
+        self._process = await self._spawn()
         self._watch()
 
     def report_to(self, alarms: Alarms) -> None:
@@ -88,7 +87,7 @@ class ReaderProcess(ChildProcess):
         """Counts for metrics."""
         return {"running": int(self.pid is not None), "restarts": self._restarts}
 
-    async def _spawn(self) -> None:
+    async def _spawn(self) -> asyncio.subprocess.Process:
         settings = self._security().to_json()
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -112,55 +111,41 @@ class ReaderProcess(ChildProcess):
             problem = rest or f"it ended with code {process.returncode}"
             raise ReaderStartError(f"the storage reader: {problem}", database="")
         self._bind = rest
-        self._process = process
+        return process
 
-    async def _supervise(self) -> None:
-        backoff_s = _BACKOFF_FIRST_S
-        loop = asyncio.get_running_loop()
-        while self._process is not None:
-            began = loop.time()
-            await self._listen(self._process)
-            code = await self._process.wait()
-            if loop.time() - began >= _STEADY_S:
-                backoff_s = _BACKOFF_FIRST_S
-            told = (
-                f"the storage reader (process {self._process.pid}) ended with code {code}; it is started again in "
-                f"{backoff_s:.1f} s, until then pipelines and other readers wait; MQTT clients notice nothing"
-            )
-            _log.warning("%s", told)
-            if self._alarms is not None:
-                self._alarms.activate(ALARM, told, {"pid": self._process.pid, "exit_code": code})
-            await asyncio.sleep(backoff_s)
-            backoff_s = min(2 * backoff_s, _BACKOFF_MAX_S)
-            try:
-                await self._spawn()
-            except (StorageError, OSError) as error:
-                _log.error("%s", error)
-                continue
-            self._restarts += 1
-            _log.info("the storage reader serves again at %s, as process %s", self._bind, self.pid)
-            if self._alarms is not None:
-                self._alarms.deactivate(ALARM)
-            if self._on_restart is not None:
-                self._on_restart()
+    def _runs(self, process: asyncio.subprocess.Process, is_first: bool) -> None:
+        _log.info("the storage reader serves again at %s, as process %s", self._bind, process.pid)
+        if self._alarms is not None:
+            self._alarms.deactivate(ALARM)
+        if self._on_restart is not None:
+            self._on_restart()
 
-    async def _listen(self, process: asyncio.subprocess.Process) -> None:
-        """Take what it says of damage, until it ends."""
+    def _failed(
+        self, process: asyncio.subprocess.Process | None, problem: Exception | None, failures: int, pause_s: float
+    ) -> None:
+        if process is None:
+            _log.error("%s; the next attempt is in %.1f s", problem, pause_s)
+            return
+        told = (
+            f"the storage reader (process {process.pid}) ended with code {process.returncode}; it is started again in "
+            f"{pause_s:.1f} s, until then pipelines and other readers wait; MQTT clients notice nothing"
+        )
+        _log.warning("%s", told)
+        if self._alarms is not None:
+            self._alarms.activate(ALARM, told, {"pid": process.pid, "exit_code": process.returncode})
+
+    async def _until_end(self, process: asyncio.subprocess.Process) -> None:
         while process.stdout is not None:
             try:
                 line = (await process.stdout.readline()).decode(errors="replace")
             except ValueError:  # longer than any that it writes
                 continue
             if not line:
-                return
+                break
             word, _, rest = line.partition(" ")
             if word == "damaged":
                 self._on_damage(json.loads(rest))
-
-    async def _end(self, process: asyncio.subprocess.Process) -> None:
-        if process.stdin is not None:
-            process.stdin.close()
-        await super()._end(process)
+        await process.wait()
 
     def __repr__(self) -> str:
         return f"ReaderProcess({self._bind}, pid {self.pid}, {self._restarts} restarts)"
