@@ -263,7 +263,8 @@ def waiting(point: hooks.HookPoint[hooks.Callback]) -> tuple[hooks.PendingChain,
     assert verdict == hooks.WAITS
     assert isinstance(chain, hooks.PendingChain)
     outcomes: list[tuple[str, object]] = []
-    chain.then(outcomes.append, 1)
+    chain.due_us = 1
+    chain.then(outcomes.append)
     return chain, outcomes
 
 

@@ -242,7 +242,7 @@ def test_any_packets_in_any_state_end_legal_or_closed(data: st.DataObject, steps
         for one in watched:
             one.check()
         assert_sessions_keep_to_their_limits(kernel)
-        assert kernel.hook_failures == []
+        assert all(isinstance(error, hooks.LateAnswerError) for _, error in kernel.hook_failures)
     for one in watched:
         one.peer.drop()
     assert_nothing_is_left(kernel)

@@ -202,7 +202,7 @@ HOOK_POINTS: Final = (
         may_wait=True,
     ),
     HookSpec(CLIENT_CONNACK, ClientConnackCallback, "client code", "those of the broker"),
-    HookSpec(CLIENT_AUTHORIZE, ClientAuthorizeCallback, "client action topic", '"allow"', CLOSED),
+    HookSpec(CLIENT_AUTHORIZE, ClientAuthorizeCallback, "client action topic", '"allow"', CLOSED, may_wait=True),
     HookSpec(CLIENT_SUBSCRIBE, ClientSubscribeCallback, "client properties", "the packet's"),
     HookSpec(CLIENT_UNSUBSCRIBE, ClientUnsubscribeCallback, "client properties", "the packet's"),
     HookSpec(MESSAGE_PUBLISH, MessagePublishCallback, "", "the message"),

@@ -21,7 +21,7 @@ class Pending(Generic[T]):
         answer: The answer; None before it is resolved.
         is_resolved: Whether the answer is there.
         is_cancelled: Whether nothing waits for it any more, so that no answer need be looked for.
-        due_us: When it is waited for no longer, on the clock that nobody sets; 0 for never.
+        due_us: When it is waited for no longer, on the clock that nobody sets; 0 for never. Set by whoever waits.
     """
 
     def __init__(self) -> None:
@@ -50,9 +50,8 @@ class Pending(Generic[T]):
 
     # --- for whoever waits
 
-    def then(self, callback: Callable[[T], None], due_us: i64 = 0) -> None:
+    def then(self, callback: Callable[[T], None]) -> None:
         """Call `callback` with the answer, in this call if it is there already."""
-        self.due_us = due_us
         if not self.is_resolved:
             self._callback = callback
         elif self.answer is not None:

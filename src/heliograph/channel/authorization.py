@@ -1,4 +1,9 @@
-"""What one client may publish and subscribe to: asks `client.authorize`, and remembers the answers for a while."""
+"""What one client may publish and subscribe to: asks `client.authorize`, and remembers the answers for a while.
+
+An answer may come later. What the client itself asked for then waits (`Authorizer.awaited`), and nothing of the client
+is handled meanwhile. What is asked for each message that it receives cannot wait: that message is refused, and the
+answer counts for the next ones.
+"""
 
 from typing import Final
 
@@ -6,7 +11,9 @@ from mypy_extensions import i64
 
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.hooks import PendingChain
 from heliograph.broker.message import Message
+from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt.topic import without_delay
@@ -17,12 +24,63 @@ SUBSCRIBE: Final = "subscribe"
 ALLOW: Final = "allow"
 DENY: Final = "deny"
 
+# Questions of one client that may wait for their answers at a time.
+_ASKED_MAX: Final = 64
+
+
+class PendingDecision(Pending[bool]):
+    """Whether a client may do something, where a callback of `client.authorize` has yet to say so.
+
+    Args:
+        client: Which client.
+        due_us: When it counts as denied.
+        authorizer: Remembers the decision; None for one that is not remembered.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        chain: PendingChain,
+        client: ClientInfo,
+        action: str,
+        topic: str,
+        due_us: i64,
+        authorizer: "Authorizer | None",
+    ) -> None:
+        super().__init__()
+        self.due_us = due_us
+        self.action = action
+        self.topic = topic
+        self._broker = broker
+        self._chain = chain
+        self._client = client
+        self._authorizer = authorizer
+        chain.then(self._on_answer)
+
+    def expire(self) -> None:
+        """The deadline has passed: go on without the callback that has not answered, which denies it."""
+        self._chain.expire()
+
+    def cancel(self) -> None:
+        """Stop waiting."""
+        super().cancel()
+        self._chain.cancel()
+        if self._authorizer is not None:
+            self._authorizer.forget(self)
+
+    def _on_answer(self, outcome: tuple[str, object]) -> None:
+        allowed = concluded(self._broker, self._client, self.action, self.topic, outcome[0], outcome[1])
+        if self._authorizer is not None:
+            self._authorizer.remember(self, allowed)
+        self.resolve(allowed)
+
 
 class Authorizer(AccessCheck):
     """One client's rights as they were last told; made with its CONNACK, kept by its session until the next one.
 
     Attributes:
         allowed_until_us: Until when the last thing that it was allowed may be taken for allowed without asking again.
+        awaited: The answer to the last question, where that is not there yet; the client is denied until then.
 
     Topics are those that the client knows, without its mountpoint.
     """
@@ -33,26 +91,21 @@ class Authorizer(AccessCheck):
         self._client = client
         self._cache_size: i64 = options.authz_cache_size
         self._ttl_us: i64 = options.authz_cache_ttl_us
+        self._waited_us_max: i64 = options.idle_timeout_us
         self.allowed_until_us: i64 = 0
+        self.awaited: PendingDecision | None = None
         # Until when a decision holds; a negative time is a denial's. Made when somebody decides.
         self._publishing: dict[str, int] | None = None
         self._subscribing: dict[str, int] | None = None
+        self._asked: dict[tuple[str, str], PendingDecision] | None = None  # by action and topic
 
     def may_publish(self, topic: str) -> bool:
-        """Whether the client may publish to a topic."""
-        cache = self._publishing
-        if cache is None:
-            cache = {}
-            self._publishing = cache
-        return self._decide(cache, PUBLISH, topic)
+        """Whether the client may publish to a topic; look at `awaited` if not."""
+        return self._decide(self._cache(PUBLISH), PUBLISH, topic)
 
     def may_subscribe(self, topic_filter: str) -> bool:
-        """Whether the client may subscribe to a filter."""
-        cache = self._subscribing
-        if cache is None:
-            cache = {}
-            self._subscribing = cache
-        return self._decide(cache, SUBSCRIBE, topic_filter)
+        """Whether the client may subscribe to a filter; look at `awaited` if not."""
+        return self._decide(self._cache(SUBSCRIBE), SUBSCRIBE, topic_filter)
 
     def tell_denied(self, topic: str) -> None:
         """Tell those who want to know that it may not publish to a topic, which nobody was asked about."""
@@ -60,25 +113,63 @@ class Authorizer(AccessCheck):
 
     def may_receive(self, topic: str) -> bool:
         """Whether it may have a message that one of its wildcards matched: if it may subscribe to just its topic."""
-        return self.may_subscribe(self._without_mountpoint(topic))
+        allowed = self.may_subscribe(self._without_mountpoint(topic))
+        awaited = self.awaited
+        if awaited is not None and awaited.is_late(self._broker.uptime_us):
+            awaited.expire()  # nothing else waits for it, and looks at its deadline
+        return allowed
 
-    def may_publish_now(self, topic: str) -> bool:
+    def may_publish_now(self, topic: str) -> Pending[bool]:
         """Whether it may publish its will to a (mounted) topic; asked anew."""
-        return self._ask(self._client, PUBLISH, self._without_mountpoint(topic))
+        topic = self._without_mountpoint(topic)
+        outcome = self._ask(self._client, PUBLISH, topic)
+        if isinstance(outcome, PendingChain):
+            return PendingDecision(self._broker, outcome, self._client, PUBLISH, topic, self._due_us(), None)
+        decided: Pending[bool] = Pending()
+        decided.resolve(outcome)
+        return decided
 
     def may_come_from(self, message: Message) -> bool:
-        """Whether whoever published a retained message may still publish it; its address is not known any more."""
+        """Whether the publisher of a retained message may still publish it; its address is not known any more."""
         is_brokers_own = not message.clientid  # no client is without an id
         broker = self._broker
         if is_brokers_own or not broker.checks_retained_source or not broker.hooks.client_authorize.callbacks:
             return True
         publisher = ClientInfo(message.clientid, message.username, "")
-        return self._ask(publisher, PUBLISH, self._without_mountpoint(message.topic))
+        outcome = self._ask(publisher, PUBLISH, self._without_mountpoint(message.topic))
+        if isinstance(outcome, PendingChain):  # this message cannot wait
+            outcome.cancel()
+            return False
+        return outcome
+
+    def remember(self, decision: PendingDecision, allowed: bool) -> None:
+        """An answer that had to be waited for is there."""
+        self.forget(decision)
+        self._keep(self._cache(decision.action), decision.topic, allowed)
+
+    def forget(self, decision: PendingDecision) -> None:
+        """Nothing waits for an answer any more."""
+        if self._asked is not None:
+            self._asked.pop((decision.action, decision.topic), None)
+
+    def _cache(self, action: str) -> dict[str, int]:
+        cache = self._publishing if action == PUBLISH else self._subscribing
+        if cache is None:
+            cache = {}
+            if action == PUBLISH:
+                self._publishing = cache
+            else:
+                self._subscribing = cache
+        return cache
 
     def _without_mountpoint(self, topic: str) -> str:
         return topic[len(self._client.mountpoint) :]
 
+    def _due_us(self) -> i64:
+        return self._broker.uptime_us + self._waited_us_max if self._waited_us_max != 0 else 0
+
     def _decide(self, cache: dict[str, int], action: str, topic: str) -> bool:
+        self.awaited = None
         if self._client.is_superuser:
             return True
         self.allowed_until_us = 0
@@ -89,23 +180,49 @@ class Authorizer(AccessCheck):
             return True
         if known < -now:
             return False
-        allowed = self._ask(self._client, action, topic)
+        asked = self._asked
+        if asked:
+            self.awaited = asked.get((action, topic))
+            if self.awaited is not None or len(asked) >= _ASKED_MAX:
+                return False
+        outcome = self._ask(self._client, action, topic)
+        if isinstance(outcome, PendingChain):
+            self.awaited = self._await(outcome, action, topic)
+            return False
+        return self._keep(cache, topic, outcome)
+
+    def _await(self, chain: PendingChain, action: str, topic: str) -> PendingDecision:
+        decision = PendingDecision(self._broker, chain, self._client, action, topic, self._due_us(), self)
+        if self._asked is None:
+            self._asked = {}
+        self._asked[(action, topic)] = decision
+        return decision
+
+    def _keep(self, cache: dict[str, int], topic: str, allowed: bool) -> bool:
         if self._cache_size > 0:
             if len(cache) >= self._cache_size and topic not in cache:
                 del cache[next(iter(cache))]
-            until: i64 = now + self._ttl_us
+            until: i64 = self._broker.uptime_us + self._ttl_us
             cache[topic] = until if allowed else -until
             self.allowed_until_us = until if allowed else 0
         return allowed
 
-    def _ask(self, client: ClientInfo, action: str, topic: str) -> bool:
+    def _ask(self, client: ClientInfo, action: str, topic: str) -> bool | PendingChain:
         point = self._broker.hooks.client_authorize
         if not point.callbacks or client.is_superuser:
             return True
         if action == PUBLISH:
             topic = without_delay(topic)  # `$delayed/0/secret` is a way to `secret`
         verdict, decision = point.run((client, action, topic), ALLOW)
-        allowed = decision == ALLOW and verdict != hooks.FAILED
-        arguments = (client, action, topic, ALLOW if allowed else DENY)
-        self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHZ_COMPLETE, arguments)
-        return allowed
+        if isinstance(decision, PendingChain):
+            return decision
+        return concluded(self._broker, client, action, topic, verdict, decision)
+
+
+def concluded(broker: Broker, client: ClientInfo, action: str, topic: str, verdict: str, decision: object) -> bool:
+    """What the callbacks of `client.authorize` have decided; those that want to know are told."""
+    allowed = decision == ALLOW and verdict != hooks.FAILED
+    if action == PUBLISH:
+        topic = without_delay(topic)
+    broker.hooks.run(hooks.CLIENT_CHECK_AUTHZ_COMPLETE, (client, action, topic, ALLOW if allowed else DENY))
+    return allowed

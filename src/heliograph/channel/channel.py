@@ -111,6 +111,7 @@ class Channel(Entrance):
                 session.retry(uptime_us)
         self.deliver_retained()  # of which there may be so many a second
         if self._awaited is not None:
+            self._heard_at_us = uptime_us  # it is we who do not listen
             if self._awaited.is_late(uptime_us):
                 self._awaited.expire()
         elif self._paused != 0:
@@ -246,7 +247,7 @@ class Channel(Entrance):
 
     def go_on(self) -> None:
         """Go on with what was more than a turn's work."""
-        if self._filters is not None or self._undecoded is not None:
+        if self._awaited is None and (self._filters is not None or self._undecoded is not None):
             try:
                 if self._undecoded is not None:
                     self._decode_filters(self._undecoded)
@@ -339,7 +340,10 @@ class Channel(Entrance):
         if not filters.advance(self._context.turns.work_max):
             if not self._paused & FILTERS:
                 self._hold_packets(FILTERS)
-            self._wait_for_turn()
+            if filters.awaited is None:
+                self._wait_for_turn()
+            else:
+                self.wait_for(filters.awaited, self._on_filter_decided)
             return
         self._filters = None
         if self._options.authz_disconnects and filters.kind == p.SUBACK and rc.NOT_AUTHORIZED in filters.codes:
@@ -349,6 +353,12 @@ class Channel(Entrance):
         self._send_suback(filters)
         self.deliver_retained()
         self._resume(FILTERS)
+
+    def _on_filter_decided(self, allowed: bool) -> None:
+        filters = self._filters
+        if filters is not None:
+            filters.decided(allowed)
+            self._go_on_with_filters(filters)
 
     def _send_suback(self, filters: FilterWork) -> None:
         codes = filters.codes
@@ -385,7 +395,7 @@ class Channel(Entrance):
 
     def _leave(self, reason: str, with_will: bool, properties: Properties | None = None) -> None:
         """Part from the session; the will is published unless the client took it back [MQTT-3.1.2-8]."""
-        self._forget_authenticator()
+        self._cancel_awaited()
         was_connected = self._state == CONNECTED
         self._state = CLOSED
         session, client = self._session, self._client

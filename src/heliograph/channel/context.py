@@ -12,6 +12,7 @@ from mypy_extensions import i64, mypyc_attr
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.fanout import Spreader
 from heliograph.broker.faults import COMMITS, CONNECTIONS, TICKS, TURNS, Faults
+from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt.packets import SubscribeEntry
 from heliograph.session.outbox import Flusher
@@ -47,6 +48,14 @@ class Waiter(Spreader):
 
     def on_turn(self) -> None:
         """It has its turn now."""
+        raise NotImplementedError
+
+    def wait_for(self, awaited: Pending[bool], go_on: Callable[[bool], None]) -> None:
+        """Handle nothing more of the client until an answer is there; then go on with it, and with what came since.
+
+        Args:
+            go_on: Gets the answer. Never called if the client goes meanwhile.
+        """
         raise NotImplementedError
 
     def on_tick(self, uptime_us: i64) -> None:

@@ -4,22 +4,26 @@ Who the client is and whether it is let in is decided in `connect` and `handshak
 `channel`.
 """
 
+from collections.abc import Callable
+
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
 from heliograph.broker.authentication import AuthStep
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.faults import CONNECTIONS
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import PendingChain
+from heliograph.broker.pending import Pending
 from heliograph.channel import answers
 from heliograph.channel import connect as decide
-from heliograph.channel.authorization import Authorizer
+from heliograph.channel.authorization import Authorizer, PendingDecision
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.handshake import Handshake
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.channel.publishing import Publishing
-from heliograph.channel.reader import AUTHENTICATING, AUTHENTICATION, CLOSED, CONNECTED, IDLE, Reader
+from heliograph.channel.reader import ANSWER, AUTHENTICATING, CLOSED, CONNECTED, IDLE, Reader
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
@@ -42,7 +46,9 @@ class Entrance(Reader):
         self._connect: p.Connect | None = None  # until its CONNACK
         self._client: ClientInfo | None = None
         self._handshake: Handshake | None = None  # while AUTH packets may come
-        self._awaited: PendingChain | None = None  # the authenticators' answer
+        self._awaited: PendingChain | Pending[bool] | None = None  # an answer, without which nothing more is handled,
+        self._go_on: Callable[[bool], None] | None = None  # and what it is for; None while authenticators are asked
+        self._admission: Admission | None = None  # while a client that was let in has no session yet
         self._session: Session | None = None
         self._will: p.Will | None = None
         self._authorizer: Authorizer | None = None
@@ -115,16 +121,13 @@ class Entrance(Reader):
         if isinstance(step, AuthStep):
             self._on_step(step)
         else:
-            self._hold_packets(AUTHENTICATION)
+            self._hold_packets(ANSWER)
+            waited_us_max = self._options.idle_timeout_us
+            step.due_us = self._broker.uptime_us + waited_us_max if waited_us_max != 0 else 0
             self._awaited = step
-            step.then(self._on_answer, self._answer_due_us())
+            step.then(self._on_authenticated)
 
-    def _answer_due_us(self) -> i64:
-        """Until when an answer is waited for; 0 for ever."""
-        waited_us_max = self._options.idle_timeout_us
-        return self._broker.uptime_us + waited_us_max if waited_us_max != 0 else 0
-
-    def _on_answer(self, outcome: tuple[str, object]) -> None:
+    def _on_authenticated(self, outcome: tuple[str, object]) -> None:
         """An authenticator that had to wait has its answer."""
         self._begin_turn()
         self._awaited = None
@@ -134,7 +137,38 @@ class Entrance(Reader):
                 self._on_step(handshake.step(outcome[0], outcome[1]))
         except ProtocolError as error:
             self.on_protocol_error(error)
-        self._resume(AUTHENTICATION)
+        except Exception as error:  # noqa: BLE001 - the authenticator is to know nothing of it
+            self._broker.faults.contain(CONNECTIONS, error, self.abort)
+        self._go_on_reading()
+
+    def wait_for(self, awaited: Pending[bool], go_on: Callable[[bool], None]) -> None:
+        """Handle nothing more of the client until an answer is there; then go on with it, and with what came since."""
+        if not self._paused & ANSWER:
+            self._hold_packets(ANSWER)
+        self._awaited = awaited
+        self._go_on = go_on
+        awaited.then(self._on_answer)
+
+    def _on_answer(self, answer: bool) -> None:
+        self._begin_turn()
+        self._awaited = None
+        go_on = self._go_on
+        self._go_on = None
+        try:
+            if go_on is not None:
+                go_on(answer)
+        except ProtocolError as error:
+            self.on_protocol_error(error)
+        except Exception as error:  # noqa: BLE001 - what gave the answer is to know nothing of it
+            self._broker.faults.contain(CONNECTIONS, error, self.abort)
+        self._go_on_reading()
+
+    def _go_on_reading(self) -> None:
+        """Handle what came meanwhile, unless there is another answer to wait for."""
+        if self._awaited is None:
+            if self.has_stored():
+                self._wait_for_room()
+            self._resume(ANSWER)
 
     def client_info(self) -> ClientInfo | None:
         """Who the client is, once its CONNECT was read."""
@@ -156,9 +190,9 @@ class Entrance(Reader):
         if self._state == CONNECTED and handshake.method is not None:
             self._send_auth(handshake.method, step)
         elif self._connect is not None and self._client is not None:
-            self._accept(self._client, self._connect, step)
-            if handshake.method is None:
-                self._handshake = None
+            authorizer = Authorizer(self._broker, self._client, self._options)
+            self._admission = Admission(self._client, self._connect, step, authorizer)
+            self._admit()
 
     def _send_auth(self, method: str, step: AuthStep) -> None:
         auth = answers.auth(method, step, self._packet_bytes_max)
@@ -167,18 +201,41 @@ class Entrance(Reader):
         self._broker.counters.auth_sent += 1
         self._outbox.put(auth)
 
-    def _accept(self, client: ClientInfo, connect: p.Connect, step: AuthStep) -> None:
-        """Open the client's session and tell it that it is connected."""
-        context, options, broker = self._context, self._options, self._broker
-        self._connect = None
-        clientid = client.clientid
-        known = context.sessions.find(clientid)
+    def _admit(self) -> None:
+        """Let the client in as soon as everything is known that decides about its session."""
+        admission = self._admission
+        if admission is None:
+            return
+        client, connect = admission.client, admission.connect
+        known = self._context.sessions.find(client.clientid)
         # Subscriptions of another mountpoint are not this client's.
         clean_start = connect.clean_start or (known is not None and known.mountpoint != client.mountpoint)
+        if known is not None and not clean_start and self._broker.hooks.client_authorize.callbacks:
+            awaited = admission.ask_rights(known)
+            if awaited is not None:
+                self.wait_for(awaited, self._on_right)
+                return
+        self._admission = None
+        self._connect = None
+        self._accept(admission, clean_start)
+        handshake = self._handshake
+        if handshake is not None and handshake.method is None:
+            self._handshake = None
+
+    def _on_right(self, allowed: bool) -> None:
+        admission = self._admission
+        if admission is not None:
+            admission.decided(allowed)
+            self._admit()
+
+    def _accept(self, admission: "Admission", clean_start: bool) -> None:
+        """Open the client's session and tell it that it is connected."""
+        context, options, broker = self._context, self._options, self._broker
+        client, connect, step = admission.client, admission.connect, admission.step
+        authorizer, clientid = admission.authorizer, admission.client.clientid
         other = context.channels.find(clientid)
         if other is not None:
             other.take_over(clean_start)
-        authorizer = Authorizer(broker, client, options)
         # [MQTT-3.1.4-4] 3.1.1 [MQTT-3.1.4-3]
         session, present = context.sessions.open(
             clientid, clean_start, options.session, decide.session_expiry_s(connect, options), self._outbox
@@ -193,7 +250,7 @@ class Entrance(Reader):
             context.sessions.leave(session, None)
             return
         if present:
-            _drop_denied(session, authorizer)
+            _drop_denied(session, admission.denied)
         context.channels.register(clientid, self)
         self._session = session
         self._authorizer = authorizer
@@ -259,10 +316,12 @@ class Entrance(Reader):
         # A CONNACK is for whoever sent a CONNECT that could be read [MQTT-3.1.4-2]; garbage gets no answer.
         return error.reason_code != rc.MALFORMED_PACKET and error.reason_code != rc.PACKET_TOO_LARGE
 
-    def _forget_authenticator(self) -> None:
+    def _cancel_awaited(self) -> None:
         if self._awaited is not None:
             self._awaited.cancel()
             self._awaited = None
+            self._go_on = None
+            self._admission = None
 
     def _report(self, detail: str) -> None:
         peer = self._peer
@@ -276,13 +335,53 @@ class Entrance(Reader):
         return client.clientid
 
 
-def _drop_denied(session: Session, authorizer: Authorizer) -> None:
-    """Drop the subscriptions that a client may not have any more: its rights may have changed while it was away."""
-    broker = session.broker
-    if not broker.hooks.client_authorize.callbacks:
-        return
-    for name in list(session.subscriptions):
-        if not authorizer.may_subscribe(bare_filter(name)):
-            subscription = session.unsubscribe(name)
-            qos = 0 if subscription is None else subscription.qos
-            broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, (session.clientid, name, qos, Properties()))
+class Admission:
+    """A client that has proved who it is, until its session is open; owned by its channel.
+
+    Args:
+        step: What its authenticator answered last.
+
+    Attributes:
+        denied: The subscriptions of its session that it may not have any more.
+    """
+
+    def __init__(self, client: ClientInfo, connect: p.Connect, step: AuthStep, authorizer: Authorizer) -> None:
+        self.client = client
+        self.connect = connect
+        self.step = step
+        self.authorizer = authorizer
+        self.denied: list[str] = []
+        self._asked: dict[str, None] = {}
+        self._name = ""  # of the subscription that is asked about now
+
+    def ask_rights(self, session: Session) -> PendingDecision | None:
+        """Ask which subscriptions the client may still have: its rights may have changed while it was away.
+
+        Returns:
+            An answer that is not there yet; give it to `decided`, and call this again. None when all are known.
+        """
+        authorizer = self.authorizer
+        for name in list(session.subscriptions):
+            if name in self._asked:
+                continue
+            self._asked[name] = None
+            self._name = name
+            if not authorizer.may_subscribe(bare_filter(name)):
+                if authorizer.awaited is not None:
+                    return authorizer.awaited
+                self.denied.append(name)
+        return None
+
+    def decided(self, allowed: bool) -> None:
+        """The answer that was waited for is there."""
+        if not allowed:
+            self.denied.append(self._name)
+
+
+def _drop_denied(session: Session, names: list[str]) -> None:
+    """Drop the subscriptions that a client may not have any more."""
+    for name in names:
+        subscription = session.unsubscribe(name)
+        if subscription is not None:
+            told = (session.clientid, name, subscription.qos, Properties())
+            session.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, told)

@@ -35,6 +35,14 @@ from heliograph.session.session import Session
 _USER_PROPERTY_WORK: Final = 8
 
 
+class WaitingPublish:
+    """A PUBLISH that was checked and waits for the decision whether its client may publish it."""
+
+    def __init__(self, publish: p.Publish, expiry_s: i64) -> None:
+        self.publish = publish
+        self.expiry_s = expiry_s
+
+
 class Publishing:
     """The publishing half of one client's conversation; made with its CONNACK, owned by its channel.
 
@@ -84,6 +92,7 @@ class Publishing:
         self._route: Route | None = None  # that of the last PUBLISH
         self._allowed_route: Route | None = None  # the last one that the client was allowed, and until when
         self._allowed_until_us: i64 = 0
+        self._waiting: WaitingPublish | None = None  # until it is known whether the client may publish it
         self._acks: PendingAcks | None = None  # made when the first acknowledgement must wait
         self.stored = False  # something went to storage; reset by the channel
 
@@ -123,8 +132,30 @@ class Publishing:
                 return
             self._route = route
         if broker.hooks.client_authorize.callbacks and not self._may_publish(route):
+            awaited = self._authorizer.awaited
+            if awaited is not None:
+                self._waiting = WaitingPublish(publish, expiry_s)
+                self._waiter.wait_for(awaited, self._on_decided)
+                return
             self._deny(publish, route)
             return
+        self._publish(publish, route, expiry_s)
+
+    def _on_decided(self, allowed: bool) -> None:
+        """Whether the client may publish the message that waits is known now."""
+        waiting = self._waiting
+        self._waiting = None
+        if waiting is None:
+            return
+        route = self._broker.route(waiting.publish.topic)  # filters may have come and gone
+        if allowed:
+            self._publish(waiting.publish, route, waiting.expiry_s)
+        else:
+            self._deny(waiting.publish, route)
+
+    def _publish(self, publish: p.Publish, route: Route, expiry_s: i64) -> None:
+        """Publish a message that the client is allowed."""
+        broker = self._broker
         if broker.is_refusing and self._is_unkept(publish, route, publish.retain):
             return
         message = Message(  # [MQTT-4.3.2-5] 3.1.1 [MQTT-4.3.2-2]
@@ -161,7 +192,7 @@ class Publishing:
             ticket = broker.settle()
             self.stored = True
         if broker.dispatch(route, message, self._waiter) == 0 and not route.durable:
-            counters.messages_dropped_no_subscribers += 1
+            broker.counters.messages_dropped_no_subscribers += 1
             code = rc.NO_MATCHING_SUBSCRIBERS
             if broker.hooks.message_dropped.callbacks:
                 broker.hooks.message_dropped.run((message, "no_subscribers"))

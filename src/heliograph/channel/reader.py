@@ -29,7 +29,7 @@ TURN: Final = 1  # this turn has delivered enough
 STORAGE: Final = 2  # storage must commit first
 CONGESTED: Final = 4  # the peer does not read what it is sent
 RATE: Final = 8  # it sends faster than its listener allows
-AUTHENTICATION: Final = 16  # an authenticator has yet to answer
+ANSWER: Final = 16  # something that it asked for, or authentication, has yet to be answered
 FILTERS: Final = 32  # a packet with many topic filters is not done yet
 SPREAD: Final = 64  # what it published has yet to reach very many
 
@@ -261,7 +261,7 @@ class Reader(Waiter):
     def _resume(self, why: i64) -> None:
         if self._paused & why:
             self._paused &= ~why
-            self._on_hold = self._paused & (RATE | AUTHENTICATION | FILTERS | SPREAD) != 0  # one may wait for several
+            self._on_hold = self._paused & (RATE | ANSWER | FILTERS | SPREAD) != 0  # one may wait for several
             if self._state == CLOSED:
                 return
             if self._paused == 0:

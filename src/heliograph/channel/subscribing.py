@@ -12,7 +12,7 @@ from mypy_extensions import i64
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.subscription import Subscription
-from heliograph.channel.authorization import Authorizer
+from heliograph.channel.authorization import Authorizer, PendingDecision
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import INFINITE, ChannelOptions
 from heliograph.channel.retained import RetainedDelivery
@@ -58,12 +58,8 @@ class Subscribing:
 
     def begin_subscribe(self, packet: p.Subscribe) -> "FilterWork":
         """A SUBSCRIBE: what the client may not subscribe to, by the filters that it named, is refused."""
-        is_hooked = len(self.broker.hooks.point(hooks.CLIENT_SUBSCRIBE).callbacks) > 0
-        if is_hooked:  # callbacks may change what the client named
-            for entry in packet.entries:
-                self.authorize(entry)
-        work = FilterWork(self, p.SUBACK, packet.packet_id, self._hooked(packet), [], packet.properties)
-        work.authorizes = not is_hooked
+        work = FilterWork(self, p.SUBACK, packet.packet_id, packet.entries, [], packet.properties)
+        work.is_authorized = not self.broker.hooks.client_authorize.callbacks
         return work
 
     def begin_unsubscribe(self, packet: p.Unsubscribe) -> "FilterWork":
@@ -73,8 +69,7 @@ class Subscribing:
 
     def subscribe(self, entries: list[p.SubscribeEntry]) -> list[int]:
         """Subscribe on the client's behalf, whatever it may do itself: a reason code for each filter."""
-        packet = p.Subscribe(0, entries, Properties())
-        work = FilterWork(self, p.SUBACK, 0, self._hooked(packet), [], packet.properties)
+        work = FilterWork(self, p.SUBACK, 0, entries, [], Properties())
         work.advance(INFINITE)
         return work.codes
 
@@ -124,12 +119,12 @@ class Subscribing:
             self._retained = None
         return False
 
-    def _hooked(self, packet: p.Subscribe) -> list[p.SubscribeEntry]:
-        """What callbacks make of the filters before each is decided."""
-        broker, entries = self.broker, packet.entries
-        if not broker.hooks.point(hooks.CLIENT_SUBSCRIBE).callbacks:
+    def hooked(self, entries: list[p.SubscribeEntry], properties: Properties) -> list[p.SubscribeEntry]:
+        """What callbacks make of the filters of a SUBSCRIBE before each is decided."""
+        point = self.broker.hooks.client_subscribe
+        if not point.callbacks:
             return entries
-        _, outcome = broker.hooks.run(hooks.CLIENT_SUBSCRIBE, (self._client, packet.properties), list(entries))
+        _, outcome = point.run((self._client, properties), list(entries))
         if not isinstance(outcome, list):
             return entries
         changed = [entry for entry in outcome if isinstance(entry, p.SubscribeEntry)]
@@ -140,20 +135,30 @@ class Subscribing:
                 entry.code = before.code  # another filter makes nobody allowed who was not
         return changed
 
-    def authorize(self, entry: p.SubscribeEntry) -> None:
-        """Refuse a filter that the client may not subscribe to, by the name that it gave, without a group before it."""
-        if not self.broker.hooks.client_authorize.callbacks:
-            return
+    def authorize(self, entry: p.SubscribeEntry) -> PendingDecision | None:
+        """Refuse a filter that the client may not subscribe to, by the name that it gave, without a group before it.
+
+        Returns:
+            The answer if that is not there yet; then the filter is not refused.
+        """
         fault = subscription_fault(entry.topic_filter, self._options.max_topic_levels)
-        if fault is None and not self._authorizer.may_subscribe(bare_filter(entry.topic_filter)):
-            self.broker.counters.subscriptions_not_authorized += 1
-            entry.code = rc.NOT_AUTHORIZED
+        authorizer = self._authorizer
+        if fault is None and not authorizer.may_subscribe(bare_filter(entry.topic_filter)):
+            if authorizer.awaited is not None:
+                return authorizer.awaited
+            self.deny(entry)
+        return None
+
+    def deny(self, entry: p.SubscribeEntry) -> None:
+        """Refuse a filter that the client may not subscribe to."""
+        self.broker.counters.subscriptions_not_authorized += 1
+        entry.code = rc.NOT_AUTHORIZED
 
     def _unhooked(self, topic_filters: list[str], properties: Properties) -> list[str]:
-        broker = self.broker
-        if not broker.hooks.point(hooks.CLIENT_UNSUBSCRIBE).callbacks:
+        point = self.broker.hooks.client_unsubscribe
+        if not point.callbacks:
             return topic_filters
-        _, outcome = broker.hooks.run(hooks.CLIENT_UNSUBSCRIBE, (self._client, properties), list(topic_filters))
+        _, outcome = point.run((self._client, properties), list(topic_filters))
         if not isinstance(outcome, list):
             return topic_filters
         others = [topic_filter for topic_filter in outcome if isinstance(topic_filter, str)]
@@ -278,6 +283,8 @@ class FilterWork:
         packet_id: Whose answer it is.
         codes: The reason codes so far, in order [MQTT-3.8.4-6] [MQTT-3.9.3-1] [MQTT-3.11.3-1].
         fault: Why the first refused filter of a SUBSCRIBE was refused.
+        is_authorized: Whether the client need not be asked for any more what it may subscribe to.
+        awaited: Whether it may subscribe to a filter, where that is not known yet.
     """
 
     def __init__(
@@ -293,15 +300,44 @@ class FilterWork:
         self.packet_id = packet_id
         self.codes: list[int] = []
         self.fault = ""
-        self.authorizes = False  # whether each filter is authorized when its turn comes
+        self.is_authorized = True
+        self.awaited: PendingDecision | None = None
+        self._authorized_count: i64 = 0
+        self._is_hooked = kind != p.SUBACK
         self._subscribing = subscribing
         self._entries = entries
         self._topic_filters = topic_filters
         self._properties = properties
         subscribing.fault = ""
 
+    def decided(self, allowed: bool) -> None:
+        """The answer that was waited for is there."""
+        self.awaited = None
+        if not allowed:
+            self._subscribing.deny(self._entries[self._authorized_count - 1])
+
+    def _authorize(self, work_max: i64) -> bool:
+        """Ask what the client may subscribe to; whether that is known of all filters."""
+        broker, subscribing = self._subscribing.broker, self._subscribing
+        until: i64 = self._authorized_count + _FILTERS_AT_ONCE
+        while self._authorized_count < len(self._entries):
+            if self._authorized_count >= until and broker.work > work_max:
+                return False
+            broker.work += _FILTER_WORK
+            self.awaited = subscribing.authorize(self._entries[self._authorized_count])
+            self._authorized_count += 1
+            if self.awaited is not None:
+                return False
+        self.is_authorized = True
+        return True
+
     def advance(self, work_max: i64) -> bool:
-        """Go on until the broker has done so much work; whether all filters are done."""
+        """Go on until the broker has done so much work, or must wait for an answer; whether all filters are done."""
+        if not self.is_authorized and not self._authorize(work_max):
+            return False
+        if not self._is_hooked:  # callbacks may change what the client named, and was asked about
+            self._is_hooked = True
+            self._entries = self._subscribing.hooked(self._entries, self._properties)
         subscribing = self._subscribing
         broker = subscribing.broker
         at: i64 = len(self.codes)
@@ -316,8 +352,6 @@ class FilterWork:
                 return False
             broker.work += _FILTER_WORK
             if self.kind == p.SUBACK:
-                if self.authorizes:
-                    subscribing.authorize(self._entries[at])
                 self.codes.append(subscribing.subscribe_one(self._entries[at], self._properties))
             else:
                 self.codes.append(subscribing.unsubscribe_one(self._topic_filters[at], self._properties))

@@ -21,7 +21,7 @@ class MqttConfig:
     idle_timeout: float | None = setting(
         Unless(Duration(0.001), "infinity"),
         15.0,
-        "How long a new connection may wait before it sends CONNECT.",
+        "How long a new connection may wait before it sends CONNECT, and how long the answer of a hook is waited for.",
     )
     max_packet_size: int = setting(Size(16, 256 * _MB), _MB, "Largest MQTT packet that a client may send.")
     max_clientid_len: int = setting(Integer(23, 65535), 65535, "Longest client id, in bytes.")

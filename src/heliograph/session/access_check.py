@@ -3,13 +3,14 @@
 from mypy_extensions import mypyc_attr
 
 from heliograph.broker.message import Message
+from heliograph.broker.pending import Pending
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AccessCheck:
     """Decides for one client; made by its channel when somebody decides at all."""
 
-    def may_publish_now(self, topic: str) -> bool:
+    def may_publish_now(self, topic: str) -> Pending[bool]:
         """Whether the client may publish to that topic at this moment, whatever was decided before. For its will."""
         raise NotImplementedError(type(self).__name__)
 

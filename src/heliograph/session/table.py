@@ -7,6 +7,7 @@ from mypy_extensions import i64
 
 from heliograph.broker import hooks
 from heliograph.broker.faults import PUBLISHING, SESSIONS
+from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import NOT_STORED, REFUSED, Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
@@ -29,6 +30,20 @@ _END: i64 = 0
 _WILL: i64 = 1
 
 
+class AskedWill:
+    """A will that is due, while a callback has yet to say whether its client may publish it; owned by the table."""
+
+    def __init__(self, table: "SessionTable", clientid: str, will: Will, decision: Pending[bool]) -> None:
+        self.decision = decision
+        self._table = table
+        self._clientid = clientid
+        self._will = will
+
+    def on_decided(self, allowed: bool) -> None:
+        """It may be published, or not."""
+        self._table.publish_will(self._clientid, self._will, allowed)
+
+
 class SessionTable:
     """Every session of this node; owned by the node.
 
@@ -45,6 +60,7 @@ class SessionTable:
         self._absences: dict[str, int] = {}
         self._wills: dict[str, Will] = {}
         self._left_wills: list[tuple[str, Will]] = []  # of sessions that are over
+        self._asked_wills: list[AskedWill] = []  # of which nobody has said yet whether they may be published
         self.published_wills = PublishedWills()
         self._ending: list[Session] = []  # ended, with more subscriptions than could be dropped at once
         self.asleep_count: i64 = 0  # of those on the disk only
@@ -199,6 +215,8 @@ class SessionTable:
     def expire(self, uptime_us: i64) -> None:
         """End the sessions and publish the wills that are due, so many at once; the rest waits for the next call."""
         self._drop_some()
+        if self._asked_wills:
+            self._expire_asked(uptime_us)
         count: i64 = 0
         count_max: i64 = _ENDS_AT_ONCE if self.durability is None else _SAVED_ENDS_AT_ONCE
         while self._left_wills and count < count_max:
@@ -312,8 +330,27 @@ class SessionTable:
             self._publish(clientid, will)
 
     def _publish(self, clientid: str, will: Will) -> None:
+        if will.access_check is None or not self.broker.hooks.client_authorize.callbacks:
+            self.publish_will(clientid, will, True)
+            return
+        decision = will.access_check.may_publish_now(will.message.topic)
+        asked = AskedWill(self, clientid, will, decision)
+        if not decision.is_resolved:
+            self._asked_wills.append(asked)
+        decision.then(asked.on_decided)
+
+    def _expire_asked(self, uptime_us: i64) -> None:
+        """Do without the answers that have not come in time."""
+        asked, self._asked_wills = self._asked_wills, []
+        for one in asked:
+            if one.decision.is_late(uptime_us):
+                one.decision.expire()
+        self._asked_wills.extend([one for one in asked if not one.decision.is_resolved])
+
+    def publish_will(self, clientid: str, will: Will, allowed: bool) -> None:
+        """Publish a will, or let it go if its client may not publish it."""
         ticket: i64 = NOT_STORED
-        if will.access_check is not None and not will.access_check.may_publish_now(will.message.topic):
+        if not allowed:
             self.broker.counters.messages_not_authorized += 1
         else:
             self.broker.counters.messages_publishes += 1

@@ -1,0 +1,349 @@
+"""Decisions of `client.authorize` that come later: one client waits, in order, and no other."""
+
+import pytest
+
+from heliograph.broker import hooks
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.pending import Pending
+from heliograph.channel.options import ChannelOptions
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
+from support.kernel import Kernel, Peer
+from support.packets import properties, publish
+
+
+class Oracle:
+    """Decides later what is asked about topics below `?`, allows what is below `!` in the same call, and all else."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.asked: list[str] = []
+        self.cancelled: list[str] = []
+        self._pending: dict[str, Pending[object]] = {}
+        kernel.broker.hooks.client_authorize.add(self._authorize)
+
+    def _authorize(self, client: ClientInfo, action: str, topic: str, decision: str) -> object:
+        if topic[0] not in "?!":
+            return hooks.STOP, "allow"
+        asked = f"{client.clientid} {action} {topic}"
+        self.asked.append(asked)
+        pending: Pending[object] = Pending()
+        pending.on_cancel(lambda: self.cancelled.append(asked))
+        if topic[0] == "!":
+            pending.resolve((hooks.STOP, "allow"))
+        self._pending[asked] = pending
+        return pending
+
+    def say(self, asked: str, decision: str) -> None:
+        """Answer a question, and run what comes of it."""
+        self._pending[asked].resolve((hooks.STOP, decision))
+        self.kernel.run()
+
+
+def world(options: ChannelOptions | None = None) -> tuple[Kernel, Oracle]:
+    kernel = Kernel(options)
+    return kernel, Oracle(kernel)
+
+
+def entry(topic_filter: str) -> p.SubscribeEntry:
+    return p.SubscribeEntry(topic_filter, 1, False, False, 0)
+
+
+def subscribed(kernel: Kernel, clientid: str = "c", *filters: str) -> Peer:
+    peer = kernel.connect(clientid)
+    for number, topic_filter in enumerate(filters, start=1):
+        peer.send(p.Subscribe(number, [entry(topic_filter)], properties()))
+    peer.skip()
+    return peer
+
+
+# --- PUBLISH
+
+
+def test_what_a_client_sends_behind_a_message_that_waits_waits_too() -> None:
+    kernel, oracle = world()
+    watcher = subscribed(kernel, "watcher", "a", "b", "c")
+    peer = kernel.connect()
+    peer.send(publish("a", b"1", 1, 1), publish("?", b"2", 1, 2), publish("b", b"3", 1, 3), p.Ping(p.PINGREQ))
+    peer.send(publish("c", b"4", 1, 4))
+    assert (peer.heard(), peer.paused()) == (["PUBACK #1"], True)
+    kernel.advance(5)
+    oracle.say("c publish ?", "allow")
+    assert peer.heard() == ["PUBACK #2 0x10", "PUBACK #3", "PINGRESP", "PUBACK #4"]
+    assert not peer.paused()
+    assert watcher.heard() == ["PUBLISH a '1' q1 #1", "PUBLISH b '3' q1 #2", "PUBLISH c '4' q1 #3"]
+
+
+def test_a_decision_is_remembered() -> None:
+    kernel, oracle = world()
+    peer = kernel.connect()
+    peer.send(publish("?", b"1", 1, 1), publish("?", b"2", 1, 2))
+    oracle.say("c publish ?", "allow")
+    peer.publish("?", b"3", 1, 3)
+    assert peer.heard() == ["PUBACK #1 0x10", "PUBACK #2 0x10", "PUBACK #3 0x10"]
+    assert oracle.asked == ["c publish ?"]
+
+
+def test_every_message_asks_where_decisions_are_not_remembered() -> None:
+    kernel, oracle = world(ChannelOptions(authz_cache_size=0))
+    peer = kernel.connect()
+    for number in (1, 2):
+        peer.publish("?", b"", 1, number)
+        assert peer.received() == []
+        oracle.say("c publish ?", "allow")
+        assert peer.heard() == [f"PUBACK #{number} 0x10"]
+    assert oracle.asked == ["c publish ?"] * 2
+
+
+def test_a_message_that_is_denied_later() -> None:
+    kernel, oracle = world()
+    watcher = subscribed(kernel, "watcher", "#")
+    peer = kernel.connect()
+    peer.send(publish("?", b"1", 2, 1), publish("a", b"2", 2, 2))
+    oracle.say("c publish ?", "deny")
+    assert peer.heard() == ["PUBREC #1 0x87", "PUBREC #2"]
+    assert watcher.heard() == ["PUBLISH a '2' q1 #1"]
+    assert kernel.broker.counters.messages_not_authorized == 1
+
+
+def test_a_client_is_disconnected_for_what_is_denied_later() -> None:
+    kernel, oracle = world(ChannelOptions(authz_disconnects=True))
+    peer = kernel.connect()
+    peer.send(publish("?", b"1", 1, 1), publish("a", b"2", 1, 2))
+    oracle.say("c publish ?", "deny")
+    assert peer.heard() == ["DISCONNECT 0x87"]
+    assert peer.closed()
+
+
+def test_a_decision_that_is_there_at_once_lets_nothing_wait() -> None:
+    kernel, oracle = world()
+    peer = kernel.connect()
+    peer.publish("!", b"", 1, 1)
+    assert peer.heard() == ["PUBACK #1 0x10"]
+    assert oracle.asked == ["c publish !"]
+
+
+def test_clients_wait_each_for_its_own_decision() -> None:
+    kernel, oracle = world()
+    first, second = kernel.connect("first"), kernel.connect("second")
+    first.publish("?", b"", 1, 1)
+    second.publish("?", b"", 1, 1)
+    other = kernel.connect("other")
+    other.publish("a", b"", 1, 1)
+    assert other.heard() == ["PUBACK #1 0x10"]
+    oracle.say("second publish ?", "allow")
+    assert (first.heard(), second.heard()) == ([], ["PUBACK #1 0x10"])
+    oracle.say("first publish ?", "deny")
+    assert first.heard() == ["PUBACK #1 0x87"]
+
+
+def test_a_message_of_a_client_that_goes_is_not_published() -> None:
+    kernel, oracle = world()
+    watcher = subscribed(kernel, "watcher", "#")
+    peer = kernel.connect()
+    peer.publish("?", b"x", 1, 1)
+    peer.drop()
+    assert oracle.cancelled == ["c publish ?"]
+    oracle.say("c publish ?", "allow")
+    assert watcher.heard() == []
+    assert kernel.hook_failures == []
+
+
+def test_another_connection_takes_over_while_a_message_waits() -> None:
+    kernel, oracle = world()
+    watcher = subscribed(kernel, "watcher", "#")
+    first = kernel.connect()
+    first.publish("?", b"x", 1, 1)
+    second = kernel.connect()
+    assert first.heard() == ["DISCONNECT 0x8e"]
+    assert oracle.cancelled == ["c publish ?"]
+    oracle.say("c publish ?", "allow")
+    second.publish("a", b"y", 1, 1)
+    assert second.heard() == ["PUBACK #1"]
+    assert watcher.heard() == ["PUBLISH a 'y' q1 #1"]
+
+
+def test_a_decision_that_does_not_come_in_time_denies() -> None:
+    kernel, oracle = world()
+    peer = kernel.connect()
+    peer.send(publish("?", b"", 1, 1), publish("a", b"", 1, 2))
+    kernel.advance(14)
+    assert peer.received() == []
+    kernel.advance(1)
+    assert peer.heard() == ["PUBACK #1 0x87", "PUBACK #2 0x10"]
+    assert oracle.cancelled == ["c publish ?"]
+    assert [(name, type(error)) for name, error in kernel.hook_failures] == [
+        ("client.authorize", hooks.LateAnswerError)
+    ]
+    assert kernel.broker.hooks.client_authorize.failures_count == 1
+
+
+def test_a_client_that_waits_is_not_silent() -> None:
+    kernel, oracle = world()
+    peer = kernel.connect(keepalive_s=2)
+    peer.publish("?", b"", 1, 1)
+    for _ in range(10):
+        kernel.advance(1)
+    oracle.say("c publish ?", "allow")
+    kernel.advance(2)
+    assert peer.heard() == ["PUBACK #1 0x10"]
+    kernel.advance(2)
+    assert peer.heard() == ["DISCONNECT 0x8d"]
+
+
+# --- SUBSCRIBE
+
+
+def test_each_filter_of_a_subscribe_waits_for_its_decision() -> None:
+    kernel, oracle = world()
+    peer = kernel.connect()
+    filters = [entry(name) for name in ("?a", "b", "?c", "!d", "?e")]
+    peer.send(p.Subscribe(1, filters, properties()), publish("b", b"x", 1, 2))
+    assert oracle.asked == ["c subscribe ?a"]
+    oracle.say("c subscribe ?a", "allow")
+    oracle.say("c subscribe ?c", "deny")
+    assert peer.received() == []
+    oracle.say("c subscribe ?e", "allow")
+    assert peer.heard() == ["SUBACK #1 [0x01 0x01 0x87 0x01 0x01]", "PUBLISH b 'x' q1 #1", "PUBACK #2"]
+    assert kernel.broker.counters.subscriptions_not_authorized == 1
+
+
+def test_callbacks_change_filters_after_all_decisions() -> None:
+    kernel, oracle = world()
+    changed: list[list[int]] = []
+
+    def rewrite(client: ClientInfo, told: object, entries: list[p.SubscribeEntry]) -> object:
+        changed.append([one.code for one in entries])
+        return hooks.OK, [entry(f"new/{one.topic_filter}") for one in entries]
+
+    kernel.broker.hooks.client_subscribe.add(rewrite)
+    peer = kernel.connect()
+    peer.send(p.Subscribe(1, [entry("?a"), entry("?b")], properties()))
+    oracle.say("c subscribe ?a", "deny")
+    assert changed == []
+    oracle.say("c subscribe ?b", "allow")
+    assert changed == [[rc.NOT_AUTHORIZED, 0]]
+    assert peer.heard() == ["SUBACK #1 [0x87 0x01]"]
+
+
+def test_a_subscribe_that_gets_no_decision_in_time() -> None:
+    kernel, oracle = world()
+    peer = kernel.connect()
+    peer.send(p.Subscribe(1, [entry("?a"), entry("b")], properties()))
+    kernel.advance(15)
+    assert peer.heard() == ["SUBACK #1 [0x87 0x01]"]
+    assert oracle.cancelled == ["c subscribe ?a"]
+
+
+def test_a_client_goes_while_a_filter_waits() -> None:
+    kernel, oracle = world()
+    peer = kernel.connect()
+    peer.send(p.Subscribe(1, [entry("?a"), entry("?b")], properties()))
+    peer.drop()
+    oracle.say("c subscribe ?a", "allow")
+    assert oracle.asked == ["c subscribe ?a"]
+    assert kernel.broker.statistics()["subscriptions.count"] == 0
+
+
+def test_what_a_wildcard_matches_is_refused_until_the_decision_is_known() -> None:
+    """It is asked for each message in the turn of its publisher, which cannot wait for somebody else."""
+    kernel, oracle = world()
+    watcher = subscribed(kernel, "watcher", "+")
+    peer = kernel.connect()
+    peer.publish("?x", b"1", 1, 1)
+    oracle.say("c publish ?x", "allow")
+    assert (peer.heard(), watcher.heard()) == (["PUBACK #1"], [])
+    oracle.say("watcher subscribe ?x", "allow")
+    peer.publish("?x", b"2", 1, 2)
+    assert watcher.heard() == ["PUBLISH ?x '2' q1 #1"]
+    assert oracle.asked == ["c publish ?x", "watcher subscribe ?x"]
+
+
+# --- a session that goes on
+
+
+def left(kernel: Kernel, oracle: Oracle, *filters: str) -> None:
+    """Client "c" had these subscriptions, and its decisions are forgotten with its connection."""
+    peer = kernel.peer()
+    peer.connect("c", session_expiry_interval=600)
+    for number, name in enumerate(filters, start=1):
+        peer.send(p.Subscribe(number, [entry(name)], properties()))
+        if name.startswith("?"):
+            oracle.say(f"c subscribe {name}", "allow")
+    peer.drop()
+    oracle.asked.clear()
+
+
+def back(kernel: Kernel) -> Peer:
+    peer = kernel.peer()
+    peer.connect("c", clean_start=False, session_expiry_interval=600)
+    return peer
+
+
+def test_a_session_goes_on_when_it_is_known_what_its_client_may_still_have() -> None:
+    kernel, oracle = world()
+    left(kernel, oracle, "?a", "b", "?c")
+    peer = back(kernel)
+    peer.send(p.Ping(p.PINGREQ))
+    oracle.say("c subscribe ?a", "deny")
+    assert (peer.received(), len(kernel.context.channels)) == ([], 1)
+    oracle.say("c subscribe ?c", "allow")
+    assert peer.heard() == ["CONNACK 0x00 present", "PINGRESP"]
+    session = kernel.sessions.held("c")
+    assert session is not None
+    assert sorted(session.subscriptions) == ["?c", "b"]
+
+
+def test_a_client_goes_before_its_session_goes_on() -> None:
+    kernel, oracle = world()
+    left(kernel, oracle, "?a")
+    peer = back(kernel)
+    peer.drop()
+    assert oracle.cancelled == ["c subscribe ?a"]
+    oracle.say("c subscribe ?a", "deny")
+    session = kernel.sessions.held("c")
+    assert session is not None
+    assert list(session.subscriptions) == ["?a"]
+    assert kernel.context.channels.find("c") is None
+
+
+def test_the_last_of_two_connections_has_the_session_whichever_is_let_in_first() -> None:
+    kernel, oracle = world()
+    left(kernel, oracle, "?a")
+    first = back(kernel)
+    second = back(kernel)
+    assert oracle.asked == ["c subscribe ?a"] * 2
+    oracle.say("c subscribe ?a", "allow")  # the second one's
+    assert (first.received(), second.heard()) == ([], ["CONNACK 0x00 present"])
+    kernel.advance(15)  # the first one has waited in vain: what it may have is not known
+    assert second.heard() == ["DISCONNECT 0x8e"]
+    assert first.heard() == ["CONNACK 0x00 present"]
+
+
+# --- wills
+
+
+@pytest.mark.parametrize(("decision", "seen"), [("allow", ["PUBLISH ?w 'gone' q0"]), ("deny", [])])
+def test_a_will_waits_for_the_decision_whether_its_client_may_publish_it(decision: str, seen: list[str]) -> None:
+    kernel, oracle = world()
+    watcher = subscribed(kernel, "watcher", "?w")
+    oracle.say("watcher subscribe ?w", "allow")
+    peer = kernel.connect(will=p.Will("?w", b"gone", 0, False, properties()))
+    peer.drop()
+    watcher.skip()
+    assert kernel.broker.counters.messages_publishes == 0
+    oracle.say("c publish ?w", decision)
+    assert watcher.heard() == seen
+    assert kernel.broker.counters.messages_not_authorized == (decision == "deny")
+
+
+def test_a_will_that_gets_no_decision_in_time_is_not_published() -> None:
+    kernel, oracle = world()
+    watcher = subscribed(kernel, "watcher", "#")
+    peer = kernel.connect(will=p.Will("?w", b"gone", 0, False, properties()))
+    peer.drop()
+    kernel.advance(15)
+    assert oracle.cancelled == ["c publish ?w"]
+    oracle.say("c publish ?w", "allow")
+    assert watcher.heard() == []
+    assert len(kernel.hook_failures) == 1
