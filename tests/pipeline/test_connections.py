@@ -2,7 +2,7 @@
 
 import pytest
 
-from heliograph.pipeline.datasource import connections
+from heliograph.pipeline.datasource.connections import WorkerConnections
 from heliograph.pipeline.datasource.options import SourceOptions
 
 
@@ -26,7 +26,6 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeClient]:
         return opened[-1]
 
     monkeypatch.setattr(SourceOptions, "connect", connect)
-    monkeypatch.setattr(connections, "_kept", {})
     return opened
 
 
@@ -35,6 +34,7 @@ def options(token: str = "") -> SourceOptions:
 
 
 def test_the_next_task_uses_the_connection_of_the_last(made: list[FakeClient]) -> None:
+    connections = WorkerConnections()
     for _ in range(3):
         with connections.borrowed(options(), "reader:1"):
             pass
@@ -44,6 +44,7 @@ def test_the_next_task_uses_the_connection_of_the_last(made: list[FakeClient]) -
 
 
 def test_one_that_failed_or_was_left_in_the_middle_is_closed(made: list[FakeClient]) -> None:
+    connections = WorkerConnections()
     with pytest.raises(ValueError, match="refused"), connections.borrowed(options(), "reader:1"):
         raise ValueError("refused")
     with connections.borrowed(options(), "reader:1"):
@@ -52,12 +53,14 @@ def test_one_that_failed_or_was_left_in_the_middle_is_closed(made: list[FakeClie
 
 
 def test_two_at_once_have_their_own_and_one_is_kept(made: list[FakeClient]) -> None:
+    connections = WorkerConnections()
     with connections.borrowed(options(), "reader:1"), connections.borrowed(options(), "reader:1"):
         pass
     assert sorted(client.is_closed for client in made) == [False, True]
 
 
 def test_of_many_the_one_unused_for_longest_is_closed(made: list[FakeClient]) -> None:
+    connections = WorkerConnections()
     for number in range(40):
         with connections.borrowed(options(f"token {number}"), "reader:1"):
             pass

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.side_outputs.letters import count_letters, replay_letters, show_letters
+from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
 from heliograph.pipeline.side_outputs.retention import Retention, count_table, keep_within
 from heliograph.pipeline.sinks import KINDS, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks import parquet as parquet_sinks

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.pipeline.datasource.options import SinkOptions, SourceOptions, parse_endpoint
-from heliograph.pipeline.datasource.places import SESSION_ZONE
+from heliograph.pipeline.datasource.read_bounds import SESSION_ZONE
 from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.datasource.source import MessageReader, MessageStreamReader
 from heliograph.pipeline.errors import OptionError

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.append_table import AppendTable
 from heliograph.pipeline.sinks.file_format import FileFormat
-from heliograph.pipeline.sinks.places import Directory
 from heliograph.pipeline.sinks.result_table import ResultTable, merge
+from heliograph.pipeline.sinks.table_locations import Directory
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 

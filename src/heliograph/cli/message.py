@@ -114,15 +114,15 @@ def _outcome(message: "Message", config: "Config", environment: "Environment") -
     from heliograph.broker.hook_order import TRANSFORMATION, VALIDATION
     from heliograph.broker.hooks import Hooks
     from heliograph.message_policies import MessageTransformation, SchemaValidation
-    from heliograph.node.message_policies import NodeSurroundings
+    from heliograph.node.message_policies import NodeInfo
     from heliograph.node.options import levels_max, make_broker
 
     broker: Broker = make_broker(config, Hooks())
-    around = NodeSurroundings(config.node.name, lambda clientid: None)
-    logger = logging.Logger("guards")
+    node = NodeInfo(config.node.name, lambda clientid: None)
+    logger = logging.Logger("message policies")
     logger.addHandler(logging.StreamHandler())
-    validation = SchemaValidation(broker, environment, around, logger)
-    transformation = MessageTransformation(broker, environment, around, levels_max(config), logger)
+    validation = SchemaValidation(broker, environment, node, logger)
+    transformation = MessageTransformation(broker, environment, node, levels_max(config), logger)
     validation.replace(config.schema_validation.validations)
     transformation.replace(config.message_transformation.transformations)
     validation.start(VALIDATION)

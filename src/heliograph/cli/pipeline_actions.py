@@ -32,7 +32,7 @@ from heliograph.pipeline.running.queries import RunSettings, Span
 from heliograph.pipeline.running.ranges import ZONE_SETTING
 from heliograph.pipeline.running.validation import check_pipeline
 from heliograph.pipeline.running.watch import FileWatch
-from heliograph.pipeline.side_outputs.letters import count_letters, replay_letters, show_letters
+from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
 from heliograph.pipeline.spark.session import start_session, stop_session
 
 _log = logging.getLogger("heliograph.pipeline")

@@ -66,7 +66,7 @@ class Stage:
 StageT = TypeVar("StageT", bound=Stage)
 
 
-class GuardChain(Generic[StageT]):
+class PolicyChain(Generic[StageT]):
     """The stages of one kind on a node; from `start` to `stop` a callback of `message.publish` while there are any.
 
     Args:

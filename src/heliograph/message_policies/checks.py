@@ -12,7 +12,7 @@ from heliograph.broker.message import Message
 from heliograph.config import ValidationCheck
 from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.message_policies.schemas import find_schema
-from heliograph.rules.engine.columns import LiveColumns, Surroundings
+from heliograph.rules.engine.columns import LiveColumns, NodeView
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import RuleEvaluationError, RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule
@@ -29,15 +29,15 @@ _log: Final = logging.getLogger(__name__)
 class ColumnsOfMessages:
     """The columns of messages for SQL; those of the last one are kept, so that its JSON is decoded once."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, node: NodeView) -> None:
+        self._node = node
         self._columns: LiveColumns | None = None
 
     def of(self, message: Message) -> LiveColumns:
         """The columns of a message."""
         columns = self._columns
         if columns is None or columns.message is not message:
-            columns = LiveColumns(message, self._around)
+            columns = LiveColumns(message, self._node)
             self._columns = columns
         return columns
 
@@ -56,9 +56,9 @@ def compile_check(
             event loop waiting.
     """
     if settings.type == "sql":
-        return _guarded(_sql_check(compile_sql(settings.sql, (*path, "sql"), environment), columns))
+        return _contained(_sql_check(compile_sql(settings.sql, (*path, "sql"), environment), columns))
     find_schema(environment.schemas, settings.type, settings.schema, settings.message_type, path)
-    return _guarded(_schema_check(settings.schema, settings.message_type or None, environment.schemas))
+    return _contained(_schema_check(settings.schema, settings.message_type or None, environment.schemas))
 
 
 def all_pass(checks: list[Check]) -> Check:
@@ -144,8 +144,8 @@ def _without_star(tree: Select) -> Select:
     return replace(tree, fields=fields)
 
 
-def _guarded(check: Check) -> Check:
-    def guarded(message: Message) -> str | None:
+def _contained(check: Check) -> Check:
+    def contained(message: Message) -> str | None:
         try:
             return check(message)
         except RuleEvaluationError as error:
@@ -156,4 +156,4 @@ def _guarded(check: Check) -> Check:
             _log.debug("a check cannot cope with message %s", message.guid.hex().upper(), exc_info=True)
             return f"the check cannot cope with it: {type(error).__name__}: {error}"
 
-    return guarded
+    return contained

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from heliograph.config import PayloadCoding
-from heliograph.message_policies.errors import GuardFault
+from heliograph.message_policies.errors import TransformationFault
 from heliograph.message_policies.schemas import find_schema
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.json_text import decode_json, encode_json
@@ -11,7 +11,7 @@ from heliograph.rules.schemas import SchemaError, SchemaRegistry
 from heliograph.rules.values import Value, bytes_of, describe
 
 Coding = Callable[[Value], Value]
-"""A payload before and after; raises `GuardFault` for one that does not fit."""
+"""A payload before and after; raises `TransformationFault` for one that does not fit."""
 
 
 def compile_decoder(settings: PayloadCoding, path: tuple[str, ...], schemas: SchemaRegistry) -> Coding | None:
@@ -33,7 +33,7 @@ def compile_decoder(settings: PayloadCoding, path: tuple[str, ...], schemas: Sch
     def decode(payload: Value) -> Value:
         schema = schemas.get(name)
         if schema.may_block:
-            raise GuardFault(f"the schema {name!r} may keep the broker waiting")
+            raise TransformationFault(f"the schema {name!r} may keep the broker waiting")
         return schema.decode(_data(payload), message_type)
 
     return _translated(decode, f"{settings.type} schema {name}")
@@ -58,7 +58,7 @@ def compile_encoder(settings: PayloadCoding, path: tuple[str, ...], schemas: Sch
     def encode(payload: Value) -> Value:
         schema = schemas.get(name)
         if schema.may_block:
-            raise GuardFault(f"the schema {name!r} may keep the broker waiting")
+            raise TransformationFault(f"the schema {name!r} may keep the broker waiting")
         return schema.encode(payload, message_type)
 
     return _translated(encode, f"{settings.type} schema {name}")
@@ -68,12 +68,12 @@ def _decode_json(payload: Value) -> Value:
     try:
         return decode_json(_data(payload))
     except EvaluationFault as fault:
-        raise GuardFault(f"the payload is {fault}") from None
+        raise TransformationFault(f"the payload is {fault}") from None
 
 
 def _data(payload: Value) -> bytes:
     if not isinstance(payload, str | bytes):
-        raise GuardFault(f"the payload is decoded already: it is {describe(payload)}")
+        raise TransformationFault(f"the payload is decoded already: it is {describe(payload)}")
     return bytes_of(payload)
 
 
@@ -82,6 +82,6 @@ def _translated(code: Coding, what: str) -> Coding:
         try:
             return code(payload)
         except (SchemaError, EvaluationFault) as error:
-            raise GuardFault(f"the payload does not go with the {what}: {error}") from None
+            raise TransformationFault(f"the payload does not go with the {what}: {error}") from None
 
     return translated

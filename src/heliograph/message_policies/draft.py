@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from heliograph.broker.message import Message, make_message
-from heliograph.message_policies.errors import GuardFault
+from heliograph.message_policies.errors import TransformationFault
 from heliograph.mqtt.properties import Properties, encode_properties
-from heliograph.rules.engine.columns import LiveColumns, Surroundings
+from heliograph.rules.engine.columns import LiveColumns, NodeView
 from heliograph.rules.values import Value, bytes_of, describe, string_of
 
 # What a packet may have, less room for a topic and properties.
@@ -27,7 +27,7 @@ class Draft(Mapping[str, Value]):
 
     __slots__ = ("_columns", "_is_changed", "message", "payload", "qos", "retain", "topic", "user")
 
-    def __init__(self, message: Message, around: Surroundings) -> None:
+    def __init__(self, message: Message, node: NodeView) -> None:
         self.message = message
         self.topic = message.topic
         self.qos: int = message.qos
@@ -35,7 +35,7 @@ class Draft(Mapping[str, Value]):
         self.payload: Value = message.payload
         self.user: list[tuple[str, str]] | None = None
         self._is_changed = False  # whether the payload is another one than that which came, decoded or not
-        self._columns = LiveColumns(message, around)
+        self._columns = LiveColumns(message, node)
 
     def copy(self) -> "Draft":
         """One that can be changed without changing this one."""
@@ -67,16 +67,20 @@ class Draft(Mapping[str, Value]):
         """The message that it has become; the one that came where nothing is different.
 
         Raises:
-            GuardFault: Its payload is a value that nothing encoded.
+            TransformationFault: Its payload is a value that nothing encoded.
         """
         message = self.message
         payload = message.payload
         if self._is_changed:
             if not isinstance(self.payload, str | bytes):
-                raise GuardFault(f"the payload is {describe(self.payload)} in the end; a payload_encoder is needed")
+                raise TransformationFault(
+                    f"the payload is {describe(self.payload)} in the end; a payload_encoder is needed"
+                )
             payload = bytes_of(self.payload)
             if len(payload) > _PAYLOAD_BYTES_MAX:
-                raise GuardFault(f"the payload has {len(payload)} bytes in the end, more than a packet can have")
+                raise TransformationFault(
+                    f"the payload has {len(payload)} bytes in the end, more than a packet can have"
+                )
         elif self.user is None and (self.topic, self.qos, self.retain) == (message.topic, message.qos, message.retain):
             return message
         return self._message(payload)

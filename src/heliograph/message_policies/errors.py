@@ -22,5 +22,5 @@ class MessagePolicyError(Exception):
         return f"{'.'.join(self.path)}: {self.problem}"
 
 
-class GuardFault(Exception):  # noqa: N818 - it is what is wrong with a message, not with a program
+class TransformationFault(Exception):  # noqa: N818 - it is what is wrong with a message, not with a program
     """One message cannot be transformed; the text says why."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from heliograph.config import Operation
 from heliograph.message_policies.draft import Draft
-from heliograph.message_policies.errors import GuardFault, MessagePolicyError
+from heliograph.message_policies.errors import MessagePolicyError, TransformationFault
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault
@@ -13,7 +13,7 @@ from heliograph.rules.values import UNDEFINED, Value, describe
 from heliograph.rules.variform import Variform, VariformError, VariformEvaluationError, text_of_result
 
 Operate = Callable[[Draft], None]
-"""Changes a draft; raises `GuardFault` where it cannot."""
+"""Changes a draft; raises `TransformationFault` where it cannot."""
 
 _Put = Callable[[Draft, Value], None]
 _TEXT_BYTES_MAX: Final = 65_535
@@ -41,9 +41,9 @@ def compile_operation(settings: Operation, path: tuple[str, ...], levels_max: in
         try:
             put(draft, evaluate(draft))
         except VariformEvaluationError as error:
-            raise GuardFault(f"{key}: {error.problem}") from None
-        except (EvaluationFault, GuardFault) as fault:
-            raise GuardFault(f"{key}: {fault}") from None
+            raise TransformationFault(f"{key}: {error.problem}") from None
+        except (EvaluationFault, TransformationFault) as fault:
+            raise TransformationFault(f"{key}: {fault}") from None
 
     return operate
 
@@ -71,21 +71,21 @@ def _put_topic(draft: Draft, value: Value, levels_max: int) -> None:
     if fault is None and len(topic.encode()) > MAX_TOPIC_BYTES:
         fault = f"the topic name has more than {MAX_TOPIC_BYTES} bytes"
     if fault is not None:
-        raise GuardFault(fault)
+        raise TransformationFault(fault)
     draft.topic = topic
 
 
 def _put_qos(draft: Draft, value: Value) -> None:
     qos = {"0": 0, "1": 1, "2": 2}.get(value) if isinstance(value, str) else value
     if type(qos) is not int or not 0 <= qos <= 2:
-        raise GuardFault(f"found {describe(value)}, expected 0, 1 or 2")
+        raise TransformationFault(f"found {describe(value)}, expected 0, 1 or 2")
     draft.qos = qos
 
 
 def _put_retain(draft: Draft, value: Value) -> None:
     retain = {"true": True, "false": False}.get(value) if isinstance(value, str) else value
     if not isinstance(retain, bool):
-        raise GuardFault(f"found {describe(value)}, expected true or false")
+        raise TransformationFault(f"found {describe(value)}, expected true or false")
     draft.retain = retain
 
 
@@ -106,18 +106,18 @@ def _placed(target: Value, steps: list[str], at: int, value: Value) -> Value:
     if not isinstance(target, dict):
         place = ".".join(("payload", *steps[:at]))
         hint = "" if at else "; a payload_decoder is needed that makes a map of it"
-        raise GuardFault(f"{place} is {_shown(target)}, not a map{hint}")
+        raise TransformationFault(f"{place} is {_shown(target)}, not a map{hint}")
     return {**target, steps[at]: _placed(target.get(steps[at], UNDEFINED), steps, at + 1, value)}
 
 
 def _text(value: Value) -> str:
     text = text_of_result(value)
     if isinstance(text, bytes):
-        raise GuardFault("the result is not valid UTF-8")
+        raise TransformationFault("the result is not valid UTF-8")
     if "\0" in text:
-        raise GuardFault("the result holds U+0000, which MQTT does not allow in texts")
+        raise TransformationFault("the result holds U+0000, which MQTT does not allow in texts")
     if len(text) > _TEXT_BYTES_MAX // 4 and len(text.encode()) > _TEXT_BYTES_MAX:
-        raise GuardFault(f"the result has more than {_TEXT_BYTES_MAX} bytes")
+        raise TransformationFault(f"the result has more than {_TEXT_BYTES_MAX} bytes")
     return text
 
 

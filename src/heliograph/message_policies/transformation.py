@@ -13,12 +13,12 @@ from heliograph.broker.hooks import OK, STOP
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Transformation
-from heliograph.message_policies.chain import GuardChain, Stage
+from heliograph.message_policies.chain import PolicyChain, Stage
 from heliograph.message_policies.coding import compile_decoder, compile_encoder
 from heliograph.message_policies.draft import Draft
-from heliograph.message_policies.errors import GuardFault
+from heliograph.message_policies.errors import TransformationFault
 from heliograph.message_policies.operations import compile_operation
-from heliograph.rules.engine.columns import Surroundings
+from heliograph.rules.engine.columns import NodeView
 from heliograph.rules.environment import Environment
 
 ROOT: Final = "message_transformation"
@@ -55,7 +55,7 @@ class TransformationStage(Stage):
         """What a draft becomes; it is left as it is.
 
         Raises:
-            GuardFault: It cannot be transformed.
+            TransformationFault: It cannot be transformed.
         """
         other = draft.copy()
         try:
@@ -65,20 +65,20 @@ class TransformationStage(Stage):
                 operate(other)
             if self._encode is not None:
                 other.set_payload(self._encode(other.payload))
-        except GuardFault:
+        except TransformationFault:
             raise
         except Exception as error:  # noqa: BLE001 - a library that cannot cope with a payload has not transformed it
-            raise GuardFault(f"it cannot cope with the message: {type(error).__name__}: {error}") from None
+            raise TransformationFault(f"it cannot cope with the message: {type(error).__name__}: {error}") from None
         return other
 
 
-class MessageTransformation(GuardChain[TransformationStage]):
+class MessageTransformation(PolicyChain[TransformationStage]):
     """The transformations of one node; owned by its services.
 
     Args:
         broker: The kernel.
         environment: Where schemas are found, and what expressions may ask besides the message.
-        around: What expressions see of the node.
+        node: What expressions see of the node.
         levels_max: The most levels that a topic may have.
         logger: Where failures are told of.
     """
@@ -87,14 +87,14 @@ class MessageTransformation(GuardChain[TransformationStage]):
         self,
         broker: Broker,
         environment: Environment,
-        around: Surroundings,
+        node: NodeView,
         levels_max: int,
         logger: logging.Logger,
     ) -> None:
         point = hooks.MESSAGE_TRANSFORMATION_FAILED
         super().__init__(broker, "transformation", ROOT, "transformation", point, logger)
         self._environment = environment
-        self._around = around
+        self._node = node
         self._levels_max = levels_max
 
     def replace(self, transformations: Sequence[Transformation]) -> None:
@@ -117,14 +117,14 @@ class MessageTransformation(GuardChain[TransformationStage]):
         if not stages:
             return OK
         self._broker.work += len(stages) * (_STAGE_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2))
-        draft = Draft(message, self._around)
+        draft = Draft(message, self._node)
         failed = False
         last: TransformationStage | None = None  # the last one that went well; whether it did, the end shows
         for stage in stages:
             stage.counts.matched += 1
             try:
                 draft = stage.apply(draft)
-            except GuardFault as fault:
+            except TransformationFault as fault:
                 failed = True
                 refusal = self._fail(stage, message, str(fault))
                 if refusal is None:
@@ -141,27 +141,27 @@ class MessageTransformation(GuardChain[TransformationStage]):
     def shape(self, message: Message) -> Message | None:
         """What `on_message_publish` makes of a message, without counting or telling of it."""
         stages = self._index.find(message.topic)
-        draft = Draft(message, self._around)
+        draft = Draft(message, self._node)
         last: TransformationStage | None = None
         for stage in stages:
             self._broker.work += _STAGE_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
             try:
                 draft = stage.apply(draft)
-            except GuardFault:
+            except TransformationFault:
                 if stage.is_refusing:
                     return None
                 continue
             last = stage
         try:
             return draft.finish()
-        except GuardFault:
+        except TransformationFault:
             return None if last is not None and last.is_refusing else message
 
     def _finish(self, message: Message, draft: Draft, last: TransformationStage, failed: bool) -> object:
         """Publish a draft; a payload that nobody encoded is the fault of the last transformation."""
         try:
             transformed = draft.finish()
-        except GuardFault as fault:
+        except TransformationFault as fault:
             self._failed_count += not failed
             refusal = self._fail(last, message, str(fault))
             return OK if refusal is None else (STOP, refusal)

@@ -13,9 +13,9 @@ from heliograph.broker.hooks import OK, STOP
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Validation
-from heliograph.message_policies.chain import GuardChain, Stage
+from heliograph.message_policies.chain import PolicyChain, Stage
 from heliograph.message_policies.checks import ColumnsOfMessages, all_pass, any_pass, compile_check
-from heliograph.rules.engine.columns import Surroundings
+from heliograph.rules.engine.columns import NodeView
 from heliograph.rules.environment import Environment
 
 ROOT: Final = "schema_validation"
@@ -47,20 +47,20 @@ class ValidationStage(Stage):
         self.problem = any_pass(checks) if settings.strategy == "any_pass" else all_pass(checks)
 
 
-class SchemaValidation(GuardChain[ValidationStage]):
+class SchemaValidation(PolicyChain[ValidationStage]):
     """The validations of one node; owned by its services.
 
     Args:
         broker: The kernel.
         environment: Where schemas are found, and what SQL may ask besides the message.
-        around: What SQL sees of the node.
+        node: What SQL sees of the node.
         logger: Where failures are told of.
     """
 
-    def __init__(self, broker: Broker, environment: Environment, around: Surroundings, logger: logging.Logger) -> None:
+    def __init__(self, broker: Broker, environment: Environment, node: NodeView, logger: logging.Logger) -> None:
         super().__init__(broker, "validation", ROOT, "validation", hooks.SCHEMA_VALIDATION_FAILED, logger)
         self._environment = environment
-        self._columns = ColumnsOfMessages(around)
+        self._columns = ColumnsOfMessages(node)
 
     def replace(self, validations: Sequence[Validation]) -> None:
         """Have these validations instead of those before, from the next message on.

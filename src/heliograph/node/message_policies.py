@@ -28,10 +28,10 @@ class MessagePolicies:
     """
 
     def __init__(self, config: Config, context: ChannelContext, environment: Environment) -> None:
-        around = NodeSurroundings(config.node.name, context.channels.find_client)
+        node = NodeInfo(config.node.name, context.channels.find_client)
         broker = context.broker
-        self.validation = SchemaValidation(broker, environment, around, _log)
-        self.transformation = MessageTransformation(broker, environment, around, levels_max(config), _log)
+        self.validation = SchemaValidation(broker, environment, node, _log)
+        self.transformation = MessageTransformation(broker, environment, node, levels_max(config), _log)
         self.validation.replace(config.schema_validation.validations)
         self.transformation.replace(config.message_transformation.transformations)
 
@@ -50,7 +50,7 @@ class MessagePolicies:
         return {**self.validation.statistics(), **self.transformation.statistics()}
 
 
-class NodeSurroundings:
+class NodeInfo:
     """What SQL and expressions see beside a message.
 
     Args:

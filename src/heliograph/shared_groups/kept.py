@@ -129,7 +129,7 @@ class KeptGroup:
         member.post()
 
     def on_ended(self, member: Member, again: bool) -> None:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         subscription = member.subscription
         if member in self.members:
             del self.members[member]
@@ -142,7 +142,7 @@ class KeptGroup:
     # --- messages
 
     def open_share(self, member: Member, share: OpenShare) -> None:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         stream, number = share.share
         reader = self.readers.get(stream)
         if reader is None:
@@ -156,7 +156,7 @@ class KeptGroup:
         self._node.turns.want_read(reader)
 
     def close_share(self, member: Member, share: OpenShare) -> None:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         stream, number = share.share
         reader = self.readers.get(stream)
         if reader is not None and reader.shares.get(number) is share:
@@ -166,7 +166,7 @@ class KeptGroup:
                 self._node.turns.remove_reader(stream, reader)
 
     def pass_on(self, member: Member, entry: Entry) -> None:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         others = [one for one in self.members if one is not member and not one.is_leaving and one.may_have(entry)]
         if any(one.take(entry) for one in others):
             return
@@ -193,33 +193,33 @@ class KeptGroup:
 
     @property
     def notes(self) -> SessionNotes | None:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         return self._node.notes
 
     @property
     def turns(self) -> Turns:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         return self._node.turns
 
     @property
     def stall_us(self) -> int:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         return self._node.timers.stall_us
 
     def now_us(self) -> int:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         return self._node.now_us()
 
     def to_leader(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         self._node.to_leader(group, sender, letter)
 
     def claim(self, group: GroupName, share: Share, message: MessageId, clientid: str) -> None:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         self._node.claim(group, share, message, clientid)
 
     def await_saved(self, member: Member) -> None:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         self._node.await_saved(member)
 
     def __repr__(self) -> str:

@@ -49,7 +49,7 @@ class MemberTurns(Protocol):
         """Call `report` at the end of the turn, or some time later."""
 
 
-class Surroundings(Protocol):
+class NodeView(Protocol):
     """What a member needs of its group and its node."""
 
     @property
@@ -117,7 +117,7 @@ class Member:
     )
 
     def __init__(
-        self, group: GroupName, session: Session, subscription: Subscription, borrower: Borrower, around: Surroundings
+        self, group: GroupName, session: Session, subscription: Subscription, borrower: Borrower, around: NodeView
     ) -> None:
         self.group = group
         self.session = session

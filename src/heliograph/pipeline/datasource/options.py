@@ -21,9 +21,9 @@ from heliograph.pipeline.datasource.client import (
 )
 from heliograph.pipeline.datasource.decoding import RAW, PayloadFormat
 from heliograph.pipeline.datasource.option_names import check_sink_names, check_source_names
-from heliograph.pipeline.datasource.places import EARLIEST as EARLIEST
-from heliograph.pipeline.datasource.places import LATEST as LATEST
-from heliograph.pipeline.datasource.places import Place, check_span, parse_place, parse_zone
+from heliograph.pipeline.datasource.read_bounds import EARLIEST as EARLIEST
+from heliograph.pipeline.datasource.read_bounds import LATEST as LATEST
+from heliograph.pipeline.datasource.read_bounds import ReadBound, check_span, parse_bound, parse_zone
 from heliograph.pipeline.errors import OptionError
 
 #: Rows of one partition of a read. About a second's work for one core with a JSON field to extract.
@@ -68,8 +68,8 @@ class SourceOptions:
     tls_key: str | None = None
     database: str = DEFAULT_DATABASE
     topics: tuple[str, ...] = ("#",)
-    start: Place = EARLIEST
-    end: Place = LATEST
+    start: ReadBound = EARLIEST
+    end: ReadBound = LATEST
     columns: tuple[str, ...] | None = None
     trigger_messages_max: int | None = None
     trigger_bytes_max: int | None = None
@@ -92,8 +92,8 @@ class SourceOptions:
         if on_damage not in (FAIL, SKIP):
             raise OptionError("onDamage", on_damage, f"{FAIL} or {SKIP}")
         zone = parse_zone(options.get("timeZone"))
-        start = parse_place("start", options.get("start", EARLIEST), zone)
-        end = parse_place("end", options.get("end", LATEST), zone)
+        start = parse_bound("start", options.get("start", EARLIEST), zone)
+        end = parse_bound("end", options.get("end", LATEST), zone)
         check_span(start, end)
         return SourceOptions(
             endpoints=_endpoints(options),

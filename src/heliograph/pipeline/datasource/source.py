@@ -35,8 +35,8 @@ from heliograph.pipeline.datasource.offsets import Offset as Offset
 from heliograph.pipeline.datasource.offsets import latest_offset, make_offset, more_lost
 from heliograph.pipeline.datasource.options import EARLIEST, LATEST, SinkOptions, SourceOptions
 from heliograph.pipeline.datasource.partitions import MessagePartition, PartitionSize, plan_partitions
-from heliograph.pipeline.datasource.places import Place, check_not_ahead
 from heliograph.pipeline.datasource.pushdown import narrow
+from heliograph.pipeline.datasource.read_bounds import ReadBound, check_not_ahead
 from heliograph.pipeline.datasource.schema import arrow_schema, check_schema, columns_ddl, conform
 from heliograph.pipeline.datasource.worker_python import use_own_python
 from heliograph.pipeline.datasource.writer import MqttBatchWriter, MqttStreamWriter
@@ -317,7 +317,7 @@ class _RefusedStreamReader(DataSourceStreamReader):
         raise self._error
 
 
-def _time_of(place: Place, field: str = "start") -> int | None:
+def _time_of(place: ReadBound, field: str = "start") -> int | None:
     """The time in a place, if it has one."""
     if isinstance(place, dict):
         time: int | None = place.get(field)
@@ -325,7 +325,7 @@ def _time_of(place: Place, field: str = "start") -> int | None:
     return place if isinstance(place, int) else None
 
 
-def _positions_of(place: Place) -> dict[str, str]:
+def _positions_of(place: ReadBound) -> dict[str, str]:
     """The positions in a place; none if it is no offset."""
     return dict(place["streams"]) if isinstance(place, dict) else {}
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from heliograph.pipeline.datasource.offsets import Offset, offset_time
 from heliograph.pipeline.datasource.options import EARLIEST
-from heliograph.pipeline.datasource.places import parse_place, parse_zone
+from heliograph.pipeline.datasource.read_bounds import parse_bound, parse_zone
 from heliograph.pipeline.errors import BackfillError, CheckpointInUseError, OptionError
 from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock
@@ -155,7 +155,7 @@ def _border_of(started: str) -> tuple[int, Offset | None]:
 
 
 def _time(option: str, text: str, settings: RunSettings) -> int:
-    time = parse_place(option, text, parse_zone(settings.source.get("timeZone", "UTC")))
+    time = parse_bound(option, text, parse_zone(settings.source.get("timeZone", "UTC")))
     if time == EARLIEST and option == "--from":
         return 0
     if not isinstance(time, int):

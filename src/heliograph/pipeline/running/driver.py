@@ -241,7 +241,7 @@ class PipelineDriver:
         logger.warning("%s failed and starts again in %.0f s: %s", query.name, pause, query.figures.last_error)
 
     def _take_progress(self, query: _Query, running: RunningQuery) -> None:
-        query.figures.add_tally(running.take_tally())
+        query.figures.add_counters(running.take_counters())
         for document in running.recent_progress():
             number = (document["runId"], document["batchId"])
             is_idle = "addBatch" not in document["durationMs"]

@@ -19,7 +19,7 @@ from heliograph.pipeline.running.starts import newest, storage_readers
 from heliograph.pipeline.running.views import Messages, ViewBuilder, complete_rows
 from heliograph.pipeline.side_outputs.leftovers import REFUSED_METRICS
 from heliograph.rules.spark import plan_rule
-from heliograph.rules.spark.judgement import judge_messages
+from heliograph.rules.spark.outcomes import evaluate_outcomes
 
 _ROWS_SHOWN: Final = 100
 _REASONS_SHOWN: Final = 3
@@ -140,7 +140,7 @@ class _Previewer:
         rule = self._pipeline.rules.get(view)
         if rule is None:
             return rows.count(), []
-        judged = judge_messages(rows, rule.sql, rule.columns, self._pipeline.schemas).select("error").collect()
+        judged = evaluate_outcomes(rows, rule.sql, rule.columns, self._pipeline.schemas).select("error").collect()
         return len(judged), [row["error"] for row in judged if row["error"] is not None]
 
     def _read(self, session: SparkSession, messages: Messages) -> DataFrame:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from heliograph.pipeline.datasource.offsets import offset_positions
-from heliograph.pipeline.running.queries import Tally
+from heliograph.pipeline.running.queries import BatchCounters
 from heliograph.pipeline.running.views import RULE_METRICS, Messages
 from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_METRICS
 
@@ -100,14 +100,14 @@ class QueryFigures:
         self.last_batch_at = progress.get("timestamp")
         self.batches += 1
 
-    def add_tally(self, tally: Tally) -> None:
+    def add_counters(self, counters: BatchCounters) -> None:
         """Take in what the batches wrote beside what Spark tells."""
-        self.dead_letters += tally.letters
-        self.late_kept += tally.late
-        self.rows_refused += tally.refused
-        self.sink_refused += tally.refused
-        self.rows_total = tally.rows_total if tally.rows_total is not None else self.rows_total
-        self.sink_figures.update(tally.figures)
+        self.dead_letters += counters.letters
+        self.late_kept += counters.late
+        self.rows_refused += counters.refused
+        self.sink_refused += counters.refused
+        self.rows_total = counters.rows_total if counters.rows_total is not None else self.rows_total
+        self.sink_figures.update(counters.figures)
 
     def to_json(self) -> dict[str, Any]:
         """The figures as a JSON object."""

@@ -82,7 +82,7 @@ class Span:
 
 
 @dataclass
-class Tally:
+class BatchCounters:
     """What the batches of a running query have added up to, beside what Spark tells."""
 
     letters: int = 0
@@ -114,7 +114,7 @@ class RunningQuery:
         self._query: StreamingQuery | None = None
         self._is_known = Event()
         self._sink_error: str | None = None
-        self._tally = Tally()
+        self._counters = BatchCounters()
         self._lock = Lock()
 
     def __repr__(self) -> str:
@@ -129,16 +129,16 @@ class RunningQuery:
         """Spark's figures of the last micro-batches, the oldest first."""
         return [json.loads(progress.json) for progress in self._started.recentProgress]
 
-    def take_tally(self) -> Tally:
+    def take_counters(self) -> BatchCounters:
         """What the batches added up to since this was last asked."""
         with self._lock:
-            tally, self._tally = self._tally, Tally()
-        return tally
+            counters, self._counters = self._counters, BatchCounters()
+        return counters
 
     def count(self, written: Written, kept: Kept, refused: int) -> None:
-        """Add one batch to the tally."""
+        """Add one batch to the counters."""
         with self._lock:
-            self._tally.add(written, kept, refused)
+            self._counters.add(written, kept, refused)
 
     def facts(self) -> BatchFacts:
         """What Spark has counted of the batch that is being written; asked by the function that writes it."""

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from heliograph.pipeline.datasource.offsets import make_offset, parse_offset, position_order
 from heliograph.pipeline.datasource.options import EARLIEST, SourceOptions
-from heliograph.pipeline.datasource.places import SESSION_ZONE
+from heliograph.pipeline.datasource.read_bounds import SESSION_ZONE
 from heliograph.pipeline.datasource.source import HeliographDataSource, MessageStreamReader, Offset
 
 RANGE: Final = "heliograph_range"

@@ -5,7 +5,7 @@ messages of the batch are read again by the offsets in the checkpoint, judged by
 to the dead-letter table before the batch is done. So a batch without refused rows is evaluated once, one that is
 interrupted has its letters written when it runs again, and no letter is written twice.
 
-Reading the letters, and bringing them to the sink after all, is `heliograph.pipeline.side_outputs.letters`'s.
+Reading the letters, and bringing them to the sink after all, is `heliograph.pipeline.side_outputs.dead_letter_table`'s.
 """
 
 import logging
@@ -27,7 +27,7 @@ from heliograph.pipeline.files.definition import RuleJob
 from heliograph.pipeline.sinks.arrow_rows import UnreadableText
 from heliograph.pipeline.sinks.template import quoted
 from heliograph.rules.schemas.settings import SchemaSettings
-from heliograph.rules.spark.judgement import judge_messages
+from heliograph.rules.spark.outcomes import evaluate_outcomes
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def _spooled(file: Path, batch: int) -> list[Refusal]:
 
 def letters_of_rule(messages: DataFrame, rule: RuleJob, schemas: Schemas, told: Told) -> DataFrame:
     """The dead letters of one rule among messages: those on which it failed, and rows without a required column."""
-    judged = judge_messages(messages, rule.sql, rule.columns, schemas)
+    judged = evaluate_outcomes(messages, rule.sql, rule.columns, schemas)
     failed = _letters(judged.where("error IS NOT NULL"), rule.name, RULE, F.col("error"), None, told)
     if not rule.required or told.query != rule.name:
         return failed

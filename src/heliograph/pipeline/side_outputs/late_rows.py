@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.side_outputs.lineage import Place, rows_at
+from heliograph.pipeline.side_outputs.lineage import PlanNode, rows_at
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -42,7 +42,7 @@ def read_batch_log(checkpoint: Path, batch: int) -> BatchLog | None:
 
 
 def late_rows(
-    session: SparkSession, rows: DataFrame, place: Place, view: str, watermark_ms: int, batch: int
+    session: SparkSession, rows: DataFrame, place: PlanNode, view: str, watermark_ms: int, batch: int
 ) -> DataFrame | None:
     """The late rows of one input of a query.
 

@@ -31,7 +31,7 @@ from heliograph.pipeline.side_outputs.dead_letters import (
 from heliograph.pipeline.side_outputs.late_rows import BatchLog, late_rows, read_batch_log
 from heliograph.pipeline.side_outputs.lineage import Input
 from heliograph.pipeline.side_outputs.side_tables import SideTable
-from heliograph.rules.spark.judgement import judge_messages
+from heliograph.rules.spark.outcomes import evaluate_outcomes
 
 logger = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ class Leftovers:
             judged = None
             if own is not None:
                 messages = self._all_columns(builder, own.name, ranges[0])
-                judged = judge_messages(messages, own.sql, own.columns, schemas)
+                judged = evaluate_outcomes(messages, own.sql, own.columns, schemas)
             try:
                 parts.append(letters_of_sink(builder.session, readable, schema, judged, told))
             except (PySparkException, TypeError, ValueError, AttributeError) as error:

@@ -23,7 +23,7 @@ _STATEFUL: Final = {
 
 
 @dataclass(frozen=True)
-class Place:
+class PlanNode:
     """An input of a stateful operator: the how-manieth operator of its kind in the plan, and which of its children."""
 
     kind: str
@@ -41,7 +41,7 @@ class Input:
     """
 
     view: str
-    late_at: Place | None
+    late_at: PlanNode | None
 
 
 def analyzed(rows: DataFrame) -> Any:
@@ -68,7 +68,7 @@ def is_stateful(rows: DataFrame) -> bool:
     return any(_is_stateful(node) for node in _nodes(analyzed(rows)))
 
 
-def rows_at(session: SparkSession, rows: DataFrame, place: Place) -> tuple[DataFrame, int] | None:
+def rows_at(session: SparkSession, rows: DataFrame, place: PlanNode) -> tuple[DataFrame, int] | None:
     """What arrives at an input of an operator in the plan of a table, and the number of its column of event time."""
     number = -1
     for node in _nodes(analyzed(rows)):
@@ -95,7 +95,7 @@ class _Walk:
         self._drops_late = drops_late
         self._counts: dict[str, int] = {}
 
-    def visit(self, node: Any, view: str, late_at: Place | None) -> None:
+    def visit(self, node: Any, view: str, late_at: PlanNode | None) -> None:
         name = node.nodeName()
         kind = _STATEFUL.get(name)
         number = self._counts.get(kind, 0) if kind else 0
@@ -112,7 +112,7 @@ class _Walk:
             below = late_at
             if kind and _is_stateful(node):
                 drops = self._drops_late and _event_column(node, child) is not None
-                below = Place(kind, number, child) if drops else None
+                below = PlanNode(kind, number, child) if drops else None
             self.visit(children.apply(child), view, below)
 
 

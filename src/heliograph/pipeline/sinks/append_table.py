@@ -32,7 +32,7 @@ from heliograph.pipeline.durable_files import force_to_disk
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.file_format import FileFormat
 from heliograph.pipeline.sinks.ledger import Ledger, Manifest
-from heliograph.pipeline.sinks.places import Place
+from heliograph.pipeline.sinks.table_locations import TableLocation
 
 # Of a row before any was written, to begin with.
 _ROW_BYTES: Final = 100
@@ -82,7 +82,7 @@ class AppendTable:
 
     def __init__(
         self,
-        place: Place,
+        place: TableLocation,
         owner: str,
         file_format: FileFormat,
         partition_by: Sequence[str] = (),

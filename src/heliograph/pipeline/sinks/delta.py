@@ -22,16 +22,16 @@ from heliograph.pipeline.sinks.lakes import (
     lake_path,
     refuse_foreign_table,
 )
-from heliograph.pipeline.sinks.places import is_uri
-from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
-from heliograph.pipeline.sinks.template import check_columns
-from heliograph.pipeline.sinks.unplaceable import (
+from heliograph.pipeline.sinks.rejected_rows import (
     Naming,
     faults_of_directories,
     faults_of_texts,
     with_valid_texts,
-    write_without_unplaceable,
+    write_without_rejected,
 )
+from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
+from heliograph.pipeline.sinks.table_locations import is_uri
+from heliograph.pipeline.sinks.template import check_columns
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -121,7 +121,7 @@ class DeltaSink:
         faults = faults_of_texts(rows.schema, rows.columns)
         if not is_uri(self.path):
             faults += faults_of_directories(rows.schema, self.partition_by, Naming.DELTA)
-        return write_without_unplaceable(rows, batch, faults, lambda kept: self._write_batch(kept, batch))
+        return write_without_rejected(rows, batch, faults, lambda kept: self._write_batch(kept, batch))
 
     def _write_batch(self, rows: DataFrame, batch: Batch) -> Written:
         with _translated(self.path):

@@ -12,9 +12,9 @@ from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.append_table import AppendTable, TargetSize
 from heliograph.pipeline.sinks.file_format import COMPRESSIONS, FileFormat
 from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
-from heliograph.pipeline.sinks.places import is_uri, open_place, store_fault
+from heliograph.pipeline.sinks.rejected_rows import Naming, faults_of_directories, write_without_rejected
+from heliograph.pipeline.sinks.table_locations import is_uri, open_location, store_fault
 from heliograph.pipeline.sinks.template import check_columns
-from heliograph.pipeline.sinks.unplaceable import Naming, faults_of_directories, write_without_unplaceable
 
 _KEYS: Final = (
     "type",
@@ -117,10 +117,10 @@ class FilesSink:
         """Append to the table."""
         # Spark stages files by directories on a disk, wherever they go from there.
         faults = faults_of_directories(rows.schema, self.partition_by, Naming.SPARK)
-        return write_without_unplaceable(rows, batch, faults, lambda kept: self._append(kept, batch))
+        return write_without_rejected(rows, batch, faults, lambda kept: self._append(kept, batch))
 
     def _append(self, rows: DataFrame, batch: Batch) -> Written:
-        place = open_place(self.path, self.storage_options, batch.output)
+        place = open_location(self.path, self.storage_options, batch.output)
         file_format = FileFormat(self.format_name, self.compression, self.options)
         table = AppendTable(place, batch.owner, file_format, self.partition_by, self.size, batch.guest_of)
         manifest = table.write(rows, batch.number)

@@ -19,15 +19,15 @@ from heliograph.pipeline.sinks.iceberg_partitions import Partition, add_partitio
 from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each
 from heliograph.pipeline.sinks.lakes import check_result_keys, duration, refuse_foreign_table
-from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
-from heliograph.pipeline.sinks.template import check_columns
-from heliograph.pipeline.sinks.unplaceable import (
+from heliograph.pipeline.sinks.rejected_rows import (
     Naming,
     faults_of_directories,
     faults_of_texts,
     with_valid_texts,
-    write_without_unplaceable,
+    write_without_rejected,
 )
+from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
+from heliograph.pipeline.sinks.template import check_columns
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -129,7 +129,7 @@ class IcebergSink:
         if not self.catalog:
             whole = [partition.column for partition in self.partitions if partition.transform == "identity"]
             faults += faults_of_directories(rows.schema, whole, Naming.ICEBERG)
-        return write_without_unplaceable(rows, batch, faults, lambda kept: self._write(kept, batch))
+        return write_without_rejected(rows, batch, faults, lambda kept: self._write(kept, batch))
 
     def _write(self, rows: DataFrame, batch: Batch) -> Written:
         with _translated(self.table):

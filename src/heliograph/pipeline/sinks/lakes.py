@@ -7,7 +7,7 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.files import table_path
 from heliograph.pipeline.sinks.interface import OutputMode
-from heliograph.pipeline.sinks.places import is_uri
+from heliograph.pipeline.sinks.table_locations import is_uri
 
 #: How people get the libraries of the sinks.
 

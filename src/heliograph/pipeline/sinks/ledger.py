@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from heliograph.pipeline.durable_files import write_durably
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.places import Place
+from heliograph.pipeline.sinks.table_locations import TableLocation
 
 # Spark runs the last batch again at most; the others tell a person what was written when.
 _MANIFESTS_KEPT: Final = 100
@@ -43,7 +43,7 @@ class Ledger:
         guest_of: The owner of the table, if this one is its guest: guests have files and numbers of their own.
     """
 
-    def __init__(self, place: Place, owner: str, guest_of: str | None = None) -> None:
+    def __init__(self, place: TableLocation, owner: str, guest_of: str | None = None) -> None:
         self._place = place
         self._table = place.bookkeeping
         self._directory = self._table if guest_of is None else self._table / "guests" / owner

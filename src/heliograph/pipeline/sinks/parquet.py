@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.files import FilesSink
 from heliograph.pipeline.sinks.interface import Batch, OutputMode, Written
-from heliograph.pipeline.sinks.places import open_place
+from heliograph.pipeline.sinks.rejected_rows import faults_of_texts, write_without_rejected
 from heliograph.pipeline.sinks.result_table import ResultTable
-from heliograph.pipeline.sinks.unplaceable import faults_of_texts, write_without_unplaceable
+from heliograph.pipeline.sinks.table_locations import open_location
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class ParquetSink(FilesSink):
         if self.mode is OutputMode.APPEND:
             return super().write(rows, batch)
         faults = faults_of_texts(rows.schema, self.key)
-        return write_without_unplaceable(rows, batch, faults, lambda kept: self._replace(kept, batch))
+        return write_without_rejected(rows, batch, faults, lambda kept: self._replace(kept, batch))
 
     def _replace(self, rows: DataFrame, batch: Batch) -> Written:
-        place = open_place(self.path, self.storage_options, batch.output)
+        place = open_location(self.path, self.storage_options, batch.output)
         key = self.key if self.mode is OutputMode.UPDATE else ()
         total = ResultTable(place, batch.guest_of or batch.owner, key, self.compression or "zstd").write(
             rows, batch.number

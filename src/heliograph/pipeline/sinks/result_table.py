@@ -14,7 +14,7 @@ from heliograph.pipeline.durable_files import force_to_disk
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.keyed_rows import keys_of, last_of_each
 from heliograph.pipeline.sinks.ledger import check_owner
-from heliograph.pipeline.sinks.places import Place
+from heliograph.pipeline.sinks.table_locations import TableLocation
 
 _FILE: Final = "table.parquet"
 _OWNER: Final = b"heliograph.owner"
@@ -35,7 +35,7 @@ class ResultTable:
         compression: How the file is compressed.
     """
 
-    def __init__(self, place: Place, owner: str, key: Sequence[str] = (), compression: str = "zstd") -> None:
+    def __init__(self, place: TableLocation, owner: str, key: Sequence[str] = (), compression: str = "zstd") -> None:
         self._place = place
         self._owner = owner
         self._key = tuple(key)

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.file_format import FileFormat
-from heliograph.pipeline.sinks.places import BOOKKEEPING
+from heliograph.pipeline.sinks.table_locations import BOOKKEEPING
 
 
 @dataclass(frozen=True)

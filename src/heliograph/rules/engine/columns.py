@@ -17,7 +17,7 @@ PUBLISHED: Final = "message.publish"
 _LONG: Final = 19  # bytes; a shorter payload cannot hold an integer beyond 64 bits, of which `decode_json` takes care
 
 
-class Surroundings(Protocol):
+class NodeView(Protocol):
     """What columns need to know beside the message."""
 
     @property
@@ -37,12 +37,12 @@ class LiveColumns(Columns):
         made_by: The rules that made the message, one through another.
     """
 
-    __slots__ = ("_around", "made_by", "message")
+    __slots__ = ("_node", "made_by", "message")
 
-    def __init__(self, message: Message, around: Surroundings) -> None:
+    def __init__(self, message: Message, node: NodeView) -> None:
         self.message = message
         self.made_by = message.made_by
-        self._around = around
+        self._node = node
         self._read = False
         self._fault = None
 
@@ -75,7 +75,7 @@ class LiveColumns(Columns):
 
     def for_thread(self) -> "LiveColumns":
         """The same columns, of which another thread may make what it wants."""
-        return LiveColumns(self.message, self._around)
+        return LiveColumns(self.message, self._node)
 
     @property
     def size(self) -> int:
@@ -97,7 +97,7 @@ class LiveColumns(Columns):
         return self.message.payload
 
     def _client(self) -> ClientInfo | None:
-        return self._around.find_client(self.message.clientid)
+        return self._node.find_client(self.message.clientid)
 
     def _client_value(self, name: str) -> Value:
         client = self._client()
@@ -130,12 +130,12 @@ class EventColumns(LiveColumns):
     __slots__ = ("_event", "_message", "_values")
 
     def __init__(
-        self, event: Event, values: Mapping[str, Value], around: Surroundings, message: Message | None = None
+        self, event: Event, values: Mapping[str, Value], node: NodeView, message: Message | None = None
     ) -> None:
         self._event = event
         self._values = values
         self._message = message
-        self._around = around
+        self._node = node
         self._read = False
         self._fault = None
         self.made_by: tuple[str, ...] = ()
@@ -161,7 +161,7 @@ class EventColumns(LiveColumns):
 
     def for_thread(self) -> "LiveColumns":
         """The same columns, of which another thread may make what it wants."""
-        return EventColumns(self._event, self._values, self._around, self._message)
+        return EventColumns(self._event, self._values, self._node, self._message)
 
     @property
     def size(self) -> int:
@@ -209,7 +209,7 @@ _MAKERS: Final[dict[str, Callable[[LiveColumns], Value]]] = {
     "pub_props": lambda columns: pub_props(columns.message),
     "timestamp": lambda columns: columns.message.received_at // 1000,
     "publish_received_at": lambda columns: columns.message.received_at // 1000,
-    "node": lambda columns: columns._around.node_name,
+    "node": lambda columns: columns._node.node_name,
     "client_attrs": lambda columns: attributes_of(columns._client()),
     "event": lambda columns: PUBLISHED,
 }

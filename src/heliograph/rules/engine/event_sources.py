@@ -19,7 +19,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
 from heliograph.observe.alarms import Alarm
 from heliograph.observe.views import SYSTEM_CLIENTID
-from heliograph.rules.engine.columns import EventColumns, Surroundings, client_values, shown_properties
+from heliograph.rules.engine.columns import EventColumns, NodeView, client_values, shown_properties
 from heliograph.rules.engine.running import RunningRule
 from heliograph.rules.events import EVENTS, Event, find_event
 from heliograph.rules.json_text import decode_json
@@ -43,13 +43,13 @@ class EventSources:
 
     Args:
         broker: Whose hook points.
-        around: What columns need to know.
+        node: What columns need to know.
         priority: Of the callbacks.
     """
 
-    def __init__(self, broker: Broker, around: Surroundings, priority: int) -> None:
+    def __init__(self, broker: Broker, node: NodeView, priority: int) -> None:
         self._broker = broker
-        self._around = around
+        self._node = node
         self._priority = priority
         self._rules: dict[str, tuple[RunningRule, ...]] = {}
         self._connecting: OrderedDict[str, Properties] = OrderedDict()  # by client and address
@@ -222,12 +222,12 @@ class EventSources:
         values["event"] = name
         values["timestamp"] = self._now_ms()
         kept = {column: value for column, value in values.items() if column in event.columns or column in _COMMON}
-        columns = EventColumns(event, kept, self._around, message)
+        columns = EventColumns(event, kept, self._node, message)
         for rule in self._rules.get(name, ()):
             rule.take(columns)
 
     def _client(self, clientid: str) -> dict[str, Value]:
-        client = self._around.find_client(clientid)
+        client = self._node.find_client(clientid)
         return {"clientid": clientid} if client is None else client_values(client)
 
     def _publisher(self, message: Message) -> dict[str, Value]:

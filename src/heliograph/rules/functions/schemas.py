@@ -19,7 +19,7 @@ FAMILY: Final = Family("Schemas")
 _Result = TypeVar("_Result")
 
 
-def _sparing(ask: Callable[[], _Result]) -> _Result:
+def _translated(ask: Callable[[], _Result]) -> _Result:
     """What a schema answers; its refusal is the function's."""
     try:
         return ask()
@@ -43,7 +43,7 @@ def schema_encode(
     environment: Environment, schema: str | bytes, value: Value, message_type: str | bytes | None = None
 ) -> Value:
     """The bytes of a value by a schema of the registry; Protobuf needs the name of a message."""
-    return _sparing(lambda: string_of(environment.schemas.get(utf8(schema)).encode(value, _type(message_type))))
+    return _translated(lambda: string_of(environment.schemas.get(utf8(schema)).encode(value, _type(message_type))))
 
 
 @FAMILY.function("S schema, S data[, S message_type]", "V", asks_environment=True, blocks_on=_blocks_on)
@@ -51,7 +51,7 @@ def schema_decode(
     environment: Environment, schema: str | bytes, data: str | bytes, message_type: str | bytes | None = None
 ) -> Value:
     """The value that bytes stand for by a schema of the registry; Protobuf needs the name of a message."""
-    return _sparing(lambda: environment.schemas.get(utf8(schema)).decode(bytes_of(data), _type(message_type)))
+    return _translated(lambda: environment.schemas.get(utf8(schema)).decode(bytes_of(data), _type(message_type)))
 
 
 @FAMILY.function("S schema, V data[, S message_type]", "B", asks_environment=True, blocks_on=_blocks_on)
@@ -59,7 +59,7 @@ def schema_check(
     environment: Environment, schema: str | bytes, data: Value, message_type: str | bytes | None = None
 ) -> Value:
     """Whether a string can be decoded by a schema of the registry, or any other value be encoded."""
-    return _sparing(lambda: environment.schemas.get(utf8(schema)).check(data, _type(message_type)) is None)
+    return _translated(lambda: environment.schemas.get(utf8(schema)).check(data, _type(message_type)) is None)
 
 
 def _registry(environment: Environment, name: str | bytes) -> "ConfluentRegistry":
@@ -74,7 +74,7 @@ def _registry(environment: Environment, name: str | bytes) -> "ConfluentRegistry
 @FAMILY.function("S registry, V value, I schema_id", "S", asks_environment=True, may_block=True)
 def avro_encode(environment: Environment, registry: str | bytes, value: Value, schema_id: int) -> Value:
     """The bytes of a value by an Avro schema of an external registry, without a tag."""
-    return _sparing(lambda: string_of(_registry(environment, registry).schema(schema_id).encode(value)))
+    return _translated(lambda: string_of(_registry(environment, registry).schema(schema_id).encode(value)))
 
 
 @FAMILY.function("S registry, S data[, I schema_id]", "V", asks_environment=True, may_block=True)
@@ -83,8 +83,8 @@ def avro_decode(
 ) -> Value:
     """The value of bytes by an Avro schema of an external registry; without its number the bytes must be tagged."""
     if schema_id is None:
-        return _sparing(lambda: _registry(environment, registry).decode(bytes_of(data)))
-    return _sparing(lambda: _registry(environment, registry).schema(schema_id).decode(bytes_of(data)))
+        return _translated(lambda: _registry(environment, registry).decode(bytes_of(data)))
+    return _translated(lambda: _registry(environment, registry).schema(schema_id).decode(bytes_of(data)))
 
 
 @FAMILY.function("S schema, S registry, V value, S subject", "S", asks_environment=True, may_block=True)
@@ -93,13 +93,15 @@ def schema_encode_and_tag(
 ) -> Value:
     """The bytes of a value by an Avro schema of our own, with the tag that an external registry has for it."""
     schemas, name = environment.schemas, utf8(schema)
-    return _sparing(lambda: string_of(_registry(environment, registry).tagged(schemas.get(name), value, utf8(subject))))
+    return _translated(
+        lambda: string_of(_registry(environment, registry).tagged(schemas.get(name), value, utf8(subject)))
+    )
 
 
 @FAMILY.function("S registry, S data", "V", asks_environment=True, may_block=True)
 def schema_decode_tagged(environment: Environment, registry: str | bytes, data: str | bytes) -> Value:
     """The value of bytes that begin with the tag of an external registry."""
-    return _sparing(lambda: _registry(environment, registry).decode(bytes_of(data)))
+    return _translated(lambda: _registry(environment, registry).decode(bytes_of(data)))
 
 
 @FAMILY.function("S data[, S message_type]", "M")
@@ -107,7 +109,7 @@ def sparkplug_decode(data: str | bytes, message_type: str | bytes | None = None)
     """The map of a Sparkplug B payload, as it was sent."""
     from heliograph.rules.schemas.sparkplug import sparkplug_schema
 
-    return _sparing(lambda: sparkplug_schema().decode(bytes_of(data), _type(message_type)))
+    return _translated(lambda: sparkplug_schema().decode(bytes_of(data), _type(message_type)))
 
 
 @FAMILY.function("M payload[, S message_type]", "S")
@@ -115,7 +117,7 @@ def sparkplug_encode(payload: Value, message_type: str | bytes | None = None) ->
     """The bytes of a Sparkplug B payload."""
     from heliograph.rules.schemas.sparkplug import sparkplug_schema
 
-    return _sparing(lambda: string_of(sparkplug_schema().encode(payload, _type(message_type))))
+    return _translated(lambda: string_of(sparkplug_schema().encode(payload, _type(message_type))))
 
 
 @FAMILY.function("S data[, S message_type]", "M", column="topic", asks_environment=True)
@@ -125,7 +127,7 @@ def spb_decode(
     """As sparkplug_decode; metrics have the names that their aliases stand for, and their bytes in base64."""
     from heliograph.rules.schemas.sparkplug import EdgeTopic, sparkplug_schema, with_bytes_as_base64
 
-    payload = _sparing(lambda: sparkplug_schema().decode(bytes_of(data), _type(message_type)))
+    payload = _translated(lambda: sparkplug_schema().decode(bytes_of(data), _type(message_type)))
     if not isinstance(payload, dict):
         return payload
     topic = columns.get("topic")
@@ -139,7 +141,7 @@ def spb_encode(payload: dict[str, Value], message_type: str | bytes | None = Non
     """As sparkplug_encode, with the bytes of metrics in base64."""
     from heliograph.rules.schemas.sparkplug import sparkplug_schema, with_bytes_of_base64
 
-    return _sparing(lambda: string_of(sparkplug_schema().encode(with_bytes_of_base64(payload), _type(message_type))))
+    return _translated(lambda: string_of(sparkplug_schema().encode(with_bytes_of_base64(payload), _type(message_type))))
 
 
 @FAMILY.function("S data", "A", column="topic", asks_environment=True)
@@ -149,7 +151,7 @@ def spb_metrics(environment: Environment, columns: Columns, data: str | bytes) -
 
     topic = columns.get("topic")
     of = EdgeTopic.of(topic) if isinstance(topic, str) else None
-    return _sparing(lambda: environment.births.metrics(of, bytes_of(data)))
+    return _translated(lambda: environment.births.metrics(of, bytes_of(data)))
 
 
 @FAMILY.function("S data, S name", "V", column="topic", asks_environment=True)

@@ -44,7 +44,7 @@ STORE_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class Place(Protocol):
+class TableLocation(Protocol):
     """Where the files of one table lie. What goes wrong there is an OSError.
 
     Attributes:
@@ -91,11 +91,11 @@ class Directory:
         """See `owner`."""
 
     def has_files(self, suffix: str) -> bool:
-        """See `Place`."""
+        """See `TableLocation`."""
         return self._path.exists() and any(self._path.rglob(f"*{suffix}"))
 
     def take(self, files: Mapping[Path, str]) -> None:
-        """See `Place`; by renaming."""
+        """See `TableLocation`; by renaming."""
         touched = set()
         for file, name in files.items():
             target = self._path / name
@@ -107,7 +107,7 @@ class Directory:
             force_to_disk(directory)
 
     def find(self, name: str) -> "pa.NativeFile | None":
-        """See `Place`."""
+        """See `TableLocation`."""
         file = self._path / name
         return pa.OSFile(str(file)) if file.exists() else None
 
@@ -132,7 +132,7 @@ class Store:
         self._path = path.rstrip("/")
 
     def owner(self) -> str | None:
-        """See `Place`."""
+        """See `TableLocation`."""
         opened = self.find(_OWNER)
         if opened is None:
             return None
@@ -141,18 +141,18 @@ class Store:
         return content.decode()
 
     def set_owner(self, owner: str) -> None:
-        """See `Place`."""
+        """See `TableLocation`."""
         self._make_parent(_OWNER)
         with self._files.open_output_stream(f"{self._path}/{_OWNER}") as stream:
             stream.write(owner.encode())
 
     def has_files(self, suffix: str) -> bool:
-        """See `Place`."""
+        """See `TableLocation`."""
         listed = self._files.get_file_info(fs.FileSelector(self._path, recursive=True, allow_not_found=True))
         return any(info.type == fs.FileType.File and info.path.endswith(suffix) for info in listed)
 
     def take(self, files: Mapping[Path, str]) -> None:
-        """See `Place`; by copying, over what an interrupted copy may have left under the same names."""
+        """See `TableLocation`; by copying, over what an interrupted copy may have left under the same names."""
         present = {file: name for file, name in files.items() if file.exists()}
         for file, name in present.items():
             self._make_parent(name)
@@ -161,7 +161,7 @@ class Store:
             file.unlink()
 
     def find(self, name: str) -> "pa.NativeFile | None":
-        """See `Place`."""
+        """See `TableLocation`."""
         try:
             return self._files.open_input_file(f"{self._path}/{name}")
         except FileNotFoundError:
@@ -187,7 +187,7 @@ class Store:
             self._files.create_dir(f"{self._path}/{name}".rpartition("/")[0], recursive=True)
 
 
-def open_place(path: str, options: Mapping[str, str], output: Path) -> Place:
+def open_location(path: str, options: Mapping[str, str], output: Path) -> TableLocation:
     """The place that a sink's `path` and `storage_options` describe.
 
     Raises:

@@ -28,7 +28,7 @@ from heliograph.pipeline.side_outputs.side_tables import batches_in
 from heliograph.pipeline.sinks import Batch
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.template import quoted
-from heliograph.rules.spark.judgement import judge_messages
+from heliograph.rules.spark.outcomes import evaluate_outcomes
 
 _REPLAYS: Final = b"heliograph.replays"
 _PAYLOAD_SHOWN: Final = 200
@@ -190,7 +190,7 @@ class _Replay:
         pending = letters.take(waiting).append_column("_letter", pa.array(waiting, pa.int64()))
         frame = self._session.createDataFrame(pending)
         messages = frame.where(F.col("topic").isNotNull()).drop("row")
-        of_messages = judge_messages(messages, self._rule.sql, self._rule.columns, self._pipeline.schemas)
+        of_messages = evaluate_outcomes(messages, self._rule.sql, self._rule.columns, self._pipeline.schemas)
         kind = of_messages.schema["rows"].dataType
         known = of_messages.select("_letter", "error", "rows")
         # Rows whose message was not found are brought as they are.

@@ -36,7 +36,7 @@ class Naming(Enum):
     ICEBERG = auto()
 
 
-def write_without_unplaceable(
+def write_without_rejected(
     rows: DataFrame, batch: Batch, faults: Sequence[Column], write: Callable[[DataFrame], Written]
 ) -> Written:
     """Write a batch; if that fails because of rows that the table cannot hold, refuse these and write the others.

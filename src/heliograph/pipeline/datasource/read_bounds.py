@@ -17,7 +17,7 @@ EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
 #: Where the read begins or ends: a word, microseconds since the epoch, or an offset.
-Place = int | str | Offset
+ReadBound = int | str | Offset
 
 #: The time zone of the Spark session that the source was registered with, in the environment of Spark's workers.
 SESSION_ZONE: Final = "HELIOGRAPH_SESSION_TIME_ZONE"
@@ -38,7 +38,7 @@ _CLOCKS_DIFFER_S: Final = 300
 _STREAM_WAITS_S: Final = 366 * 86_400
 
 
-def parse_place(option: str, text: str, zone: tzinfo | None) -> Place:
+def parse_bound(option: str, text: str, zone: tzinfo | None) -> ReadBound:
     """What the option ``start`` or ``end`` says.
 
     Args:
@@ -82,7 +82,7 @@ def parse_zone(text: str | None) -> tzinfo | None:
         raise OptionError("timeZone", name, "a time zone such as Europe/Berlin, UTC or +02:00") from None
 
 
-def check_span(start: Place, end: Place) -> None:
+def check_span(start: ReadBound, end: ReadBound) -> None:
     """Refuse a span that ends before it begins.
 
     Raises:
@@ -92,7 +92,7 @@ def check_span(start: Place, end: Place) -> None:
         raise OptionError("start", _iso(start), f"before end, which is {_iso(end)}")
 
 
-def check_not_ahead(start: Place, *, is_stream: bool) -> None:
+def check_not_ahead(start: ReadBound, *, is_stream: bool) -> None:
     """Refuse a start at which nothing can be stored.
 
     Args:

@@ -15,7 +15,7 @@ from heliograph.rules.spark.plan import plan_rule
 from heliograph.rules.spark.rows import generating_function, struct_of_all_ddl
 
 
-def judge_messages(
+def evaluate_outcomes(
     df: DataFrame,
     rule: CompiledRule | str,
     output_types: Mapping[str, str] | None = None,
