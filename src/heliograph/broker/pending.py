@@ -14,21 +14,44 @@ T = TypeVar("T")
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Pending(Generic[T]):
-    """One answer, from the question until it is resolved or cancelled; owned by whoever waits for it.
+class Wait:
+    """What whoever waits for an answer must know of it, whatever the answer is.
 
     Attributes:
-        answer: The answer; None before it is resolved.
         is_resolved: Whether the answer is there.
         is_cancelled: Whether nothing waits for it any more, so that no answer need be looked for.
         due_us: When it is waited for no longer, on the clock that nobody sets; 0 for never. Set by whoever waits.
     """
 
     def __init__(self) -> None:
-        self.answer: T | None = None
         self.is_resolved = False
         self.is_cancelled = False
         self.due_us: i64 = 0
+
+    def is_late(self, uptime_us: i64) -> bool:
+        """Whether the deadline has passed without an answer."""
+        return self.due_us != 0 and uptime_us >= self.due_us and not self.is_resolved and not self.is_cancelled
+
+    def expire(self) -> None:
+        """The deadline has passed: do without the answer."""
+        self.cancel()
+
+    def cancel(self) -> None:
+        """Stop waiting: an answer that comes after this changes nothing."""
+        raise NotImplementedError(type(self).__name__)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Pending(Wait, Generic[T]):
+    """One answer, from the question until it is resolved or cancelled; owned by whoever waits for it.
+
+    Attributes:
+        answer: The answer; None before it is resolved.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer: T | None = None
         self._callback: Callable[[T], None] | None = None
         self._on_cancel: Callable[[], None] | None = None
 
@@ -56,14 +79,6 @@ class Pending(Generic[T]):
             self._callback = callback
         elif self.answer is not None:
             callback(self.answer)
-
-    def is_late(self, uptime_us: i64) -> bool:
-        """Whether the deadline has passed without an answer."""
-        return self.due_us != 0 and uptime_us >= self.due_us and not self.is_resolved and not self.is_cancelled
-
-    def expire(self) -> None:
-        """The deadline has passed: do without the answer."""
-        self.cancel()
 
     def cancel(self) -> None:
         """Stop waiting: an answer that comes after this changes nothing."""

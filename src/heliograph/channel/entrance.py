@@ -14,7 +14,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.broker.faults import CONNECTIONS
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import PendingChain
-from heliograph.broker.pending import Pending
+from heliograph.broker.pending import Pending, Wait
 from heliograph.channel import answers
 from heliograph.channel import connect as decide
 from heliograph.channel.authorization import Authorizer, PendingDecision
@@ -46,7 +46,7 @@ class Entrance(Reader):
         self._connect: p.Connect | None = None  # until its CONNACK
         self._client: ClientInfo | None = None
         self._handshake: Handshake | None = None  # while AUTH packets may come
-        self._awaited: PendingChain | Pending[bool] | None = None  # an answer, without which nothing more is handled,
+        self._awaited: Wait | None = None  # an answer, without which nothing more is handled,
         self._go_on: Callable[[bool], None] | None = None  # and what it is for; None while authenticators are asked
         self._admission: Admission | None = None  # while a client that was let in has no session yet
         self._session: Session | None = None
