@@ -191,7 +191,7 @@ def test_the_list_is_what_was_added_and_not_lifted(steps: list[tuple[bool, str, 
 )
 def test_a_banned_client_is_refused(version: int, code: int) -> None:
     node = Node()
-    node.services.bans.add(Ban("clientid", "bad"))
+    node.bans.add(Ban("clientid", "bad"))
     peer = node.peer(version)
     peer.connect("bad")
     assert peer.take(p.Connack).code == code
@@ -202,11 +202,11 @@ def test_a_banned_client_is_refused(version: int, code: int) -> None:
 
 def test_a_ban_by_address_and_by_user_name() -> None:
     node = Node()
-    node.services.bans.add(Ban("username", "joe"))
+    node.bans.add(Ban("username", "joe"))
     peer = node.peer()
     peer.connect("c", username="joe")
     assert peer.take(p.Connack).code == rc.BANNED
-    node.services.bans.add(Ban("peerhost_net", "192.0.2.0/24"))
+    node.bans.add(Ban("peerhost_net", "192.0.2.0/24"))
     peer = node.peer()
     peer.connect("c")
     assert peer.take(p.Connack).code == rc.BANNED

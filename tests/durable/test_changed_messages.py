@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.access.banned import BanList
 from heliograph.broker import hooks
 from heliograph.broker.hooks import OK
 from heliograph.broker.message import Message, make_message
 from heliograph.config import load_config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from heliograph.node.delayed import make_delayed
+from heliograph.node.kernel import Voice
 from heliograph.node.schemas import make_environment
 from heliograph.node.services import Services
 from support.durable import DurableKernel
@@ -39,7 +42,16 @@ def serve(kernel: DurableKernel, settings: str) -> Services:
     file.write_text(settings, encoding="utf-8")
     config = load_config(file)
     environment = make_environment(config)
-    services = Services(config, kernel.context, environment, dict, lambda: kernel.now_us // 1_000_000)
+
+    def now_s() -> int:
+        return kernel.now_us // 1_000_000
+
+    bans = BanList(now_s)
+    delayed = make_delayed(config, kernel.context, bans)
+    voice = Voice(config.node.name, kernel.context)
+    services = Services(
+        config, kernel.context, voice, bans, delayed, environment, dict, lambda: kernel.now_us // 1_000_000
+    )
     services.start()
     return services
 

@@ -1,41 +1,16 @@
 """What a session cannot get any more is left out, counted and said; the rest comes."""
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from heliograph.durable_sessions.replay import ReplayedDatabase
-from heliograph.observe.alarms import Alarms
-from heliograph.observe.outgoing import Outgoing
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.engine import records
 from heliograph.storage.errors import StorageFullError
 from heliograph.storage.interface import Batch, StreamIterator
 from support.durable import DurableKernel, got, leave
-
-
-class Unheard:
-    """A kernel in which nobody subscribes to alarms."""
-
-    def wants(self, topic: str) -> bool:
-        return False
-
-    def publish(self, topic: str, payload: bytes, retain: bool) -> None:
-        raise AssertionError(topic)
-
-    def work(self) -> int:
-        return 0
-
-    def defer(self, callback: Callable[[], None]) -> None:
-        pass
-
-
-def alarms_of(kernel: DurableKernel) -> Alarms:
-    alarms = Alarms("node", Outgoing(Unheard()), lambda: kernel.now_us)
-    kernel.durable.report_to(alarms)
-    return alarms
 
 
 def statistics(kernel: DurableKernel, name: str) -> int:
@@ -44,7 +19,7 @@ def statistics(kernel: DurableKernel, name: str) -> int:
 
 def test_a_damaged_block_is_left_out_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     kernel = DurableKernel(tmp_path)
-    alarms = alarms_of(kernel)
+    alarms = kernel.alarms
     leave(kernel, "a", "t")
     leave(kernel, "b", "t")
     pub = kernel.connect("pub")
@@ -85,7 +60,7 @@ def test_a_dropped_generation_behind_the_cursor_is_told(tmp_path: Path, caplog: 
 
 def test_the_alarm_lasts_while_session_state_is_refused(tmp_path: Path) -> None:
     kernel = DurableKernel(tmp_path)
-    alarms = alarms_of(kernel)
+    alarms = kernel.alarms
     kernel.automatic = False
     sub = kernel.come("sub")
     kernel.state.commit(StorageFullError("no room", database="sessions"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -48,17 +49,15 @@ async def lines_of(
 
 
 def test_a_start_and_a_stop_say_what_they_do(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    begin, parts, listener, stops, stopped = asyncio.run(
+    begin, listener, parts, stops, stopped = asyncio.run(
         lines_of('listeners.tcp.default.bind = "127.0.0.1:0"', tmp_path, caplog)
     )
     assert begin.startswith("heliograph ")
     assert f"data directory {tmp_path / 'data'}" in begin
-    assert parts == (
-        "storage: messages in messages; retained messages: 0 on the disk; sessions known: 0; storage reader: none"
-    )
+    assert parts == "ready with messages in messages; 0 sessions known; 0 retained messages on the disk"
     assert listener.startswith("listener tcp:default listens on tcp://127.0.0.1:")
     assert stops == "stopping: no connection is accepted any more, 0 clients are told goodbye"
-    assert stopped.startswith("stopped after ")
+    assert re.fullmatch(r"stopped after .* s: what was acknowledged is on the disk", stopped)
 
 
 def test_a_listener_that_lets_everybody_in_is_told_loudly(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

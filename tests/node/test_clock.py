@@ -9,7 +9,7 @@ from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.node import clock as node_clock
 from heliograph.node.clock import AHEAD, BEHIND, NodeClock
-from support.services import Node
+from support.alarms import unheard_alarms
 
 S = 1_000_000
 DAY = 86_400 * S
@@ -24,10 +24,9 @@ class Machine:
         clocks = SimpleNamespace(time_ns=lambda: self.wall * 1000, monotonic_ns=lambda: self.uptime * 1000)
         monkeypatch.setattr(node_clock, "time", clocks)
         self.broker = Broker(Router(16, 100), Hooks(lambda name, error: None))
-        self.clock = NodeClock(self.broker)
+        self.alarms = unheard_alarms()
+        self.clock = NodeClock(self.broker, self.alarms)
         self.clock.begin_turn()
-        self.alarms = Node().services.alarms
-        self.clock.report_to(self.alarms)
 
     def run(self, seconds: float) -> None:
         for _ in range(int(seconds * 2)):
@@ -92,12 +91,3 @@ def test_a_start_behind_what_is_stored_is_told_until_the_clock_has_passed_it(
     assert "is 30.0 s behind the newest stored message" in caplog.text
     machine.run(30)
     assert machine.active() == []
-
-
-def test_an_alarm_that_began_before_there_were_alarms_is_raised_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine(monkeypatch)
-    clock = NodeClock(machine.broker)
-    clock.expect_after(machine.wall + 30 * S)
-    assert machine.active() == []
-    clock.report_to(machine.alarms)
-    assert machine.active() == [BEHIND]

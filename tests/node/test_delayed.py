@@ -56,7 +56,7 @@ class DelayedNode(Node):
         self.state.fault = fault
         self.join = CommitJoin(Leader(self.sink), self._done, self.broker.faults)
         self.sink.join = self.join
-        self.stored = StoredDelayed(self.services.delayed, self._open, before is not None, self.join, self.defer)
+        self.stored = StoredDelayed(self.delayed, self._open, before is not None, self.join, self.defer, self.alarms)
         self.stored.load()
         self.is_full = False  # the disk
 
@@ -95,7 +95,7 @@ class DelayedNode(Node):
         own = self.join.own_error
         self.context.commits.done(ticket, code_of(own), True, code_of(error))
         self.sessions.on_committed(ticket, own is not None, error is not None)
-        self.services.delayed.on_committed(ticket, own is not None, error is not None)
+        self.delayed.on_committed(ticket, own is not None, error is not None)
 
 
 def code_of(error: StorageError | None) -> int:

@@ -19,7 +19,7 @@ def test_an_alarm_is_told_once_until_it_ends() -> None:
     watcher = node.connect("watcher")
     watcher.send_subscribe(p.SubscribeEntry(PREFIX + "#", 0, False, False, 0))
     watcher.skip()
-    alarms = node.services.alarms
+    alarms = node.alarms
     assert alarms.activate("disk", "the disk is full", {"path": "/d"})
     assert not alarms.activate("disk", "the disk is still full", {})
     node.advance(1)
@@ -40,14 +40,14 @@ def test_an_alarm_is_told_once_until_it_ends() -> None:
 
 def test_not_more_than_a_thousand_at_a_time() -> None:
     node = Node()
-    alarms = node.services.alarms
+    alarms = node.alarms
     assert [alarms.activate(f"a{n}", "", {}) for n in range(1001)] == [True] * 1000 + [False]
     assert alarms.statistics() == {"alarms.active": 1000, "alarms.dropped": 1}
 
 
 def test_who_comes_later_sees_what_goes_on() -> None:
     node = Node("retainer.enable = false")
-    alarms = node.services.alarms
+    alarms = node.alarms
     for name in ("disk", "client/a+b", "over"):
         alarms.activate(name, "something is wrong", {})
     alarms.deactivate("over")
@@ -71,7 +71,7 @@ def test_who_comes_later_sees_what_goes_on() -> None:
 def test_retained_messages_of_clients_are_found_beside_them() -> None:
     node = Node("sys_topics { allow_publish = true, sys_msg_interval = disabled, sys_heartbeat_interval = disabled }")
     node.connect("c").publish(PREFIX + "mine", b"{}", retain=True)
-    node.services.alarms.activate("disk", "the disk is full", {})
+    node.alarms.activate("disk", "the disk is full", {})
     node.advance(1)
     peer = node.connect()
     peer.send_subscribe(p.SubscribeEntry(PREFIX + "#", 0, False, False, 0))

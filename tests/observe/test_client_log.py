@@ -106,13 +106,13 @@ def test_a_full_queue_is_told_once_while_it_is_full_with_an_alarm_that_clears(
             publisher.publish("t", b"x", 1, 1)
         publisher.skip()
         node.advance(0.5)
-        assert [alarm.name for alarm in node.services.alarms.active()] == ["mqueue_overflow/slow"], second
+        assert [alarm.name for alarm in node.alarms.active()] == ["mqueue_overflow/slow"], second
     told = [line for line in lines(caplog) if "slow" in line]
     assert len(told) == 2
     assert told[0].startswith("client 'slow' takes its messages too slowly or is away: its queue is full")
     assert told[1] == "3 messages for client 'slow' were dropped: queue_full"
     node.advance(11)
-    assert node.services.alarms.active() == []
+    assert node.alarms.active() == []
     assert [line for line in lines(caplog) if "slow" in line] == [
         "35 messages for client 'slow' were dropped: queue_full",
         "alarm mqueue_overflow/slow has ended",
@@ -120,7 +120,7 @@ def test_a_full_queue_is_told_once_while_it_is_full_with_an_alarm_that_clears(
     assert node.statistics()["delivery.droppers"] == 0
     publisher.publish("t", b"x", 1, 1)
     node.advance(0.5)
-    assert [alarm.name for alarm in node.services.alarms.active()] == ["mqueue_overflow/slow"]
+    assert [alarm.name for alarm in node.alarms.active()] == ["mqueue_overflow/slow"]
 
 
 def test_what_a_client_does_not_want_is_no_drop(caplog: pytest.LogCaptureFixture) -> None:
@@ -148,7 +148,7 @@ def test_many_droppers_leave_room_for_other_alarms() -> None:
     for _ in range(3):
         publisher.publish("t", b"x", 1, 1)
     node.advance(0.5)
-    assert len(node.services.alarms.active()) == 100
+    assert len(node.alarms.active()) == 100
     assert node.statistics()["mqueue_overflow.missed"] == 50
     assert node.statistics()["delivery.droppers"] == 150
 
@@ -159,16 +159,16 @@ def test_clients_that_fight_over_an_id_raise_an_alarm_until_they_stop(caplog: py
     for _ in range(4):
         node.connect("twin")
         node.advance(1)
-    assert node.services.alarms.active() == []
+    assert node.alarms.active() == []
     for _ in range(5):
         node.connect("twin")
         node.advance(1)
-    (alarm,) = node.services.alarms.active()
+    (alarm,) = node.alarms.active()
     assert alarm.name == "clientid_conflict/twin"
     assert "give each a client id of its own" in alarm.message
     assert len([line for line in lines(caplog) if line.startswith("several clients use the client id 'twin'")]) == 1
     node.advance(31)
-    assert node.services.alarms.active() == []
+    assert node.alarms.active() == []
     assert lines(caplog) == ["alarm clientid_conflict/twin has ended"]
 
 
@@ -177,13 +177,13 @@ def test_a_client_that_comes_back_now_and_then_fights_with_nobody() -> None:
     for _ in range(20):
         node.connect("c")
         node.advance(15)
-    assert node.services.alarms.active() == []
+    assert node.alarms.active() == []
 
 
 def test_a_flood_of_connections_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     node = Node()
-    node.services.bans.add(Ban("clientid", "x", "", "", 0, 1 << 40))
+    node.bans.add(Ban("clientid", "x", "", "", 0, 1 << 40))
     told: list[ClientInfo] = []
     node.broker.hooks.point(hooks.CLIENT_CONNECTED).add(lambda client, *more: told.append(client))
     for number in range(2000):
@@ -204,7 +204,7 @@ def test_the_longest_client_id_raises_alarms_that_end(clientid: str) -> None:
     for _ in range(3):
         publisher.publish("t", b"x", 1, 1)
     node.advance(0.5)
-    names = [alarm.name for alarm in node.services.alarms.active()]
+    names = [alarm.name for alarm in node.alarms.active()]
     assert sorted(name.partition("/")[0] for name in names) == ["clientid_conflict", "mqueue_overflow"]
     assert all(len(name) < 250 for name in names)
     watcher = node.connect("watcher")
@@ -212,4 +212,4 @@ def test_the_longest_client_id_raises_alarms_that_end(clientid: str) -> None:
     assert len([packet for packet in watcher.received() if isinstance(packet, p.Publish)]) == 2
     node.advance(40)
     node.advance(1)
-    assert node.services.alarms.active() == []
+    assert node.alarms.active() == []

@@ -173,7 +173,7 @@ def test_what_is_dropped_for_lack_of_room_is_counted() -> None:
     sender = node.connect("s")
     for number in range(12_000):  # in one turn
         sender.feed(b"\x30\x04\x00\x01t\x00")
-        assert len(node.services._outgoing) <= 10_000, number
+        assert len(node.voice.outgoing) <= 10_000, number
     node.run()
     assert node.statistics()["system_messages.dropped"] >= 1_900
 

@@ -145,7 +145,7 @@ def test_a_round_for_many_subscribers_is_spread_over_turns() -> None:
     node.broker.begin_turn(node.now_us)
     node.services.tick(node.now_us)
     turns = 0
-    while len(node.services._outgoing):
+    while len(node.voice.outgoing):
         work = node.broker.work
         node.turn()
         assert node.broker.work - work < 16_384

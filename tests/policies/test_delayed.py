@@ -9,6 +9,7 @@ from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
+from heliograph.node.delayed import tell_lost
 from heliograph.policies.delayed import DELAY_MAX_S
 from support.packets import properties, publish, say
 from support.services import Node
@@ -190,7 +191,7 @@ def test_what_a_banned_client_left_behind_is_not_published() -> None:
     watcher.subscribe("#")
     node.connect("bad").publish("$delayed/5/t", b"x")
     node.connect("good").publish("$delayed/5/t", b"y")
-    node.services.bans.add(Ban("clientid", "bad"))
+    node.bans.add(Ban("clientid", "bad"))
     node.advance(5)
     assert watcher.heard() == ["PUBLISH t 'y' q0"]
     assert node.statistics()["delayed.dropped.banned"] == 1
@@ -204,11 +205,11 @@ def test_many_messages_that_are_due_are_spread_over_turns() -> None:
         peer.publish("$delayed/1/t", b"%d" % number)
     node.now_us += 1_000_000
     node.broker.begin_turn(node.now_us)
-    node.services.tick(node.now_us)
+    node.delayed.tick(node.now_us)
     node.turn()
     first = len(peer.received())
     assert 0 < first <= 300
-    node.services.tick(node.now_us)  # a tick in between publishes nothing twice
+    node.delayed.tick(node.now_us)  # a tick in between publishes nothing twice
     node.run()
     assert first + len(peer.received()) == 1000
 
@@ -259,9 +260,8 @@ def test_what_is_held_at_the_end_is_told(caplog: pytest.LogCaptureFixture) -> No
     node = Node()
     node.connect().publish("$delayed/10/t", b"x")
     with caplog.at_level(logging.WARNING):
-        node.services.stop()
+        tell_lost(node.delayed)
     assert "1 delayed messages were held and are lost" in caplog.text
-    assert node.broker.hooks.message_publish.callbacks == []
 
 
 def test_a_packet_of_mqtt_3_is_delayed_too() -> None:

@@ -88,8 +88,8 @@ def _cause_everything(node: Node) -> None:
     message = make_message(1, 1, "t", b"x", 0, False, b"", "c1", "u1")
     node.broker.hooks.run(hooks.SCHEMA_VALIDATION_FAILED, (message, "v1"))
     node.broker.hooks.run(hooks.MESSAGE_TRANSFORMATION_FAILED, (message, "x1"))
-    node.services.alarms.activate("a1", "it burns", {"level": 1})
-    node.services.alarms.deactivate("a1")
+    node.alarms.activate("a1", "it burns", {"level": 1})
+    node.alarms.deactivate("a1")
     peer.disconnect()
     node.run()
 

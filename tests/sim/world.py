@@ -19,6 +19,9 @@ from typing import Any, Final
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config, load_config
 from heliograph.mqtt import packets as p
+from heliograph.node.data_dir import DataDirectory
+from heliograph.node.databases import Databases
+from heliograph.node.kernel import KernelPart
 from heliograph.node.node import Node
 from heliograph.node.options import channel_options
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
@@ -143,7 +146,7 @@ class World:
         """What accepts connections, while the broker runs."""
         if self._node is None or self._is_stopping:
             return None
-        return self._node._context
+        return self._node.parts.get(KernelPart).context
 
     def refuses(self) -> bool:
         """Whether the disk is a reason to refuse something."""
@@ -295,9 +298,9 @@ class World:
 
     def _database(self) -> LocalDatabase | None:
         node = self._node
-        if node is None or self._is_stopping or node._databases is None:
+        if node is None or self._is_stopping:
             return None
-        return node._databases.messages.database
+        return node.parts.get(Databases).messages.database
 
     def _database_step(self, step: Callable[[LocalDatabase], None]) -> None:
         database = self._database()
@@ -422,8 +425,7 @@ class World:
 
 def _unlock(node: Node) -> None:
     """A process that is gone has no files open."""
-    if node._lock is not None:
-        node._lock.close()
+    node.parts.get(DataDirectory).release()
 
 
 @cache
@@ -436,6 +438,7 @@ def _base_config() -> Config:
             "listeners.wss.default.enable": "false",
             "durable_storage.flight.enable": "false",
             "durable_sessions.enable": "true",
+            "node.number": "1",
         }
     )
 

@@ -12,6 +12,7 @@ from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageError
 from heliograph.storage.state.interface import OnStateCommitted, StateBatch
+from support.alarms import unheard_alarms
 from support.databases import open_database
 from support.kernel import Kernel, Peer
 
@@ -110,6 +111,7 @@ class DurableKernel(Kernel):
         self.automatic = True  # every turn ends with commits
         self.database = open_database(path)
         self.state = FakeState(self.disk)
+        self.alarms = unheard_alarms(lambda: self.now_us)
         self.durable = DurableSessions(
             settings or DurableSessionsConfig(),
             stored,
@@ -120,6 +122,7 @@ class DurableKernel(Kernel):
             self,
             lambda: self.broker.begin_turn(self.now_us),
             self.options,
+            self.alarms,
         )
         self.before_load()
         self.durable.load()

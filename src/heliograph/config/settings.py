@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from heliograph.config.access import Authorization
 from heliograph.config.fields import overlays, section, section_list, setting
-from heliograph.config.kinds import Choice, Duration, SizeOrPart, Text, Unless
+from heliograph.config.kinds import Choice, Duration, Integer, SizeOrPart, Text, Unless
 from heliograph.config.listeners import Listeners
 from heliograph.config.message_transformation import MessageTransformationConfig
 from heliograph.config.mqtt import BrokerConfig, ForceShutdown, MqttConfig
@@ -46,6 +46,12 @@ class NodeConfig:
         Text("a directory"),
         "data",
         "Directory for everything that the node stores; relative to the working directory. `--data-dir` overrides it.",
+    )
+    number: int | None = setting(
+        Unless(Integer(0, 32_767), "auto"),
+        None,
+        "Number of the node, a part of every message id, and no other node's that writes to the same place. `auto`: "
+        "chosen by chance at the first start, and kept in the data directory.",
     )
     memory_limit: int | Part | None = setting(
         Unless(SizeOrPart(64 * 1024 * 1024), "infinity"),

@@ -40,6 +40,7 @@ class Replays:
         batch_size: How many messages a session gets in one turn.
         begin_turn: Tells the broker the time; called when the loop calls.
         faults: Where sessions that raise are contained.
+        alarms: Where it is told when a session has lost something.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Replays:
         loop: Loop,
         begin_turn: Callable[[], object],
         faults: Faults,
+        alarms: Alarms,
     ) -> None:
         self._faults = faults
         self._messages = messages
@@ -61,7 +63,7 @@ class Replays:
         self._replays: dict[DurableSession, Replay] = {}
         self._awaiting_commit: list[DurableSession] = []
         self._is_scheduled = False
-        self._alarms: Alarms | None = None
+        self._alarms = alarms
         self._log = BoundedLog(_log, lambda: int(time.monotonic_ns() // 1000))
         self._counts = {"replayed": 0, "damaged_streams": 0, "dropped_backlogs": 0, "replay_errors": 0}
 
@@ -87,10 +89,6 @@ class Replays:
         for session in waiting:
             if session.attached:
                 self.want(session)
-
-    def report_to(self, alarms: Alarms) -> None:
-        """Raise an alarm when a session has lost something."""
-        self._alarms = alarms
 
     def statistics(self) -> dict[str, int]:
         """How many messages were replayed, how many sessions replay, and what could not be read."""
@@ -168,7 +166,7 @@ class Replays:
             loss.until,
             loss.why,
         )
-        if loss.is_damage and self._alarms is not None:
+        if loss.is_damage:
             details = {"client": session.clientid, "stream": loss.where, "since": loss.since, "until": loss.until}
             self._alarms.activate(_DAMAGE_ALARM, f"replays leave out what is damaged: {loss.why}", details)
 

@@ -67,6 +67,7 @@ class DurableSessions(Durability):
         messages: The database of messages; may be out of order.
         state: The database of sessions.
         begin_turn: Tells the broker the time; called when the loop calls.
+        alarms: Where it is told while session state is refused, and when a session has lost something.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class DurableSessions(Durability):
         loop: Loop,
         begin_turn: Callable[[], object],
         options: ChannelOptions,
+        alarms: Alarms,
     ) -> None:
         super().__init__(broker.faults)
         self._settings = settings
@@ -98,7 +100,7 @@ class DurableSessions(Durability):
         self._marks = False  # whether the next batch says up to when all identifiers are in it
         self._marked_us: int = -1
         self._lost: dict[str, list[record.Inflight]] = {}  # of sessions whose client has not come yet
-        self._replays = Replays(messages, settings.batch_size, loop, begin_turn, broker.faults)
+        self._replays = Replays(messages, settings.batch_size, loop, begin_turn, broker.faults, alarms)
         self._newest_us = 0  # the time of the newest commit
         self._heads: deque[tuple[int, int]] = deque()  # tickets and times of commits that the head does not cover yet
         self._unjoined: deque[tuple[int, int]] = deque()  # the same, of which another database may not have its part
@@ -110,7 +112,7 @@ class DurableSessions(Durability):
         self._swept: list[Session] = []  # of the sweep that is under way
         self._counts = {"forgotten": 0, "awoken": 0, "slept": 0, "unreadable": 0}
         self.on_saved: Callable[[int], object] | None = None  # told of each ticket of session state that is durable
-        self._alarms: Alarms | None = None
+        self._alarms = alarms
         self._is_alarmed = False
         self._log = BoundedLog(_log, lambda: int(broker.uptime_us))
         self._fault: StorageError | None = None  # why the sessions on the disk are not known yet
@@ -404,11 +406,6 @@ class DurableSessions(Durability):
 
     # --- what the node says
 
-    def report_to(self, alarms: Alarms) -> None:
-        """Raise an alarm while session state is refused, and when a session has lost something."""
-        self._alarms = alarms
-        self._replays.report_to(alarms)
-
     def on_messages_committed(self, ticket: int, is_refused: bool = False) -> None:
         """A commit of messages is done, or refused."""
         if not is_refused:
@@ -513,7 +510,7 @@ class DurableSessions(Durability):
 
     def _tell_refusal(self) -> None:
         refusal = self._fault or self._journal.refusal
-        if self._alarms is None or self._is_alarmed == (refusal is not None):
+        if self._is_alarmed == (refusal is not None):
             return
         self._is_alarmed = refusal is not None
         if refusal is None:

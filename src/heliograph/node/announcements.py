@@ -15,34 +15,22 @@ from heliograph.transport.listener import Listener
 _log = logging.getLogger("heliograph.node")
 
 
-def tell_begin(config: Config, data_dir: Path) -> None:
+def tell_begin(config: Config, data_dir: Path, number: int) -> None:
     """A node begins to start."""
     _log.info(
-        "heliograph %s starts as %s: process %d, data directory %s, at most %d open files",
+        "heliograph %s starts as %s, number %d: process %d, data directory %s, at most %d open files",
         __version__,
         config.node.name,
+        number,
         os.getpid(),
         data_dir.resolve(),
         _open_files_max(),
     )
 
 
-def tell_parts(databases: Sequence[str], retained: str, sessions: int, reader: str) -> None:
-    """What was opened stands.
-
-    Args:
-        databases: The databases of messages; empty where nothing is stored.
-        retained: Where retained messages are.
-        sessions: How many sessions are known.
-        reader: Where the storage reader serves; empty where there is none.
-    """
-    _log.info(
-        "storage: %s; retained messages: %s; sessions known: %d; storage reader: %s",
-        f"messages in {', '.join(databases)}" if databases else "no messages are stored",
-        retained,
-        sessions,
-        reader or "none",
-    )
+def tell_parts(summary: str) -> None:
+    """Every part of the node has started."""
+    _log.info("ready with %s", summary or "nothing that outlives it")
 
 
 def tell_listeners(listeners: Sequence[Listener], chains: Hooks) -> None:
@@ -65,13 +53,16 @@ def tell_stop_begins(connections: int) -> None:
     _log.info("stopping: no connection is accepted any more, %d clients are told goodbye", connections)
 
 
-def tell_stopped(seconds: float, reader_stopped: bool) -> None:
-    """A node has stopped."""
-    _log.info(
-        "stopped after %.1f s: what was acknowledged is on the disk%s",
-        seconds,
-        ", the storage reader has ended" if reader_stopped else "",
-    )
+def tell_stopped(seconds: float, failed: Sequence[str]) -> None:
+    """A node has stopped.
+
+    Args:
+        failed: The parts that could not be stopped in order.
+    """
+    if failed:
+        _log.error("stopped after %.1f s, not in order: %s failed, see above", seconds, ", ".join(failed))
+    else:
+        _log.info("stopped after %.1f s: what was acknowledged is on the disk", seconds)
 
 
 def is_open(listener: Listener, has_authenticators: bool) -> bool:

@@ -20,13 +20,17 @@ _ADVICE: Final = "Check what sets the clock of this machine (NTP)"
 
 
 class NodeClock:
-    """Tells the broker the time; owned by the node."""
+    """Tells the broker the time; owned by the node's kernel.
 
-    def __init__(self, broker: Broker) -> None:
+    Args:
+        alarms: Where it is told while the node's time is not that of the wall clock.
+    """
+
+    def __init__(self, broker: Broker, alarms: Alarms) -> None:
         self._broker = broker
+        self._alarms = alarms
         self._log = BoundedLog(_log, uptime_us)
-        self._alarms: Alarms | None = None
-        self._active: dict[str, str] = {}  # alarms, with what they say
+        self._active: set[str] = set()  # alarms
         self._stored_us = 0  # the time of a stored message that is ahead of the clock; 0 for none
         self._counts = {"jumps.ahead": 0, "jumps.back": 0, "jumps.followed": 0}
 
@@ -59,12 +63,6 @@ class NodeClock:
         self._counts["jumps.back"] += 1
         self._log.warn("%s", text)
         self._begin(BEHIND, text)
-
-    def report_to(self, alarms: Alarms) -> None:
-        """Raise an alarm while the node's time is not that of the wall clock."""
-        self._alarms = alarms
-        for name, text in self._active.items():
-            alarms.activate(name, text, {})
 
     def statistics(self) -> dict[str, float]:
         """How often the wall clock jumped, and how far it is ahead of the node's time."""
@@ -106,12 +104,12 @@ class NodeClock:
             self._log.warn("the wall clock has caught up with the node's time")
 
     def _begin(self, name: str, text: str) -> None:
-        self._active[name] = text
-        if self._alarms is not None:
-            self._alarms.activate(name, text, {"error_s": _s(int(self._broker.clock.error_us))})
+        self._active.add(name)
+        self._alarms.activate(name, text, {"error_s": _s(int(self._broker.clock.error_us))})
 
     def _end(self, name: str) -> None:
-        if self._active.pop(name, None) is not None and self._alarms is not None:
+        if name in self._active:
+            self._active.remove(name)
             self._alarms.deactivate(name)
 
     def __repr__(self) -> str:

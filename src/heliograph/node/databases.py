@@ -6,18 +6,20 @@ everything else. The databases of sessions, shared groups and retained messages 
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Final
 
-from heliograph.broker.faults import COMMITS, Faults
-from heliograph.config import Config, MessagesConfig, PipelineAction
+from heliograph.broker.faults import COMMITS
+from heliograph.config import Config, MessagesConfig
 from heliograph.node.commit_join import CommitJoin
+from heliograph.node.data_dir import DataDirectory
+from heliograph.node.kernel import KernelPart
 from heliograph.node.options import compaction_options, database_options, offload_options, retention_options
-from heliograph.node.refusals import Refusals
-from heliograph.node.retained import is_on_disc
+from heliograph.node.refusals import Refusals, refusal_code
 from heliograph.node.sink import CopyingSink, StorageSink
 from heliograph.observe.alarms import Alarms
+from heliograph.parts import Part, every
 from heliograph.storage.columnar.compaction import Compactor
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.node_databases import NodeDatabases
@@ -43,6 +45,7 @@ class StoredMessages:
     Args:
         on_committed: Called for each ticket of its group commit, in order.
         refusals: Told while it refuses messages.
+        alarms: Where it is told while it refuses them.
     """
 
     def __init__(
@@ -52,13 +55,14 @@ class StoredMessages:
         settings: MessagesConfig,
         on_committed: OnCommitted,
         refusals: Refusals,
+        alarms: Alarms,
     ) -> None:
         self.name = name
         self.database = database
         self._on_committed = on_committed
         self._refusals = refusals
         self._error: StorageError | None = None  # why nothing is stored, while that is so
-        self._alarms: Alarms | None = None
+        self._alarms = alarms
         self._retention = Retention(database, retention_options(settings))
         compaction = compaction_options(settings)
         self._compactor = None if compaction is None else Compactor(database, compaction)
@@ -74,15 +78,10 @@ class StoredMessages:
             _log.error("the database %s cannot be opened [%s]: %s", name, error.code, error)
             self._error = error
             refusals.tell(name, error)
+            self._alarm(error)
         self.group = GroupCommit(
             database, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
         )
-
-    def report_to(self, alarms: Alarms) -> None:
-        """Raise an alarm while messages are refused."""
-        self._alarms = alarms
-        if self._error is not None:
-            self._alarm(self._error)
 
     def tick(self, wall_us: int) -> None:
         """Close and drop generations that are due; see whether it can be written again after a fault."""
@@ -91,12 +90,19 @@ class StoredMessages:
         self._retention.tick(wall_us)
         self._offload.tick(wall_us)
 
-    async def stop(self) -> None:
+    async def commit(self) -> None:
         """Commit what was taken, and take nothing more; the database stays open."""
         if self._compactor is not None:
             self._compactor.stop()
         await self.group.close()
         await self._offload.stop()
+
+    async def close(self) -> None:
+        """Close the database, whatever becomes of what was taken."""
+        try:
+            await self.commit()
+        finally:
+            self.database.close()
 
     def statistics(self) -> dict[str, float]:
         """Counts of the database and of everything around it."""
@@ -131,16 +137,12 @@ class StoredMessages:
             self._alarm(error)
             return
         _log.warning("the database %s takes messages again", self.name)
-        if self._alarms is not None:
-            self._alarms.deactivate(self._alarm_name)
+        self._alarms.deactivate(self._alarm_name)
 
     def _alarm(self, error: StorageError) -> None:
-        if self._alarms is not None:
-            self._alarms.activate(self._alarm_name, str(error), error.details())
+        self._alarms.activate(self._alarm_name, str(error), error.details())
 
     def _tell_offload(self, error: StorageError | None) -> None:
-        if self._alarms is None:
-            return
         name = self._name_of(_OFFLOAD_ALARM)
         if error is None:
             self._alarms.deactivate(name)
@@ -158,48 +160,75 @@ class StoredMessages:
         return f"StoredMessages({self.group!r})"
 
 
-class Databases:
-    """The databases of messages of one node, from its start to its stop; owned by the node.
+class Databases(Part):
+    """The databases of messages of one node, open from its start to its stop; owned by the node.
 
-    Args:
+    Attributes:
+        messages: The main one, `messages`.
+        join: What acknowledgements wait for.
+        sink: Takes messages from the broker.
+        refusals: Which databases of the node refuse messages now.
         on_stored: Called when `messages` has a ticket, or refuses it: whoever replays it may go on.
-        on_done: Called when everything that was tied to a ticket is durable or refused: it may be acknowledged.
-        clock: Gives the node's time in microseconds since the epoch.
-        refusals: Told of databases that refuse messages.
-        faults: Where answers to commits that raise are contained.
+        on_done: Called when everything that was tied to a ticket is durable or refused: with the ticket, whether
+            `messages` refused what only it keeps, and whether any database did. Channels were told before.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        data_dir: Path,
-        on_stored: OnCommitted,
-        on_done: OnCommitted,
-        clock: Callable[[], int],
-        refusals: Refusals,
-        faults: Faults,
-    ) -> None:
-        self._faults = faults
-        backend = NodeDatabases(data_dir, clock=clock)
-        self._backend = backend
-        storage = config.durable_storage
-        self._on_stored = on_stored
-        self._refusals = refusals
-        self.messages = self._open(backend, MESSAGES, storage.messages, self._stored)
-        self._site_fault = self._check_site()
-        self.join = CommitJoin(self.messages.group, on_done, faults)
-        self._others = []
+    name = "databases"
+    needs = ("kernel",)
+    roots = ("durable_storage.messages", "durable_storage.databases")
+
+    messages: StoredMessages
+    join: CommitJoin
+    sink: StorageSink
+    refusals: Refusals
+
+    def __init__(self, config: Config, directory: DataDirectory, kernel: KernelPart) -> None:
+        self._settings = config.durable_storage
+        self._directory = directory
+        self._kernel = kernel
+        self._all: list[StoredMessages] = []
+        self.on_stored: list[OnCommitted] = []
+        self.on_done: list[Callable[[int, bool, bool], object]] = []
+
+    async def start(self) -> None:
+        """Open them; one that cannot be opened refuses messages, and the others take them."""
+        kernel, storage = self._kernel, self._settings
+        backend = self._backend = NodeDatabases(self._directory.path, clock=kernel.clock.now_us)
+        refusals = self.refusals = Refusals(kernel.broker)
+        messages = self.messages = self._open(backend, MESSAGES, storage.messages, self._stored)
+        self._check_site()
+        self.join = CommitJoin(messages.group, self._done, kernel.broker.faults)
         copies = []
         for name, settings in storage.databases.items():
             follower = self.join.follow(name)
             other = self._open(backend, name, settings, follower.done)
-            self._others.append(other)
             copies.append((other.group, settings.topics, follower, partial(refusals.code, name)))
-        topics, group = storage.messages.topics, self.messages.group
+        topics, group = storage.messages.topics, messages.group
         code = partial(refusals.code, MESSAGES)
         self.sink = StorageSink(group, topics, self.join, code)
         if copies:
             self.sink = CopyingSink(group, topics, self.join, copies, code)
+        kernel.broker.set_sink(self.sink)
+        with suppress(StorageError):  # whoever needs it is told
+            kernel.clock.expect_after(messages.database.newest_commit_us())
+
+    async def stop(self) -> None:
+        """Close every database."""
+        await every(self._all, StoredMessages.close)
+
+    async def commit(self) -> None:
+        """Commit what was taken, and take nothing more; what is stored can still be read."""
+        await every(self._all, StoredMessages.commit)
+
+    def tick(self, uptime_us: int) -> None:
+        """Do what is due."""
+        now_us = int(self._kernel.broker.now_us)
+        for one in self._all:
+            one.tick(now_us)
+
+    def summary(self) -> str:
+        """Their names."""
+        return f"messages in {', '.join(one.name for one in self._all)}"
 
     @property
     def site_id(self) -> str:
@@ -210,86 +239,63 @@ class Databases:
         """
         return self._backend.site_id
 
-    @property
-    def names(self) -> list[str]:
-        """The databases."""
-        return [one.name for one in self._all()]
-
-    def report_to(self, alarms: Alarms) -> None:
-        """Raise an alarm for each database while it refuses messages."""
-        fault = self._site_fault
-        if fault is not None:
-            alarms.activate(_SITE_ALARM, str(fault), {"code": fault.code, "path": str(fault.path or "")})
-        for one in self._all():
-            one.report_to(alarms)
-
-    def tick(self, wall_us: int) -> None:
-        """Do what is due.
-
-        Args:
-            wall_us: Microseconds since the epoch.
-        """
-        for one in self._all():
-            one.tick(wall_us)
-
-    async def stop(self) -> None:
-        """Commit what was taken, and take nothing more; what is stored can still be read."""
-        for one in self._all():
-            await one.stop()
-
-    def close(self) -> None:
-        """Close every database."""
-        for one in self._all():
-            one.database.close()
-
     def statistics(self) -> dict[str, float]:
         """Counts of `messages` as `storage.*`, those of further databases as `storage.NAME.*`."""
-        counts = {f"storage.{name}": value for name, value in self.messages.statistics().items()}
-        for other in self._others:
-            counts.update({f"storage.{other.name}.{name}": value for name, value in other.statistics().items()})
+        counts: dict[str, float] = {}
+        for one in self._all:
+            prefix = "storage" if one.name == MESSAGES else f"storage.{one.name}"
+            counts.update({f"{prefix}.{name}": value for name, value in one.statistics().items()})
         return counts
 
     def _open(
         self, backend: NodeDatabases, name: str, settings: MessagesConfig, on_committed: OnCommitted
     ) -> StoredMessages:
         database = backend.database(name, database_options(settings))
-        return StoredMessages(name, database, settings, on_committed, self._refusals)
+        stored = StoredMessages(name, database, settings, on_committed, self.refusals, self._kernel.alarms)
+        self._all.append(stored)
+        return stored
 
-    def _check_site(self) -> StorageError | None:
-        """Why it is not known who this node is."""
+    def _check_site(self) -> None:
+        """Say so if it is not known who this node is."""
         messages = self.messages.database
-        fault: StorageError | None = None
         try:
             site_id = self._backend.site_id
             if messages.is_open and (noted := messages.contents()[1].site) != site_id:
                 problem = f"site_id says that this node is {site_id}, and the database that it is {noted}"
-                fault = StorageDamagedError(problem, database=MESSAGES, path=messages.path)
-        except StorageDamagedError as error:
-            fault = error
-        except StorageError:  # the disk refuses something, which whoever needs the id tells
-            return None
-        if fault is not None:
+                raise StorageDamagedError(problem, database=MESSAGES, path=messages.path)
+        except StorageDamagedError as fault:
             _log.error("the id of this node is in doubt [%s]: %s", fault.code, fault)
-        return fault
+            details = {"code": fault.code, "path": str(fault.path or "")}
+            self._kernel.alarms.activate(_SITE_ALARM, str(fault), details)
+        except StorageError:
+            return  # the disk refuses something, which whoever needs the id tells
 
     def _stored(self, ticket: int, error: StorageError | None) -> None:
-        self._faults.run(COMMITS, partial(self._on_stored, ticket, error))
+        run = self._kernel.broker.faults.run  # one that raises keeps its commit from nobody else
+        for told in self.on_stored:
+            run(COMMITS, partial(told, ticket, error))
         self.join.done(ticket, error)
 
-    def _all(self) -> list[StoredMessages]:
-        return [self.messages, *self._others]
+    def _done(self, ticket: int, error: StorageError | None) -> None:
+        own, context = self.join.own_error, self._kernel.context
+        has_room, reason = not self.sink.is_filling(), "" if error is None else error.reason
+        context.commits.done(ticket, refusal_code(own), has_room, refusal_code(error), reason)
+        for told in (*self.on_done, context.sessions.on_committed):
+            self._kernel.broker.faults.run(COMMITS, partial(told, ticket, own is not None, error is not None))
 
     def __repr__(self) -> str:
-        return f"Databases({self._all()})"
+        return f"Databases({self._all})"
 
 
-def is_needed(config: Config) -> bool:
-    """Whether a node keeps any message, or anything that waits for messages to be kept."""
-    storage = config.durable_storage
-    return bool(storage.messages.topics or storage.databases or is_on_disc(config) or _has_rows(config))
+class Commits(Part):
+    """Commits at the stop what the databases took, while those who wait for it are still there; owned by the node."""
 
+    name = "commits"
+    needs = ("databases", "sessions", "delayed")
 
-def _has_rows(config: Config) -> bool:
-    """Whether a rule hands its rows to the pipeline, which reads what is stored."""
-    rules = config.rule_engine.rules.values()
-    return any(isinstance(action, PipelineAction) for rule in rules for action in rule.actions)
+    def __init__(self, databases: Databases) -> None:
+        self._databases = databases
+
+    async def stop(self) -> None:
+        """Commit what was taken, and take nothing more."""
+        await self._databases.commit()

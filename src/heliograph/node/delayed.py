@@ -7,11 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from heliograph.access.banned import BanList
+from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message
+from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
 from heliograph.node import delayed_record as record
+from heliograph.node.bans import BansPart
 from heliograph.node.commit_join import CommitJoin
+from heliograph.node.data_dir import DataDirectory
+from heliograph.node.databases import Databases
+from heliograph.node.kernel import KernelPart
+from heliograph.node.options import levels_max
 from heliograph.observe.alarms import Alarms
+from heliograph.parts import Part
 from heliograph.policies.delayed import Delayed
 from heliograph.storage.disk import THIS_DISK
 from heliograph.storage.errors import StorageError
@@ -35,6 +44,7 @@ class StoredDelayed:
         open_state: Opens it. It may be out of order: it is returned all the same, and takes changes when it can.
         is_there: Whether there is one on the disk.
         call_soon: Calls what it is given in a later turn of the event loop.
+        alarms: Where it is told while delayed messages are refused.
     """
 
     def __init__(
@@ -44,6 +54,7 @@ class StoredDelayed:
         is_there: bool,
         join: CommitJoin,
         call_soon: Callable[[Callable[[], None]], object],
+        alarms: Alarms,
     ) -> None:
         self._delayed = delayed
         self._open_state = open_state
@@ -56,7 +67,7 @@ class StoredDelayed:
         self._is_scheduled = False
         self._is_loaded = not is_there
         self._error: StorageError | None = None
-        self._alarms: Alarms | None = None
+        self._alarms = alarms
         delayed.store = self
 
     def put(self, number: int, due_us: int, message: Message) -> bool:
@@ -119,12 +130,6 @@ class StoredDelayed:
         self._forgotten[record.PROBE] = None
         self._delete()
 
-    def report_to(self, alarms: Alarms) -> None:
-        """Raise an alarm while delayed messages are refused."""
-        self._alarms = alarms
-        if self._error is not None:
-            self._alarm(self._error)
-
     def statistics(self) -> dict[str, float]:
         """Counts as `storage.delayed.*`; none before the database is needed."""
         if self._state is None:
@@ -179,14 +184,9 @@ class StoredDelayed:
         self._error = error
         if error is None:
             _log.warning("delayed messages are taken again")
-            if self._alarms is not None:
-                self._alarms.deactivate(_ALARM)
+            self._alarms.deactivate(_ALARM)
         elif not was_told:
             _log.error("delayed messages are refused [%s]: %s", error.code, error)
-            self._alarm(error)
-
-    def _alarm(self, error: StorageError) -> None:
-        if self._alarms is not None:
             details = {"code": error.code, "database": error.database, "path": str(error.path or "")}
             self._alarms.activate(_ALARM, str(error), details)
 
@@ -194,10 +194,89 @@ class StoredDelayed:
         return f"StoredDelayed({self._state!r}, {len(self._puts)} wait for their commit)"
 
 
-def open_delayed(config: Config, data_dir: Path, delayed: Delayed, join: CommitJoin) -> StoredDelayed | None:
-    """Keep the delayed messages of a node on its disk from now on; None where they are in memory only."""
-    if not config.delayed.enable or config.delayed.storage_type != "disc":
-        return None
+class DelayedPart(Part):
+    """Messages that are published later; owned by the node.
+
+    Args:
+        bans: Whose delayed messages are not published.
+        databases: Where commits are joined; None where nothing is stored.
+
+    Attributes:
+        messages: The messages that are held.
+    """
+
+    name = "delayed"
+    needs = ("kernel", "databases", "bans")
+    roots = ("delayed", "durable_storage.delayed")
+
+    messages: Delayed
+
+    def __init__(
+        self, config: Config, directory: DataDirectory, kernel: KernelPart, bans: BansPart, databases: Databases | None
+    ) -> None:
+        self._config = config
+        self._directory = directory
+        self._kernel = kernel
+        self._bans = bans
+        self._databases = databases
+        self._stored: StoredDelayed | None = None
+
+    async def start(self) -> None:
+        """Hold again what an earlier process held, and take more."""
+        config = self._config
+        self.messages = make_delayed(config, self._kernel.context, self._bans.list)
+        if self._databases is not None:
+            self._databases.on_done.append(self.messages.on_committed)
+            if is_stored(config):
+                join, alarms = self._databases.join, self._kernel.alarms
+                self._stored = _open_delayed(config, self._directory.path, self.messages, join, alarms)
+
+    async def stop(self) -> None:
+        """Commit what was taken; messages that are not on the disk are lost, which the log tells."""
+        tell_lost(self.messages)
+        if self._stored is not None:
+            await self._stored.close()
+
+    def tick(self, uptime_us: int) -> None:
+        """Publish what is due, and go on with what the disk refused."""
+        self.messages.tick(uptime_us)
+        if self._stored is not None:
+            self._stored.tick()
+
+    def statistics(self) -> dict[str, float]:
+        """Counts named `delayed.*`, and those of the disk."""
+        stored = {} if self._stored is None else self._stored.statistics()
+        return {**self.messages.statistics(), **stored}
+
+
+def make_delayed(config: Config, context: ChannelContext, bans: BanList) -> Delayed:
+    """Holds messages in memory; not hooked in yet."""
+    return Delayed(
+        context.broker,
+        config.delayed.max_delayed_messages,
+        config.delayed.max_delayed_bytes,
+        levels_max(config),
+        IdSource(context.node, context.next_number()),
+        context.defer,
+        bans.is_banned,
+        _log,
+    )
+
+
+def tell_lost(messages: Delayed) -> None:
+    """Let go of what is held in memory only, and log how much that is."""
+    lost = messages.clear()
+    if lost:
+        _log.warning("%d delayed messages were held and are lost: they are not stored", lost)
+
+
+def is_stored(config: Config) -> bool:
+    """Whether a node keeps delayed messages on its disk."""
+    return config.delayed.enable and config.delayed.storage_type == "disc"
+
+
+def _open_delayed(config: Config, data_dir: Path, delayed: Delayed, join: CommitJoin, alarms: Alarms) -> StoredDelayed:
+    """Keep the delayed messages of a node on its disk from now on."""
     own = config.durable_storage.delayed
     database = LocalState(data_dir, DELAYED, fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
 
@@ -210,7 +289,7 @@ def open_delayed(config: Config, data_dir: Path, delayed: Delayed, join: CommitJ
         return database
 
     stored = StoredDelayed(
-        delayed, open_state, THIS_DISK.is_there(database.path), join, asyncio.get_running_loop().call_soon
+        delayed, open_state, THIS_DISK.is_there(database.path), join, asyncio.get_running_loop().call_soon, alarms
     )
     stored.load()
     return stored

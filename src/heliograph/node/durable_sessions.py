@@ -1,65 +1,135 @@
-"""Joins durable sessions to a node."""
+"""Durable sessions as a part of a node, with the shared groups whose members they are."""
 
 import asyncio
 import logging
-from collections.abc import Callable
-from pathlib import Path
-from typing import Final
 
 from heliograph.config import Config
 from heliograph.config.contradictions import DEFAULT_ZONE
-from heliograph.durable_sessions.sessions import DurableSessions, MessageDatabase
+from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.durable_sessions.taken import note_off
+from heliograph.node.data_dir import DataDirectory
+from heliograph.node.databases import Databases
+from heliograph.node.kernel import KernelPart
 from heliograph.node.options import channel_options
-from heliograph.session.table import SessionTable
+from heliograph.node.shared_groups import NodeGroups, open_shared_groups
+from heliograph.parts import Part, every
 from heliograph.storage.errors import StorageError
 from heliograph.storage.state.local import LocalState
 
 _log = logging.getLogger(__name__)
 
-_saying_off: Final[set[asyncio.Task[None]]] = set()
 
+class SessionsPart(Part):
+    """Durable sessions and durable shared groups of a node that stores messages; owned by the node.
 
-def open_sessions(
-    config: Config,
-    data_dir: Path,
-    messages: MessageDatabase,
-    table: SessionTable,
-    begin_turn: Callable[[], object],
-    join: Callable[["DurableSessions"], object] | None = None,
-) -> DurableSessions | None:
-    """Keep the sessions of a node from now on; None where they are not to be kept.
-
-    Args:
-        messages: The database of messages, which what they have missed is replayed from.
-        join: Called before sessions are read, with what they will be in.
+    Either may be switched off; what is on the disk of sessions is then noted as old.
     """
-    settings, own = config.durable_sessions, config.durable_storage.sessions
-    state = LocalState(data_dir, "sessions", fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
-    if not (settings.enable or any(zone.durable_sessions.enable for zone in config.zones.values())):
-        if state.path.exists():
-            task = asyncio.get_running_loop().create_task(_say_off(state, messages))
-            _saying_off.add(task)
-            task.add_done_callback(_saying_off.discard)
-        return None
-    topics, options = config.durable_storage.messages.topics, channel_options(config, DEFAULT_ZONE, "")
-    try:
-        state.open()
-    except StorageError as error:
-        _log.error("the database of sessions cannot be opened [%s]: %s", error.code, error)
-    loop = asyncio.get_running_loop()
-    sessions = DurableSessions(settings, topics, messages, state, table, table.broker, loop, begin_turn, options)
-    if join is not None:
-        join(sessions)
-    sessions.load()
-    return sessions
+
+    name = "sessions"
+    needs = ("kernel", "databases")
+    roots = (
+        "durable_sessions",
+        "durable_shared_groups",
+        "durable_storage.sessions",
+        "durable_storage.shared_groups",
+    )
+
+    def __init__(self, config: Config, directory: DataDirectory, kernel: KernelPart, databases: Databases) -> None:
+        self._config = config
+        self._directory = directory
+        self._kernel = kernel
+        self._databases = databases
+        self._sessions: list[DurableSessions] = []  # the one that there is, where sessions are kept
+        self._groups: list[NodeGroups] = []  # likewise
+        self._saying_off: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Read what is needed at once; most sessions are read when their clients come."""
+        config, databases, table = self._config, self._databases, self._kernel.context.sessions
+        if config.durable_shared_groups.enable:
+            groups = open_shared_groups(
+                config,
+                self._directory.path,
+                lambda: databases.site_id,
+                databases.messages.database,
+                self._kernel.broker,
+                self._kernel.clock.begin_turn,
+            )
+            self._groups.append(groups)
+            databases.on_stored.append(lambda _, error: groups.on_messages_committed(error is not None))
+        if config.durable_sessions.enable or any(zone.durable_sessions.enable for zone in config.zones.values()):
+            self._open_sessions()
+        elif self._state().path.exists():
+            self._saying_off = asyncio.create_task(self._say_off(self._state()), name="sessions-off")
+        for groups in self._groups:
+            groups.start(table)
+
+    async def stop(self) -> None:
+        """Save all that has changed, and close; groups first, whose members sessions are."""
+        if self._saying_off is not None:
+            await self._saying_off
+        await every(self._both(), _close)
+
+    def tick(self, uptime_us: int) -> None:
+        """Save the sessions that have moved on, so many at once."""
+        for sessions in self._sessions:
+            sessions.tick(uptime_us)
+        for groups in self._groups:
+            groups.tick()
+
+    def statistics(self) -> dict[str, float]:
+        """Counts named `durable_sessions.*` and `shared_groups.*`."""
+        numbers: dict[str, float] = {}
+        for one in self._both():
+            numbers.update(one.statistics())
+        return numbers
+
+    def summary(self) -> str:
+        """How many sessions are known by now."""
+        return f"{len(self._kernel.context.sessions)} sessions known"
+
+    def _both(self) -> list[NodeGroups | DurableSessions]:
+        return [*self._groups, *self._sessions]
+
+    def _open_sessions(self) -> None:
+        config, kernel, databases = self._config, self._kernel, self._databases
+        state = self._state()
+        try:
+            state.open()
+        except StorageError as error:
+            _log.error("the database of sessions cannot be opened [%s]: %s", error.code, error)
+        sessions = DurableSessions(
+            config.durable_sessions,
+            config.durable_storage.messages.topics,
+            databases.messages.database,
+            state,
+            kernel.context.sessions,
+            kernel.broker,
+            asyncio.get_running_loop(),
+            kernel.clock.begin_turn,
+            channel_options(config, DEFAULT_ZONE, ""),
+            kernel.alarms,
+        )
+        self._sessions.append(sessions)
+        for groups in self._groups:
+            groups.join(sessions)
+        databases.on_stored.insert(0, lambda ticket, error: sessions.on_messages_committed(ticket, error is not None))
+        databases.on_done.append(lambda ticket, _own, _any: sessions.on_joined(ticket))
+        sessions.load()
+
+    def _state(self) -> LocalState:
+        own = self._config.durable_storage.sessions
+        return LocalState(self._directory.path, "sessions", fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
+
+    async def _say_off(self, state: LocalState) -> None:
+        """Note for a later start that sessions are not kept from now on, see `durable_sessions.taken`."""
+        try:
+            state.open()
+            note_off(state, self._databases.messages.database.newest_commit_us())
+        except StorageError as error:
+            _log.warning("a start with sessions will take longer: it cannot be noted that they are off: %s", error)
+        await state.close()
 
 
-async def _say_off(state: LocalState, messages: MessageDatabase) -> None:
-    """Note for a later start that sessions are not kept from now on, see `session_taken`."""
-    try:
-        state.open()
-        note_off(state, messages.newest_commit_us())
-    except StorageError as error:
-        _log.warning("a start with sessions will take longer: it cannot be noted that they are off: %s", error)
-    await state.close()
+async def _close(one: NodeGroups | DurableSessions) -> None:
+    await one.close()

@@ -1,19 +1,114 @@
-"""From the configuration to the node's listeners."""
+"""The listeners of a node as a part of it, made from the configuration."""
 
 import logging
+from collections.abc import Sequence
+from typing import Final
 
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
 from heliograph.config.listeners import Listener as ListenerSettings
 from heliograph.config.listeners import enabled
 from heliograph.config.units import Rate
+from heliograph.mqtt import reason_codes as rc
+from heliograph.node import announcements
 from heliograph.node.client_attrs import ZoneAttributes
+from heliograph.node.kernel import KernelPart
 from heliograph.node.options import channel_options, zone_of
+from heliograph.node.schemas import EnvironmentPart
+from heliograph.parts import Part, every
 from heliograph.transport import open_files
 from heliograph.transport.listener import Listener
 from heliograph.transport.peer_certificate import Identity
 
 _log = logging.getLogger(__name__)
+
+_FILES_ALARM: Final = "too_many_open_files"
+_GOODBYE_S: Final = 3.0  # how long clients have to take their DISCONNECT
+
+
+class ListenersPart(Part):
+    """Where clients connect; owned by the node. Last to start, and first to stop of what serves clients.
+
+    Attributes:
+        listeners: Those that were made, also while they do not listen.
+    """
+
+    name = "listeners"
+    needs = ("kernel", "sessions", "retained", "services", "memory", "authorization", "environment")
+    roots = ("listeners", "mqtt", "zones", "force_shutdown")
+
+    def __init__(self, config: Config, kernel: KernelPart, environment: EnvironmentPart) -> None:
+        self._config = config
+        self._kernel = kernel
+        self._environment = environment
+        self._attributes: list[ZoneAttributes] = []
+        self.listeners: Sequence[Listener] = ()
+
+    async def start(self) -> None:
+        """Let clients in.
+
+        Raises:
+            CertificateError: A certificate cannot be used.
+            ListenerError: An address cannot be bound.
+            VariformError: A client's attribute cannot be made as it is configured.
+        """
+        context = self._kernel.context
+        attributes = ZoneAttributes(self._config, context.clock, self._environment.environment)
+        self._attributes.append(attributes)
+        self.listeners = make_listeners(self._config, context, attributes)
+        tell_unreachable_limits(self._config)
+        for listener in self.listeners:
+            await listener.start()
+        announcements.tell_listeners(self.listeners, context.broker.hooks)
+
+    async def stop(self) -> None:
+        """Accept nobody any more, say goodbye, and wait a while for clients to take that."""
+        channels = self._kernel.context.channels
+        announcements.tell_stop_begins(channels.statistics()["live_connections.count"])
+        try:
+            await every(self.listeners, Listener.stop_accepting)
+        finally:
+            channels.shut_down(rc.SERVER_SHUTTING_DOWN)
+            await every(self.listeners, lambda listener: listener.close(_GOODBYE_S))
+
+    def tick(self, uptime_us: int) -> None:
+        """Cut what takes too long, and see whether connections wait for open files."""
+        for listener in self.listeners:
+            listener.tick(uptime_us)
+        self._watch_open_files()
+
+    def places(self) -> Sequence[str]:
+        """The addresses of all listeners."""
+        return [f"mqtt {listener.address}" for listener in self.listeners]
+
+    def statistics(self) -> dict[str, float]:
+        """Counts of each listener as `listeners.KIND.NAME.*`, and of attributes that were made."""
+        numbers: dict[str, float] = {}
+        for attributes in self._attributes:
+            numbers.update(attributes.statistics())
+        for listener in self.listeners:
+            for name, value in listener.statistics().items():
+                numbers[f"listeners.{listener.kind}.{listener.name}.{name}"] = value
+        return numbers
+
+    def reload_certificates(self) -> None:
+        """Have every listener read its certificates again; connections that stand are not touched."""
+        for listener in self.listeners:
+            listener.reload_certificates()
+
+    def _watch_open_files(self) -> None:
+        """Raise an alarm while connections wait for open files."""
+        alarms = self._kernel.alarms
+        waiting = [listener.address for listener in self.listeners if listener.statistics().get("out_of_files")]
+        if not waiting:
+            alarms.deactivate(_FILES_ALARM)
+            return
+        told = (
+            f"connections to {', '.join(waiting)} wait: {open_files.limit()} files may be open, of which "
+            f"{open_files.reserve(open_files.limit())} are kept for storage. Raise that limit (ulimit -n), or bound "
+            "connections with max_connections"
+        )
+        alarms.activate(_FILES_ALARM, told, {"open_files_max": open_files.limit()})
 
 
 def make_listeners(config: Config, context: ChannelContext, attributes: ZoneAttributes) -> list[Listener]:

@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.config import Config, PipelineConfig
+from heliograph.node.data_dir import DataDirectory
+from heliograph.node.kernel import KernelPart
+from heliograph.node.listeners import ListenersPart
+from heliograph.node.reader import ReaderPart
 from heliograph.observe.alarms import Alarms
+from heliograph.parts import Part
 from heliograph.processes.backoff import Backoff
 from heliograph.processes.child_process import SupervisedProcess
-from heliograph.transport.listener import Listener
 
 _log = logging.getLogger(__name__)
 
@@ -131,14 +135,47 @@ class PipelineProcess(SupervisedProcess):
         return f"PipelineProcess(pid {self.pid}, {self._restarts} restarts)"
 
 
-def make_pipeline(
-    config: Config, data_dir: Path, endpoint: str, listeners: Sequence[Listener], alarms: Alarms
-) -> PipelineProcess:
-    """The pipeline of a node, which publishes to the first of its TCP listeners."""
-    addresses = [listener.address.partition("://")[2] for listener in listeners if listener.kind == "tcp"]
-    mqtt = _reachable(addresses[0]) if addresses else "127.0.0.1:1883"
-    scheme = "grpc+tls://" if config.durable_storage.flight.tls.enable else ""
-    return PipelineProcess(config.pipeline, data_dir, scheme + _reachable(endpoint), mqtt, alarms)
+class PipelinePart(Part):
+    """The pipeline beside a node, which publishes to the first of its TCP listeners; owned by the node."""
+
+    name = "pipeline"
+    needs = ("kernel", "reader", "listeners")
+    roots = ("pipeline",)
+
+    def __init__(
+        self,
+        config: Config,
+        directory: DataDirectory,
+        kernel: KernelPart,
+        reader: ReaderPart,
+        listeners: ListenersPart,
+    ) -> None:
+        self._config = config
+        self._directory = directory
+        self._kernel = kernel
+        self._reader = reader
+        self._listeners = listeners
+        self._process: PipelineProcess | None = None
+
+    async def start(self) -> None:
+        """Start it; the node does not wait for Spark."""
+        config = self._config
+        addresses = [one.address.partition("://")[2] for one in self._listeners.listeners if one.kind == "tcp"]
+        mqtt = _reachable(addresses[0]) if addresses else "127.0.0.1:1883"
+        endpoint = _reachable(self._reader.bind)
+        if config.durable_storage.flight.tls.enable:
+            endpoint = f"grpc+tls://{endpoint}"
+        self._process = PipelineProcess(config.pipeline, self._directory.path, endpoint, mqtt, self._kernel.alarms)
+        self._process.start()
+
+    async def stop(self) -> None:
+        """Have it end in order."""
+        if self._process is not None:
+            await self._process.stop()
+
+    def statistics(self) -> dict[str, int]:
+        """Counts named `pipeline.*`."""
+        return {} if self._process is None else self._process.statistics()
 
 
 def _reachable(address: str) -> str:

@@ -16,11 +16,15 @@ from heliograph.retainer.state_topics import StateTopics
 
 
 class SystemPublisher(Kernel, Retained):
-    """Publishes and retains messages of the broker's own; owned by the node's services."""
+    """Publishes and retains messages of the broker's own; owned by the node's kernel.
+
+    Attributes:
+        states: Its retained messages, before those of the retainer.
+    """
 
     def __init__(self, context: ChannelContext) -> None:
         self._broker = context.broker
-        self._states = context.broker.retained = StateTopics(context.broker.retained)
+        self.states = context.broker.retained = StateTopics(context.broker.retained)
         self._context = context
         self._ids = IdSource(context.node, context.next_number())
         self._invalid = 0
@@ -57,11 +61,11 @@ class SystemPublisher(Kernel, Retained):
             self._invalid += 1
             return
         now, low = self._broker.now_us, self._ids.next_low()
-        self._states.keep(make_message(now, low, topic, payload, 0, True, b"", SYSTEM_CLIENTID, None))
+        self.states.keep(make_message(now, low, topic, payload, 0, True, b"", SYSTEM_CLIENTID, None))
 
     def forget(self, topic: str) -> None:
         """Forget what `keep` made of a topic."""
-        self._states.forget(topic)
+        self.states.forget(topic)
 
     def work(self) -> int:
         """What was done so far, in deliveries."""

@@ -7,18 +7,20 @@ else is served.
 import asyncio
 import logging
 import time
-from pathlib import Path
 from typing import Final
 
-from heliograph.broker.pubsub import Broker
 from heliograph.broker.retained import RetainedStore
 from heliograph.config import Config
 from heliograph.config.storage import StateConfig
 from heliograph.node.commit_join import CommitJoin
+from heliograph.node.data_dir import DataDirectory
+from heliograph.node.databases import Databases
+from heliograph.node.kernel import KernelPart
 from heliograph.node.options import retainer_options
 from heliograph.node.refusals import Refusals
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.parts import Part
 from heliograph.retainer.disc import DiscRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
@@ -44,16 +46,19 @@ class RetainedCommit(RetainedCommits):
         table: The messages. It may be out of order: changes are refused until it works.
         join: What acknowledgements wait for.
         refusals: Told while it refuses messages.
+        alarms: Where it is told while it refuses them, and when they cannot be read.
     """
 
-    def __init__(self, table: KeyedTable, join: CommitJoin, settings: StateConfig, refusals: Refusals) -> None:
+    def __init__(
+        self, table: KeyedTable, join: CommitJoin, settings: StateConfig, refusals: Refusals, alarms: Alarms
+    ) -> None:
         super().__init__()
         self._table = table
         self._refusals = refusals
         self._log = BoundedLog(_log, lambda: time.monotonic_ns() // 1000)
         self.store: RetainedStore | None = None  # what the broker asks, told too
         self._error: StorageError | None = None  # why nothing is retained, while that is so
-        self._alarms: Alarms | None = None
+        self._alarms = alarms
         self._follower = join.follow(RETAINED, lambda: self.is_full)
         self._queue: CommitQueue[Change] = CommitQueue(
             table, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
@@ -65,6 +70,7 @@ class RetainedCommit(RetainedCommits):
             _log.error("the database of retained messages cannot be opened [%s]: %s", error.code, error)
             self._error = error
             refusals.tell(RETAINED, error)
+            self._alarm(error)
 
     def submit(self, change: Change, awaited: bool) -> None:
         """Take a change."""
@@ -75,7 +81,7 @@ class RetainedCommit(RetainedCommits):
     def read_failed(self, error: StorageError) -> None:
         """Log it, and raise an alarm until the node starts again: nothing else tells subscribers what they miss."""
         self._log.write(logging.ERROR, "retained messages cannot be read [%s]: %s", error.code, error)
-        if self._alarms is not None and isinstance(error, StorageDamagedError):
+        if isinstance(error, StorageDamagedError):
             self._alarms.activate(_DAMAGE_ALARM, f"retained messages are not delivered: {error}", error.details())
 
     def is_idle(self) -> bool:
@@ -86,12 +92,6 @@ class RetainedCommit(RetainedCommits):
     def is_full(self) -> bool:
         """Whether publishers of retained messages should wait."""
         return self._queue.is_full
-
-    def report_to(self, alarms: Alarms) -> None:
-        """Raise an alarm while changes are refused."""
-        self._alarms = alarms
-        if self._error is not None:
-            self._alarm(self._error)
 
     def statistics(self) -> dict[str, float]:
         """Counts of the table and of its commits."""
@@ -132,19 +132,17 @@ class RetainedCommit(RetainedCommits):
             self._alarm(error)
             return
         _log.warning("retained messages are taken again")
-        if self._alarms is not None:
-            self._alarms.deactivate(_ALARM)
+        self._alarms.deactivate(_ALARM)
 
     def _alarm(self, error: StorageError) -> None:
-        if self._alarms is not None:
-            self._alarms.activate(_ALARM, str(error), error.details())
+        self._alarms.activate(_ALARM, str(error), error.details())
 
     def __repr__(self) -> str:
         return f"RetainedCommit({self._queue!r})"
 
 
 class RetainedMessages:
-    """The retainer of a node with what serves it, from its start to its stop; owned by the node.
+    """The retainer of a node with what serves it; owned by `RetainedPart`.
 
     Args:
         retainer: The messages.
@@ -155,11 +153,6 @@ class RetainedMessages:
         self.retainer = retainer
         self._commit = commit
         self._again: asyncio.TimerHandle | None = None
-
-    def report_to(self, alarms: Alarms) -> None:
-        """Raise an alarm while messages are refused."""
-        if self._commit is not None:
-            self._commit.report_to(alarms)
 
     def tick(self) -> None:
         """Forget what has expired; go on with it soon where that is much."""
@@ -193,26 +186,58 @@ class RetainedMessages:
         return f"RetainedMessages({self.retainer!r})"
 
 
-def open_retained(
-    config: Config, data_dir: Path, broker: Broker, join: CommitJoin | None, refusals: Refusals | None = None
-) -> RetainedMessages:
-    """What keeps retained messages, as the configuration says.
-
-    A database that cannot be opened does not keep the node from starting: it refuses what is to be retained.
+class RetainedPart(Part):
+    """Retained messages of a node that has them; owned by the node.
 
     Args:
-        config: The whole configuration; `retainer.enable` is for the caller to look at.
-        join: What acknowledgements wait for; needed for `disc`.
-        refusals: Told while the disk refuses them.
+        databases: Where commits are joined; None where nothing is kept on the disk.
     """
-    options = retainer_options(config.retainer)
-    if join is None or not is_on_disc(config):
-        return RetainedMessages(MemoryRetainer(broker, options), None)
-    table = KeyedTable(RETAINED, keyed_path(data_dir) / RETAINED, clock=lambda: int(broker.now_us))
-    commit = RetainedCommit(table, join, config.durable_storage.retained, refusals or Refusals(broker))
-    retainer = DiscRetainer(broker, table, commit, options)
-    commit.join(retainer)
-    return RetainedMessages(retainer, commit)
+
+    name = "retained"
+    needs = ("kernel", "databases", "commits")
+    roots = ("retainer", "durable_storage.retained")
+
+    def __init__(
+        self, config: Config, directory: DataDirectory, kernel: KernelPart, databases: Databases | None
+    ) -> None:
+        self._config = config
+        self._directory = directory
+        self._kernel = kernel
+        self._databases = databases
+        self._messages: RetainedMessages | None = None
+
+    async def start(self) -> None:
+        """Open them. A database that cannot be opened refuses what is to be retained, and the node starts."""
+        broker, options = self._kernel.broker, retainer_options(self._config.retainer)
+        if self._databases is None or not is_on_disc(self._config):
+            self._messages = RetainedMessages(MemoryRetainer(broker, options), None)
+        else:
+            table = KeyedTable(RETAINED, keyed_path(self._directory.path) / RETAINED, clock=lambda: int(broker.now_us))
+            settings, databases = self._config.durable_storage.retained, self._databases
+            commit = RetainedCommit(table, databases.join, settings, databases.refusals, self._kernel.alarms)
+            retainer = DiscRetainer(broker, table, commit, options)
+            commit.join(retainer)
+            self._messages = RetainedMessages(retainer, commit)
+        self._kernel.voice.publisher.states.lie_before(self._messages.retainer)
+
+    async def stop(self) -> None:
+        """Commit what was taken, and close."""
+        if self._messages is not None:
+            await self._messages.stop()
+
+    def tick(self, uptime_us: int) -> None:
+        """Forget what has expired."""
+        if self._messages is not None:
+            self._messages.tick()
+
+    def statistics(self) -> dict[str, float]:
+        """Counts named `retained.*`, and those of the disk."""
+        return {} if self._messages is None else self._messages.statistics()
+
+    def summary(self) -> str:
+        """How many there are, and where."""
+        count = 0 if self._messages is None else len(self._messages.retainer)
+        return f"{count} retained messages {'on the disk' if is_on_disc(self._config) else 'in memory'}"
 
 
 def is_on_disc(config: Config) -> bool:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from heliograph.config import Config
 from heliograph.observe.outgoing import Kernel, Outgoing
+from heliograph.parts import Part
 from heliograph.rules.environment import Environment
 from heliograph.rules.schemas import SchemaRegistry
 from heliograph.rules.schemas.configured import registry_settings
@@ -15,6 +16,37 @@ if TYPE_CHECKING:
 
 # A birth may have thousands of metrics, each of which is a message.
 _WAITING_MAX: Final = 100_000
+
+
+class EnvironmentPart(Part):
+    """Schemas, and what else rules, expressions and message policies of a node may ask; owned by the node.
+
+    Attributes:
+        environment: What they may ask.
+    """
+
+    name = "environment"
+    roots = ("schema_registry",)
+
+    environment: Environment
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._open: list[Environment] = []
+
+    async def start(self) -> None:
+        """Make the schemas.
+
+        Raises:
+            SchemaSourceError: One cannot be made.
+        """
+        self.environment = make_environment(self._config)
+        self._open.append(self.environment)
+
+    async def stop(self) -> None:
+        """End the processes that functions use."""
+        while self._open:
+            self._open.pop().close()
 
 
 def make_environment(config: Config) -> Environment:

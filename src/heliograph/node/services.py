@@ -3,7 +3,9 @@
 A service that is not configured has no callback anywhere and costs nothing.
 """
 
+import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,11 +13,9 @@ from typing import Protocol
 
 from heliograph import __version__
 from heliograph.access.banned import BanList
-from heliograph.access.bootstrap import load_bans
 from heliograph.access.flapping import FlappingDetector
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
-from heliograph.broker.guid import IdSource
 from heliograph.broker.hook_order import (
     ACCESS,
     AUTO_SUBSCRIBE,
@@ -31,18 +31,20 @@ from heliograph.broker.hook_order import (
 from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config, FlappingDetect
+from heliograph.node.bans import BansPart
+from heliograph.node.databases import Databases
+from heliograph.node.delayed import DelayedPart
 from heliograph.node.drop_watch import DropWatch
+from heliograph.node.kernel import KernelPart, Voice
 from heliograph.node.message_policies import MessagePolicies
 from heliograph.node.options import levels_max
-from heliograph.node.publisher import SystemPublisher
 from heliograph.node.rules import make_rule_engine
-from heliograph.node.schemas import make_sparkplug
-from heliograph.observe.alarms import Alarm, Alarms
+from heliograph.node.schemas import EnvironmentPart, make_sparkplug
 from heliograph.observe.client_log import ClientLog, ConflictWatch
 from heliograph.observe.event_messages import EventMessages
 from heliograph.observe.metrics import Lifecycle
-from heliograph.observe.outgoing import Outgoing
 from heliograph.observe.sys_topics import SysTopics
+from heliograph.parts import Part
 from heliograph.policies.auto_subscribe import AutoSubscribe
 from heliograph.policies.delayed import Delayed
 from heliograph.policies.rewrite import TopicRewrite
@@ -91,11 +93,14 @@ class ConnectedClients:
 
 
 class Services:
-    """Every service of a node, from `start` to `stop`; owned by the node, which ticks it twice a second.
+    """Every service of a node, from `start` to `stop`; owned by `ServicesPart`.
 
     Args:
         config: The whole configuration.
         context: The node's kernel.
+        voice: What the node says of itself.
+        bans: Who may not connect.
+        delayed: Messages that are published later.
         environment: What rules, expressions and message policies may ask besides a message.
         numbers: Every counter and size of the node, these services' own included.
         now_s: The time, in seconds since the epoch.
@@ -103,7 +108,6 @@ class Services:
         from_thread: Calls what it is given in a turn of the event loop, callable in any thread.
 
     Raises:
-        BootstrapFileError: The file of bans cannot be used.
         MessagePolicyError: A validation or transformation cannot be used.
     """
 
@@ -111,6 +115,9 @@ class Services:
         self,
         config: Config,
         context: ChannelContext,
+        voice: Voice,
+        bans: BanList,
+        delayed: Delayed,
         environment: Environment,
         numbers: Callable[[], Mapping[str, float]],
         now_s: Callable[[], int],
@@ -119,30 +126,18 @@ class Services:
     ) -> None:
         broker = context.broker
         levels = levels_max(config)
-        broker.protects_sys = not config.sys_topics.allow_publish
         self._hooks = broker.hooks
         self._hooked: list[_Hook] = []
         self._config = config
-        self._publisher = SystemPublisher(context)
-        self._outgoing = Outgoing(self._publisher)
-        self.alarms = Alarms(config.node.name, self._outgoing, lambda: broker.now_us, self._tell_alarm, self._publisher)
+        self._bans = bans
+        self._delayed = delayed
+        outgoing, alarms = voice.outgoing, voice.alarms
         self._lifecycle = Lifecycle()
         self._client_log = ClientLog(_clients_log, context.clock)
-        self._conflicts = ConflictWatch(self.alarms, _clients_log, context.clock)
-        self._drops = DropWatch(broker.drops, self.alarms, _clients_log, context.clock)
+        self._conflicts = ConflictWatch(alarms, _clients_log, context.clock)
+        self._drops = DropWatch(broker.drops, alarms, _clients_log, context.clock)
         self._clients = ConnectedClients()
-        self.bans = BanList(now_s, config.banned.max_entries)
-        self._flapping = FlappingDetector(_zones(config), self.bans, now_s, context.clock, _log)
-        self.delayed = Delayed(
-            broker,
-            config.delayed.max_delayed_messages,
-            config.delayed.max_delayed_bytes,
-            levels,
-            IdSource(context.node, context.next_number()),
-            context.defer,
-            self.bans.is_banned,
-            _log,
-        )
+        self._flapping = FlappingDetector(_zones(config), bans, now_s, context.clock, _log)
         self._rewrite = TopicRewrite(broker, config.rewrite, levels, _log)
         self._auto_subscribe = AutoSubscribe(
             config.auto_subscribe.topics, context.channels.find, levels, _log, context.clock
@@ -150,7 +145,7 @@ class Services:
         self._sys_topics = SysTopics(
             config.node.name,
             __version__,
-            self._outgoing,
+            outgoing,
             numbers,
             lambda: broker.now_us,
             lambda: datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -158,13 +153,10 @@ class Services:
             config.sys_topics.sys_msg_interval,
             config.sys_topics.sys_heartbeat_interval,
         )
-        self._sparkplug = make_sparkplug(config, environment, self._publisher, context.clock)
+        self._sparkplug = make_sparkplug(config, environment, voice.publisher, context.clock)
         self.message_policies = MessagePolicies(config, context, environment)
         self.rules = make_rule_engine(config, context, environment, store_row, from_thread or context.defer)
-        self._events = EventMessages(self._outgoing, lambda: broker.now_us, self._clients.find)
-        if config.banned.bootstrap_file:
-            added = load_bans(self.bans, config.banned.bootstrap_file, now_s())
-            _log.info("%d bans from %s", added, config.banned.bootstrap_file)
+        self._events = EventMessages(outgoing, lambda: broker.now_us, self._clients.find)
 
     def start(self) -> None:
         """Hook in what is wanted."""
@@ -175,15 +167,12 @@ class Services:
             self._hooks.point(hook.point).add(hook.callback, hook.priority, hook.wants, hook.shape)
 
     def stop(self) -> None:
-        """Take every callback out again; messages that are held for later are lost, which the log tells."""
+        """Take every callback out again."""
         for hook in self._hooked:
             self._hooks.point(hook.point).remove(hook.callback)
         self._hooked = []
         self.message_policies.stop()
         self.rules.stop()
-        lost = self.delayed.clear()
-        if lost:
-            _log.warning("%d delayed messages were held and are lost: they are not stored", lost)
 
     def tick(self, uptime_us: int) -> None:
         """Do what is due.
@@ -191,9 +180,7 @@ class Services:
         Args:
             uptime_us: Microseconds on a clock that nobody sets.
         """
-        self.bans.expire()
         self._flapping.expire()
-        self.delayed.tick(uptime_us)
         self._sys_topics.tick(uptime_us)
         self._conflicts.tick()
         self._drops.tick()
@@ -204,15 +191,10 @@ class Services:
         parts: list[_Counting] = [
             *([] if self._sparkplug is None else [self._sparkplug]),
             self._lifecycle,
-            self._outgoing,
-            self._publisher,
             self._sys_topics,
             self._conflicts,
             self._drops,
-            self.alarms,
-            self.bans,
             self._flapping,
-            self.delayed,
             self._rewrite,
             self._auto_subscribe,
             self.message_policies,
@@ -222,13 +204,9 @@ class Services:
             numbers.update(part.statistics())
         return numbers
 
-    def _tell_alarm(self, alarm: Alarm) -> None:
-        is_active = alarm.deactivate_at is None
-        self._hooks.run(hooks.ALARM_ACTIVATED if is_active else hooks.ALARM_DEACTIVATED, (alarm,))
-
     def _wanted(self) -> list[_Hook]:
-        rewrite, delayed = self._rewrite, self.delayed
-        wanted = [_Hook(hooks.CLIENT_CONNECT, self.bans.on_client_connect, ACCESS), *self._lifecycle_hooks()]
+        rewrite, delayed = self._rewrite, self._delayed
+        wanted = [_Hook(hooks.CLIENT_CONNECT, self._bans.on_client_connect, ACCESS), *self._lifecycle_hooks()]
         if any(zone.enable for zone in _zones(self._config).values()):
             wanted.append(_Hook(hooks.CLIENT_DISCONNECTED, self._flapping.on_client_disconnected, ACCESS))
         if self._config.delayed.enable:
@@ -293,6 +271,87 @@ class Services:
             found.append(_Hook(hooks.CLIENT_CONNECTED, self._clients.on_client_connected, KNOWN_CLIENTS))
             found.append(_Hook(hooks.CLIENT_DISCONNECTED, self._clients.on_client_disconnected, FORGOTTEN_CLIENTS))
         return found
+
+
+class ServicesPart(Part):
+    """The services around the kernel as a part of a node; owned by the node.
+
+    Args:
+        numbers: Every counter and size of the node.
+        databases: Where rules store rows for the pipeline; None where nothing is stored.
+    """
+
+    name = "services"
+    needs = ("kernel", "bans", "delayed", "environment", "databases", "commits")
+    roots = (
+        "sys_topics",
+        "event_message",
+        "rewrite",
+        "auto_subscribe",
+        "flapping_detect",
+        "schema_validation",
+        "message_transformation",
+        "rule_engine",
+    )
+
+    services: Services
+
+    def __init__(
+        self,
+        config: Config,
+        kernel: KernelPart,
+        bans: BansPart,
+        delayed: DelayedPart,
+        environment: EnvironmentPart,
+        databases: Databases | None,
+        numbers: Callable[[], Mapping[str, float]],
+    ) -> None:
+        self._config = config
+        self._kernel = kernel
+        self._bans = bans
+        self._delayed = delayed
+        self._environment = environment
+        self._databases = databases
+        self._numbers = numbers
+        self._running: list[Services] = []  # the services while they are hooked in
+
+    async def start(self) -> None:
+        """Hook in what is wanted.
+
+        Raises:
+            MessagePolicyError: A validation or transformation cannot be used.
+            RuleError: A rule cannot be used.
+        """
+        databases = self._databases
+        self.services = Services(
+            self._config,
+            self._kernel.context,
+            self._kernel.voice,
+            self._bans.list,
+            self._delayed.messages,
+            self._environment.environment,
+            self._numbers,
+            lambda: int(time.time()),
+            None if databases is None else databases.sink.append_row,
+            asyncio.get_running_loop().call_soon_threadsafe,
+        )
+        self._running.append(self.services)
+        if databases is not None:
+            databases.on_stored.append(self.services.rules.on_rows_stored)
+        self.services.start()
+
+    async def stop(self) -> None:
+        """Take every callback out again."""
+        while self._running:
+            self._running.pop().stop()
+
+    def tick(self, uptime_us: int) -> None:
+        """Do what is due."""
+        self.services.tick(uptime_us)
+
+    def statistics(self) -> dict[str, int]:
+        """Counters and sizes of all services."""
+        return self.services.statistics()
 
 
 def _zones(config: Config) -> Mapping[str, FlappingDetect]:

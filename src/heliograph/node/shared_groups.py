@@ -41,7 +41,7 @@ class MessageDatabase(GroupMessages, Protocol):
 class NodeGroups:
     """The durable shared groups of a node; owned by the node.
 
-    It is made before sessions are read, is given to `open_sessions`, and is started afterwards. Groups begin when
+    It is made before sessions are read, which it joins then, and is started afterwards. Groups begin when
     sessions are known and their own database can be read, which is tried again and again.
     """
 
@@ -124,16 +124,14 @@ def open_shared_groups(
     messages: MessageDatabase,
     broker: Broker,
     begin_turn: Callable[[], object],
-) -> NodeGroups | None:
-    """Keep the shared groups of a node from now on; None where they are not to be kept.
+) -> NodeGroups:
+    """Keep the shared groups of a node from now on.
 
     Args:
         site_id: Gives the node's permanent id, which leases of leadership bear.
         messages: The database of messages, which groups read.
     """
     settings = config.durable_shared_groups
-    if not settings.enable:
-        return None
     own = config.durable_storage.shared_groups
     state = LocalState(data_dir, "shared_groups", fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
     try:

@@ -10,18 +10,24 @@ from heliograph.mqtt.topic import SYS_PREFIX, topic_matches
 
 
 class StateTopics(RetainedStore):
-    """The retained messages of a node: the broker's own here, all others in the store behind; owned by the services.
+    """The retained messages of a node: the broker's own here, all others in the store behind; owned by the node.
 
     Args:
         store: The retainer; None where nothing else is retained.
     """
 
     def __init__(self, store: RetainedStore | None) -> None:
-        super().__init__(
-            0 if store is None else store.batch_deliver_number, None if store is None else store.delivery_rate
-        )
-        self._store = store
+        super().__init__()
+        self._store: RetainedStore | None = None
         self._messages: dict[str, Message] = {}
+        if store is not None:
+            self.lie_before(store)
+
+    def lie_before(self, store: RetainedStore) -> None:
+        """Have a store behind from now on."""
+        self._store = store
+        self.batch_deliver_number = store.batch_deliver_number
+        self.delivery_rate = store.delivery_rate
 
     def keep(self, message: Message) -> None:
         """Make a message the one of its topic."""

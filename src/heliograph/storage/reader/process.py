@@ -46,6 +46,7 @@ class ReaderProcess(SupervisedProcess):
         on_restart: Called after the process died and runs again.
         security: Gives what it is told about its callers; asked at each start, so that changed files are read again.
         on_damage: Called with each damaged place that it comes across.
+        alarms: Where it is told while it does not serve; None for nowhere.
     """
 
     def __init__(
@@ -55,13 +56,14 @@ class ReaderProcess(SupervisedProcess):
         on_restart: Callable[[], None] | None = None,
         security: Callable[[], ReaderSecurity] = ReaderSecurity,
         on_damage: OnDamage = lambda damage: None,
+        alarms: Alarms | None = None,
     ) -> None:
         super().__init__("storage-reader", _STOP_S, _BACKOFF)
         self._data_dir = data_dir
         self._bind = bind
         self._on_restart = on_restart
         self._security = security
-        self._alarms: Alarms | None = None
+        self._alarms = alarms
         self._on_damage = on_damage
 
     @property
@@ -78,10 +80,6 @@ class ReaderProcess(SupervisedProcess):
         """
         self._process = await self._spawn()
         self._watch()
-
-    def report_to(self, alarms: Alarms) -> None:
-        """Raise an alarm while it does not serve."""
-        self._alarms = alarms
 
     def statistics(self) -> dict[str, int]:
         """Counts for metrics."""

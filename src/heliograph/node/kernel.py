@@ -1,0 +1,120 @@
+"""The kernel as a part of a node: the broker, the clock, sessions, channels, and the alarms that others raise."""
+
+import asyncio
+import secrets
+
+from heliograph.broker import hooks
+from heliograph.broker.pubsub import Broker
+from heliograph.channel.context import ChannelContext
+from heliograph.config import Config
+from heliograph.node.clock import NodeClock, uptime_us
+from heliograph.node.data_dir import DataDirectory
+from heliograph.node.publisher import SystemPublisher
+from heliograph.node.reports import ProtocolErrorLog
+from heliograph.observe.alarms import Alarm, Alarms
+from heliograph.observe.outgoing import Outgoing
+from heliograph.parts import Part
+from heliograph.session.outbox import Flusher
+from heliograph.session.table import SessionTable
+
+
+class Voice:
+    """How a node speaks of itself: its own messages, and alarms; owned by its kernel.
+
+    Attributes:
+        publisher: How its messages get published.
+        outgoing: Where they wait.
+        alarms: Its alarms.
+    """
+
+    def __init__(self, node_name: str, context: ChannelContext) -> None:
+        broker = self._broker = context.broker
+        self.publisher = SystemPublisher(context)
+        self.outgoing = Outgoing(self.publisher)
+        self.alarms = Alarms(node_name, self.outgoing, lambda: broker.now_us, self._tell_alarm, self.publisher)
+
+    def statistics(self) -> dict[str, int]:
+        """Counts of messages and alarms."""
+        return {**self.publisher.statistics(), **self.outgoing.statistics(), **self.alarms.statistics()}
+
+    def _tell_alarm(self, alarm: Alarm) -> None:
+        is_active = alarm.deactivate_at is None
+        self._broker.hooks.run(hooks.ALARM_ACTIVATED if is_active else hooks.ALARM_DEACTIVATED, (alarm,))
+
+
+class KernelPart(Part):
+    """What everything else of a node is joined to; owned by the node.
+
+    Attributes:
+        broker: The broker, which is there before the start, so that callbacks can be added.
+        context: What channels share, with their table and that of sessions.
+        clock: The node's time.
+        voice: What the node says of itself.
+    """
+
+    name = "kernel"
+    needs = ("data_dir",)
+    roots = ("broker", "node.name", "node.max_clock_jump", "sys_topics.allow_publish")
+
+    context: ChannelContext
+    clock: NodeClock
+    voice: Voice
+
+    def __init__(self, config: Config, broker: Broker, directory: DataDirectory) -> None:
+        self.broker = broker
+        self._config = config
+        self._directory = directory
+        self._is_ticking = False  # channels still look at the time of an earlier tick
+
+    async def start(self) -> None:
+        """Make them; nothing is connected yet."""
+        broker, loop, config = self.broker, asyncio.get_running_loop(), self._config
+        broker.protects_sys = not config.sys_topics.allow_publish
+        sessions = SessionTable(broker)
+        sessions.away_max = config.broker.max_disconnected_sessions or 0
+        self.context = ChannelContext(
+            self._directory.number,
+            broker,
+            sessions,
+            Flusher(loop.call_soon, broker.counters, broker.faults),
+            uptime_us,
+            loop.call_soon,
+            loop.call_later,
+            lambda: f"auto-{secrets.token_hex(11).upper()}",
+            ProtocolErrorLog(),
+        )
+        self.voice = Voice(config.node.name, self.context)
+        self.clock = NodeClock(broker, self.alarms)
+        self.clock.begin_turn()
+
+    @property
+    def alarms(self) -> Alarms:
+        """The alarms of the node."""
+        return self.voice.alarms
+
+    def tick(self, uptime_us: int) -> None:
+        """Let channels and sessions look at the time: what takes too long ends, and what is due is published."""
+        if not self._is_ticking:
+            self._tick_channels()
+        self.context.sessions.expire(uptime_us)
+
+    def statistics(self) -> dict[str, float]:
+        """The counters of the broker, and sizes of its tables."""
+        broker, context = self.broker, self.context
+        numbers: dict[str, float] = dict(broker.counters.snapshot())
+        numbers.update(broker.statistics())
+        numbers.update({f"hooks.failed.{name}": broker.hooks.point(name).failures_count for name in hooks.NAMES})
+        numbers.update(self.clock.statistics())
+        numbers.update(context.sessions.statistics())
+        numbers.update(context.sessions.published_wills.statistics())
+        numbers.update(context.channels.statistics())
+        numbers.update(context.turns.statistics())
+        numbers.update(self.voice.statistics())
+        return numbers
+
+    def _tick_channels(self) -> None:
+        """Some at once; the others in turns of their own."""
+        self._is_ticking = False
+        if self.context.channels.tick(self.clock.begin_turn()):
+            self._is_ticking = True
+            self.context.defer(self._tick_channels)

@@ -1,0 +1,53 @@
+"""The memory contract as a part of a node."""
+
+from collections.abc import Callable, Mapping
+
+from heliograph.config import Config
+from heliograph.node.delayed import DelayedPart
+from heliograph.node.kernel import KernelPart
+from heliograph.node.memory import MemoryContract
+from heliograph.node.memory_limit import limit_bytes
+from heliograph.parts import Part
+
+
+class MemoryPart(Part):
+    """Keeps the node within its memory; owned by the node.
+
+    Args:
+        numbers: The statistics of all other parts, of which it counts what they hold.
+    """
+
+    name = "memory"
+    needs = ("kernel", "delayed", "services")
+    roots = ("node.memory_limit",)
+
+    contract: MemoryContract
+
+    def __init__(
+        self, config: Config, kernel: KernelPart, delayed: DelayedPart, numbers: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self._limit = config.node.memory_limit
+        self._kernel = kernel
+        self._delayed = delayed
+        self._numbers = numbers
+
+    async def start(self) -> None:
+        """Note what the process has before anybody has come."""
+        context = self._kernel.context
+        self.contract = MemoryContract(
+            limit_bytes(self._limit),
+            context.broker,
+            context.sessions,
+            context.channels,
+            self._delayed.messages,
+            self._kernel.alarms,
+            self._numbers,
+        )
+
+    def tick(self, uptime_us: int) -> None:
+        """Look at memory, and do what its stage asks for."""
+        self.contract.tick()
+
+    def statistics(self) -> dict[str, float]:
+        """Counts named `memory.*`."""
+        return self.contract.statistics()

@@ -1,0 +1,73 @@
+"""The list of what a node is made of, as its configuration says."""
+
+from collections.abc import Callable, Mapping
+
+from heliograph.broker.pubsub import Broker
+from heliograph.config import Config, PipelineAction
+from heliograph.node.authorization import AuthorizationPart
+from heliograph.node.bans import BansPart
+from heliograph.node.data_dir import DataDirectory
+from heliograph.node.databases import Commits, Databases
+from heliograph.node.delayed import DelayedPart
+from heliograph.node.durable_sessions import SessionsPart
+from heliograph.node.kernel import KernelPart
+from heliograph.node.listeners import ListenersPart
+from heliograph.node.memory_part import MemoryPart
+from heliograph.node.pipeline import PipelinePart
+from heliograph.node.reader import ReaderPart
+from heliograph.node.retained import RetainedPart, is_on_disc
+from heliograph.node.schemas import EnvironmentPart
+from heliograph.node.services import ServicesPart
+from heliograph.node.ticker import Ticker
+from heliograph.parts import Part
+
+Numbers = Callable[[str], Mapping[str, float]]
+Tick = Callable[[int], Mapping[str, str]]
+
+
+def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> list[Part]:
+    """The parts of a node, none of them started.
+
+    Args:
+        numbers: Every counter and size of the node but those of the part with that name.
+        tick: Tells all parts the time; the names of those that raised, with what.
+    """
+    directory = DataDirectory(config)
+    kernel = KernelPart(config, broker, directory)
+    bans = BansPart(config)
+    databases = Databases(config, directory, kernel) if is_anything_stored(config) else None
+    delayed = DelayedPart(config, directory, kernel, bans, databases)
+    environment = EnvironmentPart(config)
+    listeners = ListenersPart(config, kernel, environment)
+    reader = ReaderPart(config, directory, kernel)
+    parts: list[Part] = [directory, kernel, bans, delayed, environment]
+    if databases is not None:
+        parts += [databases, Commits(databases)]
+        if config.durable_storage.messages.topics:
+            parts.append(SessionsPart(config, directory, kernel, databases))
+    if config.durable_storage.flight.enable:
+        parts.append(reader)
+    if config.retainer.enable:
+        parts.append(RetainedPart(config, directory, kernel, databases))
+    parts += [
+        AuthorizationPart(config, broker),
+        ServicesPart(config, kernel, bans, delayed, environment, databases, lambda: numbers("")),
+        MemoryPart(config, kernel, delayed, lambda: numbers("memory")),
+        listeners,
+        Ticker(kernel, tick),
+    ]
+    if config.pipeline.enable and config.durable_storage.flight.enable:
+        parts.append(PipelinePart(config, directory, kernel, reader, listeners))
+    return parts
+
+
+def is_anything_stored(config: Config) -> bool:
+    """Whether a node keeps any message, or anything that waits for messages to be kept."""
+    storage = config.durable_storage
+    return bool(storage.messages.topics or storage.databases or is_on_disc(config) or _has_rows(config))
+
+
+def _has_rows(config: Config) -> bool:
+    """Whether a rule hands its rows to the pipeline, which reads what is stored."""
+    rules = config.rule_engine.rules.values()
+    return any(isinstance(action, PipelineAction) for rule in rules for action in rule.actions)

@@ -1,0 +1,101 @@
+"""The storage reader as a part of a node: started, found by programs of this user, and listened to about damage."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from heliograph.config import Config
+from heliograph.node.clock import uptime_us
+from heliograph.node.data_dir import DataDirectory
+from heliograph.node.kernel import KernelPart
+from heliograph.observe.bounded_log import BoundedLog
+from heliograph.parts import Part
+from heliograph.storage.reader.local_token import FILE, announce, withdraw
+from heliograph.storage.reader.process import ReaderProcess
+from heliograph.storage.reader.security import ReaderSecurity
+
+_log = logging.getLogger(__name__)
+
+_ANNOUNCE_AGAIN_US: Final = 3_600_000_000
+_DAMAGE_ALARM: Final = "stored_messages_damaged"
+
+
+class ReaderPart(Part):
+    """The process beside the node that serves bulk reads; owned by the node."""
+
+    name = "reader"
+    needs = ("kernel", "databases")
+    roots = ("durable_storage.flight",)
+
+    def __init__(self, config: Config, directory: DataDirectory, kernel: KernelPart) -> None:
+        self._settings = config.durable_storage.flight
+        self._directory = directory
+        self._kernel = kernel
+        self._announce_at_us = 0  # the node's own token to programs of its user
+        self._damaged_places = 0
+        self._damage_log = BoundedLog(_log, uptime_us)
+        self._process: ReaderProcess | None = None
+
+    @property
+    def bind(self) -> str:
+        """HOST:PORT that it serves on; known after the start."""
+        return str(self._settings.bind) if self._process is None else self._process.bind
+
+    async def start(self) -> None:
+        """Start it and wait until it serves.
+
+        Raises:
+            StorageError: It does not.
+        """
+        data_dir = self._directory.path
+        security = partial(ReaderSecurity.of, self._settings, data_dir)
+        self._process = ReaderProcess(
+            data_dir, self.bind, security=security, on_damage=self._tell_damage, alarms=self._kernel.alarms
+        )
+        await self._process.start()
+        self.tick(uptime_us())
+
+    async def stop(self) -> None:
+        """End it."""
+        if self._process is not None:
+            withdraw(self.bind, self._directory.path)
+            await self._process.stop()
+
+    def tick(self, uptime_us: int) -> None:
+        """Let programs of this user find the node's own token, where that is asked for; again each hour."""
+        if uptime_us < self._announce_at_us:
+            return
+        self._announce_at_us = uptime_us + _ANNOUNCE_AGAIN_US
+        if self._settings.tokens or self._settings.require_token != "auto":  # the file is of an earlier start
+            withdraw(self.bind, self._directory.path)
+            return
+        try:
+            announce(self.bind, self._directory.path)
+        except OSError as error:
+            _log.warning("clients of the storage reader must be given the token in %s: %s", FILE, error)
+
+    def summary(self) -> str:
+        """Which process it is."""
+        return f"storage reader in process {None if self._process is None else self._process.pid}"
+
+    def places(self) -> Sequence[str]:
+        """Where it serves."""
+        return [f"flight grpc://{self.bind}"]
+
+    def statistics(self) -> dict[str, float]:
+        """Counts named `reader.*`."""
+        counts = {} if self._process is None else self._process.statistics()
+        return {**{f"reader.{name}": value for name, value in counts.items()},
+                "reader.damaged_places": self._damaged_places}  # fmt: skip
+
+    def _tell_damage(self, damage: Mapping[str, object]) -> None:
+        """Log what it found damaged, and raise an alarm until the node starts again."""
+        told = (
+            f"a reader of stored messages met damage in the database {damage['database']!r} "
+            f"(stream {str(damage['stream'])!r}): {damage['problem']}. Stop the node and mend it with "
+            f"`heliograph storage check --repair {damage['database']}`"
+        )
+        self._damaged_places += 1
+        self._damage_log.write(logging.ERROR, "%s", told)
+        self._kernel.alarms.activate(_DAMAGE_ALARM, told, damage)

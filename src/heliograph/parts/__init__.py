@@ -1,0 +1,6 @@
+"""What a node is made of: parts that start in order and stop in reverse, and whose faults are their own."""
+
+from heliograph.parts.lifecycle import Parts, every
+from heliograph.parts.part import Part
+
+__all__ = ["Part", "Parts", "every"]

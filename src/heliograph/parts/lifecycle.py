@@ -1,0 +1,163 @@
+"""Starts, ticks and stops the parts of a node, so that the fault of one is its own."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+from heliograph.broker.faults import Faults
+from heliograph.parts.part import Part
+
+PartT = TypeVar("PartT", bound=Part)
+OwnedT = TypeVar("OwnedT")
+
+
+class PartOrderError(Exception):
+    """Parts need each other in a circle, or two have one name: a fault of the program."""
+
+
+class Parts:
+    """The parts of one node in the order in which they start; owned by the node.
+
+    What a part raises in `tick` or `stop` is contained at the boundary `parts.NAME`; the others are ticked and stopped
+    all the same. What it raises in `start` is the caller's, after all that had started has stopped.
+
+    Args:
+        faults: Counts and reports what parts raise.
+    """
+
+    def __init__(self, faults: Faults, parts: Iterable[Part]) -> None:
+        self._faults = faults
+        self._parts = sorted_by_need(list(parts))
+        self._by_name = {part.name: part for part in self._parts}
+        self._running: list[Part] = []
+        self._asked: list[Part] = []  # for their statistics: all that have started
+
+    def all(self) -> Sequence[Part]:
+        """Every part, whether it runs or not."""
+        return self._parts
+
+    def get(self, kind: type[PartT]) -> PartT:
+        """The part of that class.
+
+        Raises:
+            KeyError: The node has none.
+        """
+        part = self._by_name[kind.name]
+        assert isinstance(part, kind)
+        return part
+
+    def __contains__(self, kind: type[Part]) -> bool:
+        return kind.name in self._by_name
+
+    @property
+    def is_running(self) -> bool:
+        """Whether anything has started that did not stop."""
+        return bool(self._running)
+
+    async def start(self) -> None:
+        """Start each part; if one raises, stop those that have started, that one included, and raise the same."""
+        for part in self._parts:
+            self._running.append(part)
+            try:
+                await part.start()
+            except BaseException as error:
+                error.add_note(f"while the part {part.name} of the node started")
+                await self.stop()
+                raise
+            self._asked.append(part)
+
+    async def stop(self) -> Sequence[str]:
+        """Stop each part that runs, the last one first, whatever the others do.
+
+        Returns:
+            The names of those that could not be stopped in order.
+        """
+        failed: list[str] = []
+        interruption: BaseException | None = None
+        while self._running:
+            part = self._running.pop()
+            try:
+                await part.stop()
+            except Exception as error:  # noqa: BLE001 - whatever one part raises, the databases are to be closed
+                self._faults.contain(f"parts.{part.name}", error)
+                failed.append(part.name)
+            except BaseException as error:  # noqa: BLE001 - the process is to end now, and does when all is closed
+                interruption = error
+        if interruption is not None:
+            raise interruption
+        return failed
+
+    def tick(self, uptime_us: int) -> dict[str, str]:
+        """Let each part that runs do what is due: the names of those that raised, with what."""
+        failed: dict[str, str] = {}
+        for part in self._running:
+            try:
+                part.tick(uptime_us)
+            except Exception as error:  # noqa: BLE001 - whatever one part raises, time goes on for the others
+                self._faults.contain(f"parts.{part.name}", error)
+                failed[part.name] = f"{type(error).__name__}: {error}"
+        return failed
+
+    def summary(self) -> str:
+        """What the parts have, in one line for the log."""
+        return "; ".join(filter(None, (part.summary() for part in self._running)))
+
+    def places(self) -> list[str]:
+        """Where others reach the node; what clients connect to starts last and is named first."""
+        return [place for part in reversed(self._running) for place in part.places()]
+
+    def statistics(self, leaving_out: str = "") -> dict[str, float]:
+        """Every counter and size of the parts that have started.
+
+        Args:
+            leaving_out: The name of a part that is not asked.
+        """
+        numbers: dict[str, float] = {}
+        for part in self._asked:
+            if part.name != leaving_out:
+                numbers.update(part.statistics())
+        return numbers
+
+    def __repr__(self) -> str:
+        return f"Parts({len(self._running)} of {len(self._parts)} run)"
+
+
+async def every(owned: Iterable[OwnedT], end: Callable[[OwnedT], Awaitable[None]]) -> None:
+    """End all that a part owns, one after the other, also where one raises.
+
+    Raises:
+        ExceptionGroup: With all that was raised.
+    """
+    errors: list[Exception] = []
+    for one in owned:
+        try:
+            await end(one)
+        except Exception as error:  # noqa: BLE001 - raised when the others have ended
+            errors.append(error)
+    if errors:
+        raise ExceptionGroup("not everything ended in order", errors)
+
+
+def sorted_by_need(parts: Sequence[Part]) -> list[Part]:
+    """Parts behind those that they need, otherwise in the order in which they were given.
+
+    Raises:
+        PartOrderError: They need each other in a circle, or two have one name.
+    """
+    by_name = {part.name: part for part in parts}
+    if len(by_name) < len(parts):
+        raise PartOrderError(f"a name stands twice among {[part.name for part in parts]}")
+    ordered: dict[str, Part] = {}
+
+    def add(part: Part, path: tuple[str, ...]) -> None:
+        if part.name in path:
+            raise PartOrderError(f"parts need each other: {' -> '.join((*path, part.name))}")
+        if part.name in ordered:
+            return
+        for name in part.needs:
+            if name in by_name:
+                add(by_name[name], (*path, part.name))
+        ordered[part.name] = part
+
+    for part in parts:
+        add(part, ())
+    return list(ordered.values())

@@ -1,0 +1,50 @@
+"""A part of a node: the interface between what a package brings and the program that starts and stops it."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+
+class Part:
+    """Something that a node starts, ticks and stops; owned by `Parts`.
+
+    A part is made before anything runs: its constructor keeps what it is given and does nothing else. What it owns it
+    makes in `start`, where the parts that it needs have started; theirs it reads from them then. All methods are called
+    in the event loop and none may block it.
+
+    Attributes:
+        name: What logs, alarms and other parts know it by.
+        needs: Names of the parts that start before it and stop after it; those that a node lacks are passed over.
+        roots: The paths of the configuration that it is made of, with all that lies below them.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[Sequence[str]] = ()
+    roots: ClassVar[Sequence[str]] = ()
+
+    async def start(self) -> None:
+        """Begin to work. What it raises ends the start of the node, and everything that has started stops again."""
+
+    async def stop(self) -> None:
+        """End, and wait until all that it owns has ended. Also called where `start` raised, once."""
+
+    def tick(self, uptime_us: int) -> None:
+        """Do what is due; called twice a second between `start` and `stop`.
+
+        Args:
+            uptime_us: Microseconds on a clock that nobody sets.
+        """
+
+    def statistics(self) -> Mapping[str, float]:
+        """Its counters and sizes by name; asked from its start on, and still after its stop."""
+        return {}
+
+    def summary(self) -> str:
+        """What it has, in a few words, for the log at the end of a start; empty for nothing that is worth a word."""
+        return ""
+
+    def places(self) -> Sequence[str]:
+        """Where others reach it, each with what is spoken there: `mqtt tcp://127.0.0.1:1883`."""
+        return ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
