@@ -18,10 +18,10 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from heliograph.pipeline.datasource.offsets import make_offset
 from heliograph.pipeline.datasource.option_names import named_as_documented
 from heliograph.pipeline.datasource.options import LATEST, SourceOptions
-from heliograph.pipeline.datasource.schema import MESSAGE_SCHEMA
 from heliograph.pipeline.datasource.source import FORMAT
 from heliograph.pipeline.errors import OptionError
 from heliograph.rules.spark.native import topic_condition
+from heliograph.storage.message_columns import COLUMNS
 
 #: Columns that are not in the files.
 _SHARD: Final = "shard"
@@ -133,10 +133,8 @@ def _rest(source: SourceOptions, generations: Mapping[int, _Files]) -> dict[str,
 def _parquet(spark: SparkSession, source: SourceOptions, target: str, paths: list[str]) -> DataFrame:
     """The rows of some files, as the other part of the table has them."""
     root = target.rstrip("/")
-    fields = [field for field in MESSAGE_SCHEMA.fields if field.name not in (_SHARD, _POSITION)]
-    reader = spark.read.schema(
-        ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in fields) + ", shard int"
-    )
+    columns = [column.ddl for column in COLUMNS if column.name not in (_SHARD, _POSITION)]
+    reader = spark.read.schema(", ".join([*columns, "shard int"]))
     rows = reader.option("basePath", root).parquet(*[f"{root}/{path}" for path in paths])
     rows = rows.where(topic_condition(source.topics))  # `#` says something, too: no topics that begin with `$`
     if isinstance(source.start, int):

@@ -12,6 +12,7 @@ from typing import Any, Final
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.json_text import decode_json
 from heliograph.rules.values import UNDEFINED, Value, string_of
+from heliograph.storage.message_columns import MESSAGE
 
 _NUMBER_PROPERTIES: Final = frozenset({"Message-Expiry-Interval", "Payload-Format-Indicator"})
 _USER_PROPERTY: Final = "User-Property"
@@ -170,17 +171,7 @@ _MAKERS: Final[dict[str, Callable[[MessageColumns], Value]]] = {
 
 MESSAGE_COLUMN_NAMES: Final = tuple(_MAKERS)
 
-STORED_NAMES: Final = (
-    "topic",
-    "payload",
-    "qos",
-    "retain",
-    "clientid",
-    "username",
-    "properties",
-    "guid",
-    "received_at",
-)
+STORED_NAMES: Final = tuple(column.name for column in MESSAGE)
 """What stored messages call the arguments of `MessageColumns`, in its order."""
 
 STORED_BY_COLUMN: Final[Mapping[str, str | None]] = {

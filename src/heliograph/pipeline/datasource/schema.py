@@ -1,10 +1,9 @@
 """The columns of stored messages as Spark sees them, and the bringing of record batches into exactly that form.
 
-The names, their order and their meaning are the public schema of `heliograph.storage`; here are only Spark's words for
-them.
+`storage.message_columns` declares them; here are only Spark's types.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     ByteType,
+    DataType,
     IntegerType,
     MapType,
     StringType,
@@ -23,24 +23,20 @@ from pyspark.sql.types import (
 
 from heliograph.pipeline.datasource.decoding import RAW, PayloadFormat
 from heliograph.pipeline.errors import OptionError
+from heliograph.storage.message_columns import COLUMNS
 
-MESSAGE_SCHEMA: Final = StructType(
-    [
-        StructField("topic", StringType()),
-        StructField("payload", BinaryType()),
-        StructField("qos", ByteType()),
-        StructField("retain", BooleanType()),
-        StructField("clientid", StringType()),
-        StructField("username", StringType()),
-        StructField("properties", MapType(StringType(), StringType())),
-        StructField("guid", BinaryType()),
-        StructField("received_at", TimestampType()),
-        StructField("stored_at", TimestampType()),
-        StructField("shard", IntegerType()),
-        StructField("stream", StringType()),
-        StructField("position", StringType()),
-    ]
-)
+_TYPES: Final[Mapping[str, DataType]] = {
+    "string": StringType(),
+    "binary": BinaryType(),
+    "binary(16)": BinaryType(),
+    "tinyint": ByteType(),
+    "int": IntegerType(),
+    "boolean": BooleanType(),
+    "timestamp": TimestampType(),
+    "map<string, string>": MapType(StringType(), StringType()),
+}
+#: Each column may be null, as Spark has it of every source.
+MESSAGE_SCHEMA: Final = StructType([StructField(column.name, _TYPES[column.type]) for column in COLUMNS])
 
 
 def columns_ddl(names: Sequence[str] | None, payload_format: PayloadFormat) -> str:

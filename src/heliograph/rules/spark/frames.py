@@ -26,13 +26,10 @@ from heliograph.rules.spark.rows import (
 )
 from heliograph.rules.tree import Statement
 from heliograph.rules.values import UNDEFINED, Value, string_of
+from heliograph.storage.message_columns import MESSAGE
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ROWS = "rows"
-_STORED_DDL = (
-    "topic string, payload binary, qos tinyint, retain boolean, clientid string, username string, "
-    "properties map<string, string>, guid binary, received_at timestamp"
-)
 
 
 def apply_rule(
@@ -182,7 +179,7 @@ def _wanted(plans: Mapping[int, RulePlan]) -> Column:
 
 
 def _cases_schema() -> str:
-    return f"at int, number int, {_STORED_DDL}"
+    return ", ".join(["at int", "number int", *(column.ddl for column in MESSAGE)])
 
 
 def _stored_values(message: MessageColumns) -> tuple[Any, ...]:

@@ -34,25 +34,20 @@ from heliograph.storage.columnar.block import (
 )
 from heliograph.storage.columnar.replay import BlockSlice, damaged
 from heliograph.storage.interface import StreamId
+from heliograph.storage.message_columns import COLUMNS
 from heliograph.storage.topic_filter import TopicFilter, pattern_of_any
 
-PUBLIC_SCHEMA: Final = pa.schema(
-    [
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("payload", pa.binary(), nullable=False),
-        pa.field("qos", pa.int8(), nullable=False),
-        pa.field("retain", pa.bool_(), nullable=False),
-        pa.field("clientid", pa.string(), nullable=False),
-        pa.field("username", pa.string()),
-        pa.field("properties", pa.map_(pa.string(), pa.string())),
-        pa.field("guid", pa.binary(16), nullable=False),
-        pa.field("received_at", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("stored_at", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("shard", pa.int32(), nullable=False),
-        pa.field("stream", pa.string(), nullable=False),
-        pa.field("position", pa.string(), nullable=False),
-    ]
-)
+_TYPES: Final = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "binary(16)": pa.binary(16),
+    "tinyint": pa.int8(),
+    "int": pa.int32(),
+    "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "map<string, string>": pa.map_(pa.string(), pa.string()),
+}
+PUBLIC_SCHEMA: Final = pa.schema([pa.field(column.name, _TYPES[column.type], column.is_nullable) for column in COLUMNS])
 
 # What files of messages have: shards are directories, and positions are of the database that the messages left.
 FILE_COLUMNS: Final = [name for name in PUBLIC_SCHEMA.names if name not in ("shard", "position")]
