@@ -67,7 +67,7 @@ async def connected() -> AsyncIterator[tuple[Recorder, socket.socket]]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
-    poller, protocol = Poller(), Recorder()
+    poller, protocol = Poller(lambda: None), Recorder()
     poller.connect(ours, protocol)
     assert protocol.told == ["made"]
     with theirs:
@@ -195,7 +195,7 @@ async def test_last_words_arrive_though_not_all_was_read() -> None:
     listening.close()
     ours.setblocking(False)
     theirs.setblocking(False)
-    poller, protocol = Poller(), Recorder()
+    poller, protocol = Poller(lambda: None), Recorder()
     poller.connect(ours, protocol)
     with theirs:
 

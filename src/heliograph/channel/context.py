@@ -393,6 +393,10 @@ class ChannelContext:
         self.turns = Turns(broker, flusher, clock, defer)
         self._last_number: int = 0
 
+    def begin_turn(self) -> None:
+        """Look at the time, for whatever is done now."""
+        self.broker.begin_turn(self.clock())
+
     def next_number(self) -> int:
         """A number for a new channel, not used before."""
         self._last_number += 1

@@ -95,13 +95,17 @@ class Reader(Waiter):
 
     def receive(self, data: bytes) -> None:
         """Take bytes as they came from the socket; a fault of ours ends this connection and no other."""
+        self._begin_turn()
+        self.take(data)
+
+    def take(self, data: bytes) -> None:
+        """The same, when the time has just been looked at."""
         try:
             self._take(data)
         except Exception as error:  # noqa: BLE001 - the transport is to know nothing of it
             self._broker.faults.contain(CONNECTIONS, error, self.abort)
 
     def _take(self, data: bytes) -> None:
-        now = self._begin_turn()
         self._broker.counters.bytes_received += len(data)
         if self._inbox is not None:
             joined = self._inbox.join(data)
@@ -110,7 +114,7 @@ class Reader(Waiter):
             data = joined
         if self._state == CONNECTED:
             # Packets count, not bytes: one that drips in for ever, CONNECT above all, keeps nobody alive.
-            self._heard_at_us = now
+            self._heard_at_us = self._broker.uptime_us
         self._parse(data)
         if self.has_stored():
             self._wait_for_room()
@@ -158,9 +162,8 @@ class Reader(Waiter):
             self._keep(data[pos:], wanted)
 
     def _begin_turn(self) -> i64:
-        uptime: i64 = self._context.clock()
-        self._broker.begin_turn(uptime)
-        return uptime
+        self._context.begin_turn()
+        return self._broker.uptime_us
 
     # --- pausing
 

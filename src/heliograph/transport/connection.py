@@ -9,6 +9,7 @@ from heliograph.session.outbox import Wire
 from heliograph.transport.arrival import Arrival
 from heliograph.transport.channel_link import ChannelLink, ignore
 from heliograph.transport.link import LinkOwner
+from heliograph.transport.sockets import SocketTransport
 
 
 class Connection(ChannelLink, Wire):
@@ -41,7 +42,8 @@ class Connection(ChannelLink, Wire):
         self._transport.set_write_buffer_limits(high=listener.high_watermark)
         channel = Channel(listener.context, self, listener.options)
         self._channel = channel
-        self.data_received = channel.receive
+        # The poller looks at the time once for several connections.
+        self.data_received = channel.take if isinstance(transport, SocketTransport) else channel.receive
         self._transport.set_protocol(cast("asyncio.Protocol", self))  # the event loop looks up `data_received` here
         channel.connection_made(peer)
 

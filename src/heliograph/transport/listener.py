@@ -113,7 +113,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         settings = self._settings
         self._sockets = await listening_sockets(self._path, settings.bind, settings.tcp_options)
         if self._certificates is None and sockets.is_available():
-            self._poller = Poller()
+            self._poller = Poller(self.context.begin_turn)
         rate = ConnectionRate(settings.max_conn_rate, self.context.clock())
         self._acceptor = Acceptor(f"{self.kind}:{self.name}", self._sockets, rate, self.context.clock, self._accepted)
         self._acceptor.start()

@@ -21,6 +21,7 @@ from typing import Final, cast
 from mypy_extensions import i64
 
 _EVENTS_MAX: Final = 512  # in one turn
+_READS_PER_LOOK: Final = 16  # 200 us of small packets
 _READ_BYTES_MIN: Final = 476  # with the head of a bytes object, what Python's own allocator gives without the system's
 _READ_BYTES_MAX: Final = 65_536
 _READS_BEFORE_CLOSE_MAX: Final = 16
@@ -41,12 +42,18 @@ def is_available() -> bool:
 
 
 class Poller:
-    """The sockets of one listener; owned by it, and made in the event loop that they belong to."""
+    """The sockets of one listener; owned by it, and made in the event loop that they belong to.
 
-    def __init__(self) -> None:
+    Args:
+        look_at_time: Called before protocols are given what was read, once for some of them.
+    """
+
+    def __init__(self, look_at_time: Callable[[], object]) -> None:
         self.loop: Final = asyncio.get_running_loop()
         self._epoll: Final = select.epoll()
-        self._transports: dict[int, SocketTransport] = {}
+        self._look_at_time = look_at_time
+        self._transports: list[SocketTransport | None] = []  # by descriptor
+        self._count: i64 = 0
         self._again: list[SocketTransport] = []  # have more to read
         self._is_closing = False
         self.loop.add_reader(self._epoll.fileno(), self._poll)
@@ -63,7 +70,11 @@ class Poller:
         descriptor = connection.fileno()
         transport = SocketTransport(self, connection, descriptor, protocol)
         self._epoll.register(descriptor, _EDGES)
-        self._transports[descriptor] = transport
+        transports = self._transports
+        while len(transports) <= descriptor:
+            transports.append(None)
+        transports[descriptor] = transport
+        self._count += 1
         transport.begin()
 
     def again(self, transport: "SocketTransport") -> None:
@@ -77,31 +88,40 @@ class Poller:
 
     def forget(self, descriptor: int) -> None:
         """A connection is gone; its socket is being closed."""
-        self._transports.pop(descriptor, None)
+        self._transports[descriptor] = None
+        self._count -= 1
         if self._is_closing:
             self.close()
 
     def close(self) -> None:
         """Watch no more, once the last connection is gone."""
         self._is_closing = True
-        if not self._transports and not self._epoll.closed:
+        if self._count == 0 and not self._epoll.closed:
             self.loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
 
     def _poll(self) -> None:
         transports = self._transports
-        for descriptor, events in self._epoll.poll(0, _EVENTS_MAX):
-            transport = transports.get(descriptor)
+        count: i64 = 0
+        for event in self._epoll.poll(0, _EVENTS_MAX):
+            transport = transports[i64(event[0])]
             if transport is not None:
+                if count & (_READS_PER_LOOK - 1) == 0:
+                    self._look_at_time()
+                count += 1
                 try:
-                    transport.on_event(events)
+                    transport.on_event(event[1])
                 except Exception as error:  # noqa: BLE001 - an edge that is lost for the others comes never again
                     transport.fail(error)
 
     def _read_again(self) -> None:
         again, self._again = self._again, []
+        count: i64 = 0
         for transport in again:
             transport.is_awaited = False
+            if count & (_READS_PER_LOOK - 1) == 0:
+                self._look_at_time()
+            count += 1
             try:
                 transport.read()
             except Exception as error:  # noqa: BLE001 - the others are read, whatever it is
