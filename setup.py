@@ -23,6 +23,7 @@ COMPILED = ("mqtt", "broker", "session", "channel", "retainer")
 # Single modules of other rooms: what handles every read or every frame of a WebSocket, and the load tool's packets and
 # clients.
 ALSO_COMPILED = (
+    "transport/direct.py",
     "transport/frames.py",
     "transport/sockets.py",
     "bench/clients.py",

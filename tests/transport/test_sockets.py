@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from heliograph.transport.sockets import Poller, SocketTransport
+from heliograph.transport.sockets import Poller, ProtocolTransport, SocketTransport
 from support.listening import PINGREQ, PINGRESP, listening
 
 TIMEOUT_S = 10.0
@@ -18,7 +18,7 @@ class Recorder(asyncio.Protocol):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
-        self.transport: SocketTransport
+        self.transport: ProtocolTransport
         self.data = b""
         self.pieces = 0
         self.told: list[str] = []
@@ -27,7 +27,7 @@ class Recorder(asyncio.Protocol):
         self.changed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("SocketTransport", cast("object", transport))
+        self.transport = cast("ProtocolTransport", cast("object", transport))
         self._tell("made")
 
     def data_received(self, data: bytes) -> None:
@@ -68,7 +68,7 @@ async def connected() -> AsyncIterator[tuple[Recorder, socket.socket]]:
     ours.setblocking(False)
     theirs.setblocking(False)
     poller, protocol = Poller(lambda: None), Recorder()
-    poller.connect(ours, protocol)
+    poller.connect(ProtocolTransport(poller, ours, protocol))
     assert protocol.told == ["made"]
     with theirs:
         yield protocol, theirs
@@ -196,7 +196,7 @@ async def test_last_words_arrive_though_not_all_was_read() -> None:
     ours.setblocking(False)
     theirs.setblocking(False)
     poller, protocol = Poller(lambda: None), Recorder()
-    poller.connect(ours, protocol)
+    poller.connect(ProtocolTransport(poller, ours, protocol))
     with theirs:
 
         def refuse(data: bytes) -> None:
@@ -265,4 +265,4 @@ async def test_without_epoll_the_event_loop_serves(monkeypatch: pytest.MonkeyPat
         client = await rig.client()
         await client.ask(PINGREQ, PINGRESP)
         (link,) = rig.listener._links
-        assert not isinstance(link._transport, SocketTransport)  # type: ignore[attr-defined]
+        assert not isinstance(link, SocketTransport)

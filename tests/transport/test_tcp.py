@@ -188,7 +188,7 @@ async def test_socket_options_reach_connections() -> None:
     async with listening(settings=TcpListener(bind=ANY_PORT, tcp_options=options)) as rig:
         await rig.client()
         (link,) = rig.listener._links
-        sock = link._transport.get_extra_info("socket")  # type: ignore[attr-defined]
+        sock = link.get_extra_info("socket")  # type: ignore[attr-defined]
         found = {
             "keepalive": sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
             "idle": sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
@@ -214,7 +214,7 @@ async def test_nodelay_can_be_switched_off() -> None:
     async with listening(settings=TcpListener(bind=ANY_PORT, tcp_options=options)) as rig:
         await rig.client()
         (link,) = rig.listener._links
-        sock = link._transport.get_extra_info("socket")  # type: ignore[attr-defined]
+        sock = link.get_extra_info("socket")  # type: ignore[attr-defined]
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
 
 

@@ -136,9 +136,9 @@ class Wire:
         """Send bytes behind those sent before."""
         raise NotImplementedError(type(self).__name__)
 
-    def writer(self) -> Callable[[bytes], object]:
-        """What `write` comes to in the end, so that nothing stands between outbox and transport; asked for once."""
-        return self.write
+    def writer(self) -> Callable[[bytes], object] | None:
+        """What `write` comes to in the end, if something stands between outbox and transport; asked for once."""
+        return None
 
     def unsent_bytes(self) -> int:
         """How many bytes the transport holds that the peer has not taken."""
@@ -182,7 +182,7 @@ class Outbox:
     def __init__(self, flusher: Flusher, wire: Wire) -> None:
         self._flusher = flusher
         self._wire: Wire | None = wire
-        self._write: Callable[[bytes], object] = wire.write
+        self._write: Callable[[bytes], object] | None = None  # instead of the wire's
         self._chunks: list[bytes] = []
         self.waiting_bytes: i64 = 0
         self.congested = False
@@ -234,7 +234,7 @@ class Outbox:
             self._flush_before(wire, self._holds[0])
             return
         while self.waiting_bytes > _PIECE_BYTES and not self.closing:
-            self._flush_piece()
+            self._flush_piece(wire)
             if self.congested:
                 return
         chunks = self._chunks
@@ -243,11 +243,11 @@ class Outbox:
             self.waiting_bytes = 0
             data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             chunks.clear()
-            self._write(data)
+            self._send(wire, data)
         if self.closing:
             wire.close()
 
-    def _flush_piece(self) -> None:
+    def _flush_piece(self, wire: Wire) -> None:
         """Hand over whole chunks until they are a piece."""
         chunks = self._chunks
         size: i64 = 0
@@ -259,7 +259,7 @@ class Outbox:
         del chunks[:count]
         self.waiting_bytes -= size
         self._flusher.counters.bytes_sent += size
-        self._write(data)
+        self._send(wire, data)
 
     def hold(self, state: i64, message: i64) -> bool:
         """Let nothing that is put from now on leave before these commits are done, see `release`.
@@ -307,10 +307,17 @@ class Outbox:
                 one.at -= at
             self.waiting_bytes -= len(data)
             self._flusher.counters.bytes_sent += len(data)
-            self._write(data)
+            self._send(wire, data)
 
-    def set_writer(self, write: Callable[[bytes], object]) -> None:
-        """The connection stands, and this is what sends bytes."""
+    def _send(self, wire: Wire, data: bytes) -> None:
+        write = self._write
+        if write is None:
+            wire.write(data)
+        else:
+            write(data)
+
+    def set_writer(self, write: Callable[[bytes], object] | None) -> None:
+        """The connection stands, and this sends bytes in place of the wire; None if the wire does."""
         self._write = write
 
     def set_congested(self, congested: bool) -> None:
@@ -341,8 +348,4 @@ class Outbox:
         self.waiting_bytes = 0
         self.closing = True
         self._wire = None
-        self._write = _nowhere
-
-
-def _nowhere(data: bytes) -> None:
-    """Bytes for a connection that is gone."""
+        self._write = None

@@ -1,4 +1,4 @@
-"""One client's connection over TCP, TLS or a Unix socket: joins an asyncio transport to a channel."""
+"""One client's connection over TLS, or where there is no `epoll`: joins an asyncio transport to a channel."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,6 @@ from heliograph.session.outbox import Wire
 from heliograph.transport.arrival import Arrival
 from heliograph.transport.channel_link import ChannelLink, ignore
 from heliograph.transport.link import LinkOwner
-from heliograph.transport.sockets import SocketTransport
 
 
 class Connection(ChannelLink, Wire):
@@ -42,8 +41,7 @@ class Connection(ChannelLink, Wire):
         self._transport.set_write_buffer_limits(high=listener.high_watermark)
         channel = Channel(listener.context, self, listener.options)
         self._channel = channel
-        # The poller looks at the time once for several connections.
-        self.data_received = channel.take if isinstance(transport, SocketTransport) else channel.receive
+        self.data_received = channel.receive
         self._transport.set_protocol(cast("asyncio.Protocol", self))  # the event loop looks up `data_received` here
         channel.connection_made(peer)
 

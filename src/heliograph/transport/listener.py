@@ -22,9 +22,10 @@ from heliograph.transport.arrival import Arrival
 from heliograph.transport.binding import close_sockets, listening_sockets
 from heliograph.transport.certificates import Certificates
 from heliograph.transport.connection import Connection
+from heliograph.transport.direct import DirectConnection
 from heliograph.transport.link import Link, UpgradingLink
 from heliograph.transport.peer_certificate import Identity
-from heliograph.transport.sockets import Poller
+from heliograph.transport.sockets import Poller, ProtocolTransport, SocketTransport
 from heliograph.transport.tally import Tally
 from heliograph.transport.upgrade import UpgradePolicy
 from heliograph.transport.websocket import WebSocketConnection, WebSocketHandshake
@@ -309,7 +310,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     def _join(self, arrival: Arrival) -> None:
         if self._poller is not None:
             try:
-                self._poller.connect(arrival.connection, self._protocol_of(arrival))
+                self._poller.connect(self._transport_of(self._poller, arrival))
             except OSError as error:
                 arrival.connection.close()
                 self.count_failure(arrival.peername, f"accepting: {error}")
@@ -344,6 +345,11 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             self.count_failure(arrival.peername, f"{'TLS' if certificates is not None else 'accepting'}: {error}")
         finally:
             self._arrivals.discard(arrival)
+
+    def _transport_of(self, poller: Poller, arrival: Arrival) -> SocketTransport:
+        if self.websocket is None:
+            return DirectConnection(poller, self, arrival)
+        return ProtocolTransport(poller, arrival.connection, self._protocol_of(arrival))
 
     def _protocol_of(self, arrival: Arrival) -> asyncio.Protocol:
         kind = WebSocketHandshake if self.websocket is not None else Connection

@@ -5,8 +5,9 @@ does for a small message. Here all sockets of a listener stand in one `epoll`, w
 calls once for all that is ready. A socket is registered once, for edges: no system call follows when reading is paused,
 and none when writing has to wait.
 
-`SocketTransport` has what this room uses of `asyncio.Transport`, with the same promises. Where there is no `epoll`, and
-for TLS, the event loop's own transports serve.
+A `SocketTransport` is the channel's wire itself, and a subclass gives the channel its bytes: between the two stands no
+Python frame. `ProtocolTransport` is for WebSocket, whose protocols serve the event loop's own transports too; those are
+there for TLS, and where there is no `epoll`.
 
 Written for mypyc, like the rooms below.
 """
@@ -18,7 +19,9 @@ import socket
 from collections.abc import Callable
 from typing import Final, cast
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
+
+from heliograph.session.outbox import Wire
 
 _EVENTS_MAX: Final = 512  # in one turn
 _READS_PER_LOOK: Final = 16  # 200 us of small packets
@@ -58,17 +61,13 @@ class Poller:
         self._is_closing = False
         self.loop.add_reader(self._epoll.fileno(), self._poll)
 
-    def connect(self, connection: socket.socket, protocol: asyncio.Protocol) -> None:
-        """Make a socket a connection; the protocol gets its transport at once.
-
-        Args:
-            connection: It does not block, and belongs to the transport from now on.
+    def connect(self, transport: "SocketTransport") -> None:
+        """Watch a connection from now on; it begins at once.
 
         Raises:
-            OSError: It cannot be watched, and is still its owner's.
+            OSError: It cannot be watched.
         """
-        descriptor = connection.fileno()
-        transport = SocketTransport(self, connection, descriptor, protocol)
+        descriptor = transport.descriptor
         self._epoll.register(descriptor, _EDGES)
         transports = self._transports
         while len(transports) <= descriptor:
@@ -102,13 +101,11 @@ class Poller:
 
     def _poll(self) -> None:
         transports = self._transports
-        count: i64 = 0
-        for event in self._epoll.poll(0, _EVENTS_MAX):
+        for at, event in enumerate(self._epoll.poll(0, _EVENTS_MAX)):
+            if at & (_READS_PER_LOOK - 1) == 0:
+                self._look_at_time()
             transport = transports[i64(event[0])]
             if transport is not None:
-                if count & (_READS_PER_LOOK - 1) == 0:
-                    self._look_at_time()
-                count += 1
                 try:
                     transport.on_event(event[1])
                 except Exception as error:  # noqa: BLE001 - an edge that is lost for the others comes never again
@@ -116,32 +113,36 @@ class Poller:
 
     def _read_again(self) -> None:
         again, self._again = self._again, []
-        count: i64 = 0
-        for transport in again:
-            transport.is_awaited = False
-            if count & (_READS_PER_LOOK - 1) == 0:
+        for at, transport in enumerate(again):
+            if at & (_READS_PER_LOOK - 1) == 0:
                 self._look_at_time()
-            count += 1
+            transport.is_awaited = False
             try:
                 transport.read()
             except Exception as error:  # noqa: BLE001 - the others are read, whatever it is
                 transport.fail(error)
 
 
-class SocketTransport:
+@mypyc_attr(allow_interpreted_subclasses=False)
+class SocketTransport(Wire):
     """One connection's socket; owned by its poller until the connection is gone.
 
+    Subclasses say what becomes of what it reads. They are told of everything in the way of `asyncio.Protocol`, and like
+    that they are told of the end in a turn of its own.
+
+    Args:
+        connection: The socket. It does not block, and belongs to the transport once the poller watches it.
+
     Attributes:
+        descriptor: The socket's.
         is_awaited: Whether the poller reads from it in the next turn.
     """
 
-    def __init__(self, poller: Poller, connection: socket.socket, descriptor: int, protocol: asyncio.Protocol) -> None:
+    def __init__(self, poller: Poller, connection: socket.socket) -> None:
+        self.descriptor: Final = connection.fileno()
         self.is_awaited = False
         self._poller = poller
         self._socket = connection
-        self._descriptor = descriptor
-        self._protocol: asyncio.Protocol | None = protocol
-        self._receive: Callable[[bytes], None] = protocol.data_received
         self._read_bytes: i64 = _READ_BYTES_MIN
         self._high: i64 = _HIGH_WATERMARK
         self._unsent: list[bytes | memoryview] | None = None  # what the system did not take yet
@@ -149,11 +150,34 @@ class SocketTransport:
         self._is_paused = False  # it may not be read from
         self._is_readable = False  # there is more to read, or may be
         self._ends = False  # the peer sends no more than what is there to read
-        self._is_congested = False  # and the protocol was told
+        self._is_congested = False  # and the subclass was told
         self._is_closing = False
         self._is_lost = False
+        self._is_gone = False  # and who reads it was told
 
-    # --- for protocols
+    # --- what subclasses make of it
+
+    def on_connected(self) -> None:
+        """The connection stands."""
+        raise NotImplementedError
+
+    def on_bytes(self, data: bytes) -> None:
+        """The peer sent something."""
+        raise NotImplementedError
+
+    def on_end(self) -> None:
+        """The peer sends no more; the connection is closed behind this turn."""
+        raise NotImplementedError
+
+    def on_congested(self, congested: bool) -> None:
+        """More bytes than the limit are not sent, or no more than a quarter of it are."""
+        raise NotImplementedError
+
+    def on_lost(self, error: Exception | None) -> None:
+        """The connection is gone."""
+        raise NotImplementedError
+
+    # --- for those who write
 
     def write(self, data: bytes) -> None:
         """Send bytes behind those sent before."""
@@ -164,7 +188,7 @@ class SocketTransport:
             return
         sent: i64 = 0
         try:
-            sent = _write(self._descriptor, data)
+            sent = _write(self.descriptor, data)
         except BlockingIOError:
             pass
         except OSError as error:
@@ -189,27 +213,22 @@ class SocketTransport:
         return self._is_closing
 
     def pause_reading(self) -> None:
-        """Give the protocol no more bytes."""
+        """Read no more."""
         self._is_paused = True
 
     def resume_reading(self) -> None:
-        """Go on giving the protocol bytes."""
+        """Read on."""
         self._is_paused = False
         if self._is_readable:
             self._poller.again(self)
 
     def set_write_buffer_limits(self, high: int) -> None:
-        """Tell the protocol when more bytes than this are not sent, and when there is a quarter of it left."""
+        """Say beyond how many bytes that are not sent it is congested."""
         self._high = high
 
-    def get_write_buffer_size(self) -> int:
+    def unsent_bytes(self) -> int:
         """How many bytes the system did not take yet."""
         return self._unsent_bytes
-
-    def set_protocol(self, protocol: asyncio.Protocol) -> None:
-        """Give what comes to another protocol, or to another method of it."""
-        self._protocol = protocol
-        self._receive = protocol.data_received
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         """The `socket`; nothing else is known."""
@@ -218,12 +237,11 @@ class SocketTransport:
     # --- for the poller
 
     def begin(self) -> None:
-        """Tell the protocol that it stands."""
-        if self._protocol is not None:
-            try:
-                self._protocol.connection_made(cast("asyncio.Transport", cast("object", self)))
-            except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
-                self.fail(error)
+        """Tell the subclass that it stands."""
+        try:
+            self.on_connected()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
+            self.fail(error)
 
     def on_event(self, events: i64) -> None:
         """Something can be read or written, or the connection is gone."""
@@ -235,7 +253,7 @@ class SocketTransport:
             self.read()
 
     def read(self) -> None:
-        """Give the protocol what is there, as much as is read at once."""
+        """Hand on what is there, as much as is read at once."""
         if self._is_closing:
             return
         if self._is_paused:
@@ -243,7 +261,7 @@ class SocketTransport:
             return
         wanted = self._read_bytes
         try:
-            data = _read(self._descriptor, wanted)
+            data = _read(self.descriptor, wanted)
         except BlockingIOError:
             self._is_readable = False
             return
@@ -252,7 +270,7 @@ class SocketTransport:
             return
         size: i64 = len(data)
         if size == 0:
-            self._on_end()
+            self._end_reading()
             return
         self._is_readable = size == wanted
         if self._is_readable:
@@ -260,24 +278,23 @@ class SocketTransport:
         elif size < wanted >> 3:
             self._read_bytes = max(wanted >> 2, _READ_BYTES_MIN)
         try:
-            self._receive(data)
+            self.on_bytes(data)
         except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
             self.fail(error)
         if self._is_readable or self._ends:  # there is more, for which no other edge comes
             self._poller.again(self)
 
     def fail(self, error: Exception) -> None:
-        """The protocol failed: end this connection, and tell the event loop's owner."""
-        told = {"message": "Fatal error: a protocol failed", "exception": error, "protocol": self._protocol}
+        """Whoever reads it failed: end this connection, and tell the event loop's owner."""
+        told = {"message": "Fatal error: a protocol failed", "exception": error, "protocol": self}
         self._poller.loop.call_exception_handler(told)
         self._lose(error)
 
     # --- inside
 
-    def _on_end(self) -> None:
+    def _end_reading(self) -> None:
         try:
-            if self._protocol is not None:
-                self._protocol.eof_received()
+            self.on_end()
         except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
             self.fail(error)
         self._poller.loop.call_soon(self.close)  # behind what this turn has to write
@@ -287,19 +304,15 @@ class SocketTransport:
             self._unsent = []
         self._unsent.append(data)
         self._unsent_bytes += len(data)
-        if not self._is_congested and self._unsent_bytes > self._high and self._protocol is not None:
-            self._is_congested = True
-            try:
-                self._protocol.pause_writing()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
-                self.fail(error)
+        if not self._is_congested and self._unsent_bytes > self._high:
+            self._tell_congested(True)
 
     def _write_on(self) -> None:
         """Write what the system takes now; it tells when it takes more."""
         unsent = self._unsent
         while unsent:
             try:
-                sent: i64 = os.writev(self._descriptor, unsent[:_PIECES_MAX])
+                sent: i64 = os.writev(self.descriptor, unsent[:_PIECES_MAX])
             except BlockingIOError:
                 break
             except OSError as error:
@@ -312,10 +325,14 @@ class SocketTransport:
             if self._is_closing:
                 self._take_leave()
                 return
-        if self._is_congested and self._unsent_bytes <= self._high >> 2 and self._protocol is not None:
-            self._is_congested = False
+        if self._is_congested and self._unsent_bytes <= self._high >> 2:
+            self._tell_congested(False)
+
+    def _tell_congested(self, congested: bool) -> None:
+        self._is_congested = congested
+        if not self._is_gone:
             try:
-                self._protocol.resume_writing()
+                self.on_congested(congested)
             except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
                 self.fail(error)
 
@@ -328,13 +345,13 @@ class SocketTransport:
         while self._is_readable and count < _READS_BEFORE_CLOSE_MAX:
             count += 1
             try:
-                self._is_readable = len(_read(self._descriptor, _READ_BYTES_MAX)) == _READ_BYTES_MAX
+                self._is_readable = len(_read(self.descriptor, _READ_BYTES_MAX)) == _READ_BYTES_MAX
             except OSError:
                 break
         self._lose(None)
 
     def _lose(self, error: Exception | None) -> None:
-        """The connection is gone; its protocol is told in another turn."""
+        """The connection is gone; who reads it is told in another turn."""
         self._is_closing = True
         self._unsent = None
         self._unsent_bytes = 0
@@ -343,19 +360,68 @@ class SocketTransport:
             self._poller.loop.call_soon(self._end, error)
 
     def _end(self, error: Exception | None) -> None:
-        protocol = self._protocol
-        self._protocol = None
-        self._receive = _ignore
+        self._is_gone = True
         try:
-            if protocol is not None:
-                protocol.connection_lost(error)
+            self.on_lost(error)
         finally:
-            self._poller.forget(self._descriptor)
+            self._poller.forget(self.descriptor)
             self._socket.close()  # which takes it out of the epoll, too
 
     def __repr__(self) -> str:
         state = "closing, " if self._is_closing else ""
-        return f"SocketTransport({self._descriptor}, {state}{self._unsent_bytes} bytes unsent)"
+        return f"{type(self).__name__}({self.descriptor}, {state}{self._unsent_bytes} bytes unsent)"
+
+
+class ProtocolTransport(SocketTransport):
+    """Has what this room uses of `asyncio.Transport`, with the same promises.
+
+    Args:
+        protocol: Gets what comes.
+    """
+
+    def __init__(self, poller: Poller, connection: socket.socket, protocol: asyncio.Protocol) -> None:
+        super().__init__(poller, connection)
+        self._protocol: asyncio.Protocol | None = protocol
+        self._receive: Callable[[bytes], None] = protocol.data_received
+
+    def set_protocol(self, protocol: asyncio.Protocol) -> None:
+        """Give what comes to another protocol, or to another method of it."""
+        self._protocol = protocol
+        self._receive = protocol.data_received
+
+    def get_write_buffer_size(self) -> int:
+        """How many bytes the system did not take yet."""
+        return self._unsent_bytes
+
+    def on_connected(self) -> None:
+        """Give the protocol its transport."""
+        if self._protocol is not None:
+            self._protocol.connection_made(cast("asyncio.Transport", cast("object", self)))
+
+    def on_bytes(self, data: bytes) -> None:
+        """Give it the bytes."""
+        self._receive(data)
+
+    def on_end(self) -> None:
+        """Tell it."""
+        if self._protocol is not None:
+            self._protocol.eof_received()
+
+    def on_congested(self, congested: bool) -> None:
+        """Tell it."""
+        if self._protocol is not None:
+            if congested:
+                self._protocol.pause_writing()
+            else:
+                self._protocol.resume_writing()
+
+    def on_lost(self, error: Exception | None) -> None:
+        """Tell it, and part from it."""
+        protocol = self._protocol
+        self._protocol = None
+        self._receive = _ignore
+        if protocol is not None:
+            protocol.connection_lost(error)
 
 
 def _drop(pieces: list[bytes | memoryview], size: i64) -> None:

@@ -1,0 +1,60 @@
+"""One client's connection over TCP or a Unix socket: joins its socket to a channel, with nothing between the two.
+
+Written for mypyc, like the rooms below.
+"""
+
+from heliograph.channel.channel import Channel
+from heliograph.transport.arrival import Arrival
+from heliograph.transport.link import LinkOwner
+from heliograph.transport.sockets import Poller, SocketTransport
+
+
+class DirectConnection(SocketTransport):
+    """A view of one connection; made when it is accepted, gone when it is closed.
+
+    Args:
+        listener: Told when its buffer is full, and when it is gone.
+        arrival: What it is made of.
+    """
+
+    def __init__(self, poller: Poller, listener: LinkOwner, arrival: Arrival) -> None:
+        super().__init__(poller, arrival.connection)
+        self._listener = listener
+        self._arrival: Arrival | None = arrival
+        self._channel: Channel | None = None
+
+    def on_connected(self) -> None:
+        """Begin a channel."""
+        listener, arrival = self._listener, self._arrival
+        if arrival is None:
+            return
+        self._arrival = None
+        peer = listener.welcome(self, arrival)
+        self.set_write_buffer_limits(listener.high_watermark)
+        channel = Channel(listener.context, self, listener.options)
+        self._channel = channel
+        channel.connection_made(peer)
+
+    def on_bytes(self, data: bytes) -> None:
+        """Give them to the channel."""
+        channel = self._channel
+        if channel is not None:
+            channel.take(data)
+
+    def on_end(self) -> None:
+        """The channel is told when the connection is lost."""
+
+    def on_congested(self, congested: bool) -> None:
+        """Tell the listener, which cuts those that stay so, and the channel."""
+        if congested:
+            self._listener.congested(self)
+        else:
+            self._listener.relieved(self)
+        if self._channel is not None:
+            self._channel.on_congested(congested)
+
+    def on_lost(self, error: Exception | None) -> None:
+        """Tell the channel, and part from it: they are freed at once then, and not by the garbage collector."""
+        channel = self._channel
+        self._channel = None
+        self._listener.lose(self, channel)
