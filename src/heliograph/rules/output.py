@@ -175,14 +175,8 @@ def functions_called(rule: Statement) -> tuple[str, ...]:
         fields, conditions = (*fields, *(rule.do or ())), [rule.incase, rule.where]
     expressions = [field.expression for field in fields if isinstance(field, Field)]
     expressions += [condition for condition in conditions if condition is not None]
-    return tuple(dict.fromkeys(name for node in expressions for name in _calls(node)))
-
-
-def _calls(node: Expression) -> Iterator[str]:
-    if isinstance(node, Call):
-        yield node.name
-    for part in parts_of(node):
-        yield from _calls(part)
+    nodes = (node for expression in expressions for node in nodes_of(expression))
+    return tuple(dict.fromkeys(node.name for node in nodes if isinstance(node, Call)))
 
 
 def variables_read(rule: Statement) -> frozenset[str] | None:
@@ -224,6 +218,13 @@ def _variables_of_steps(path: Path) -> Iterator[str]:
     for step in path.steps:
         if isinstance(step, IndexBy):
             yield from _variables(step.path)
+
+
+def nodes_of(node: Expression) -> Iterator[Expression]:
+    """An expression and all expressions inside of it, each before those inside of it."""
+    yield node
+    for part in parts_of(node):
+        yield from nodes_of(part)
 
 
 def parts_of(node: Expression) -> tuple[Expression, ...]:

@@ -1,23 +1,25 @@
-"""An expression ready to be evaluated: its tree, walked once for each evaluation.
+"""An expression ready to be evaluated: its tree, compiled once into closures over the variables.
 
 `iif`, `coalesce` and `is_empty` evaluate only what they need, and take a variable without a value for the empty string;
 everywhere else it is an error. Errors are not hidden here: whoever evaluates decides what stands in for the result.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
 
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions import Function
 from heliograph.rules.json_text import text_of
-from heliograph.rules.tree import Place
+from heliograph.rules.output import nodes_of
+from heliograph.rules.tree import Call, Expression, Key, ListLiteral, Literal, Path, Place
 from heliograph.rules.values import UNDEFINED, Value, describe
 from heliograph.rules.variform.errors import UnboundFault, VariformEvaluationError
 from heliograph.rules.variform.functions import FUNCTIONS, MODULES
-from heliograph.rules.variform.syntax import Array, Call, Constant, Name, Node, parse
+from heliograph.rules.variform.syntax import parse
 
-Bindings = Mapping[str, Value]
+Bindings: TypeAlias = Mapping[str, Value]
+_Evaluate: TypeAlias = Callable[[Bindings], Value]
 
 
 class Variform:
@@ -33,8 +35,8 @@ class Variform:
 
     def __init__(self, text: str, environment: Environment | None = None) -> None:
         self.text = text
-        self._environment = Environment() if environment is None else environment
         self._tree = parse(text)
+        self._evaluate = _Compiler(text, environment or Environment()).value(self._tree)
 
     def evaluate(self, bindings: Bindings) -> Value:
         """The value of the expression, whatever kind it is.
@@ -46,7 +48,7 @@ class Variform:
             VariformEvaluationError: A variable has no value, or a function does not exist or refuses its arguments.
         """
         try:
-            return self._value(self._tree, bindings)
+            return self._evaluate(bindings)
         except _PlacedFault as placed:
             raise VariformEvaluationError(str(placed.fault), self.text, placed.place) from None
 
@@ -56,29 +58,16 @@ class Variform:
         Raises:
             VariformEvaluationError: One does not, as its evaluation would say.
         """
-        pending: list[Node] = [self._tree]
-        while pending:
-            node = pending.pop()
+        for node in nodes_of(self._tree):
             if isinstance(node, Call):
                 try:
                     _checked(node)
                 except EvaluationFault as fault:
                     raise VariformEvaluationError(str(fault), self.text, node.place) from None
-                pending += reversed(node.arguments)
-            elif isinstance(node, Array):
-                pending += reversed(node.items)
 
     def variables(self) -> set[str]:
         """The names of all variables that an evaluation may read, each up to its first dot."""
-        found: set[str] = set()
-        pending: list[Node] = [self._tree]
-        while pending:
-            node = pending.pop()
-            if isinstance(node, Name):
-                found.update(node.steps[:1])
-            elif isinstance(node, Call | Array):
-                pending += node.arguments if isinstance(node, Call) else node.items
-        return found
+        return {node.root for node in nodes_of(self._tree) if isinstance(node, Path)}
 
     def render(self, bindings: Bindings) -> str | bytes:
         """The value as text; what has no value is ''.
@@ -95,61 +84,6 @@ class Variform:
     def __repr__(self) -> str:
         return f"Variform({self.text!r})"
 
-    def _value(self, node: Node, bindings: Bindings) -> Value:
-        if isinstance(node, Constant):
-            return node.value
-        if isinstance(node, Array):
-            return [self._value(item, bindings) for item in node.items]
-        try:
-            return _variable(node, bindings) if isinstance(node, Name) else self._call(node, bindings)
-        except EvaluationFault as fault:
-            raise _PlacedFault(fault, node.place) from None
-
-    def _call(self, node: Call, bindings: Bindings) -> Value:
-        # Before the arguments: a wrong call is an error also where a variable without a value is none.
-        function = _checked(node)
-        if function is None:
-            return _LAZY[node.name](self, node, bindings)
-        return function.call([self._value(argument, bindings) for argument in node.arguments])
-
-    def _getenv(self, node: Call, bindings: Bindings) -> Value:
-        name = self._value(node.arguments[0], bindings)
-        if not isinstance(name, str):
-            raise EvaluationFault("getenv: the name of a variable must be a text")
-        return self._environment.variable(name)
-
-    def _value_or_empty(self, node: Node, bindings: Bindings) -> Value:
-        """The value, '' where a variable that it needs has none."""
-        try:
-            return self._value(node, bindings)
-        except _PlacedFault as placed:
-            if isinstance(placed.fault, UnboundFault):
-                return ""
-            raise
-
-    def _iif(self, node: Call, bindings: Bindings) -> Value:
-        condition, then, otherwise = node.arguments
-        value = self._value_or_empty(condition, bindings)
-        return self._value(otherwise if value is False or _is_empty(value) else then, bindings)
-
-    def _coalesce(self, node: Call, bindings: Bindings) -> Value:
-        arguments = node.arguments
-        if len(arguments) > 1 or isinstance(arguments[0], Array):
-            first = arguments[0]
-            candidates = first.items if isinstance(first, Array) and len(arguments) == 1 else arguments
-            values = (self._value_or_empty(candidate, bindings) for candidate in candidates)
-            return next((value for value in values if not _is_empty(value)), "")
-        found = self._value_or_empty(arguments[0], bindings)
-        if _is_empty(found):
-            return ""
-        if not isinstance(found, list):
-            raise EvaluationFault(f"coalesce: a single argument must be an array, not {describe(found)}")
-        return next((value for value in found if not _is_empty(value)), "")
-
-    def _is_empty(self, node: Call, bindings: Bindings) -> Value:
-        read = self._value if node.name == "is_empty_val" else self._value_or_empty
-        return _is_empty(read(node.arguments[0], bindings))
-
 
 class _PlacedFault(Exception):  # noqa: N818 - it never leaves this module
     """A fault with the place where it happened, on its way out."""
@@ -160,14 +94,136 @@ class _PlacedFault(Exception):  # noqa: N818 - it never leaves this module
         self.place = place
 
 
-_Lazy = Callable[[Variform, Call, Bindings], Value]
-_LAZY: Final[dict[str, _Lazy]] = {
-    "iif": Variform._iif,
-    "coalesce": Variform._coalesce,
-    "is_empty": Variform._is_empty,
-    "is_empty_var": Variform._is_empty,
-    "is_empty_val": Variform._is_empty,
-    "getenv": Variform._getenv,
+class _Compiler:
+    """Compiles the nodes of one expression; what is wrong with a call is found when it is evaluated."""
+
+    def __init__(self, text: str, environment: Environment) -> None:
+        self._text = text
+        self._environment = environment
+
+    def value(self, node: Expression) -> _Evaluate:
+        """Compile a node for its value."""
+        if isinstance(node, Literal):
+            constant = node.value
+            return lambda bindings: constant
+        if isinstance(node, ListLiteral):
+            items = [self.value(item) for item in node.items]
+            return lambda bindings: [item(bindings) for item in items]
+        assert isinstance(node, Path | Call)  # the parser makes no others
+        evaluate, place = self._path(node) if isinstance(node, Path) else self._call(node), node.place
+
+        def placed(bindings: Bindings) -> Value:
+            try:
+                return evaluate(bindings)
+            except EvaluationFault as fault:
+                raise _PlacedFault(fault, place) from None
+
+        return placed
+
+    def _path(self, node: Path) -> _Evaluate:
+        names = (node.root, *(step.name for step in node.steps if isinstance(step, Key)))
+        unbound = f"the variable {self._text[node.place.start : node.place.end]} has no value"
+
+        def read(bindings: Bindings) -> Value:
+            value: Value = UNDEFINED
+            within: object = bindings
+            for name in names:
+                if not isinstance(within, Mapping) or name not in within:
+                    raise UnboundFault(unbound)
+                within = value = within[name]
+            return "" if value is None or value is UNDEFINED else value
+
+        return read
+
+    def _call(self, node: Call) -> _Evaluate:
+        try:
+            function = _checked(node)
+        except EvaluationFault as fault:
+            problem = str(fault)
+
+            # Before the arguments: a wrong call is an error also where a variable without a value is none.
+            def fail(bindings: Bindings) -> Value:
+                raise EvaluationFault(problem)
+
+            return fail
+        if function is None:
+            return _LAZY[node.name](self, node)
+        call = function.bound(self._environment).call
+        arguments = [self.value(argument) for argument in node.arguments]
+        return lambda bindings: call([argument(bindings) for argument in arguments])
+
+    # Calls that evaluate their arguments themselves
+
+    def _getenv(self, node: Call) -> _Evaluate:
+        argument, variable = self.value(node.arguments[0]), self._environment.variable
+
+        def evaluate(bindings: Bindings) -> Value:
+            name = argument(bindings)
+            if not isinstance(name, str):
+                raise EvaluationFault("getenv: the name of a variable must be a text")
+            return variable(name)
+
+        return evaluate
+
+    def _value_or_empty(self, node: Expression) -> _Evaluate:
+        """The value, '' where a variable that it needs has none."""
+        value = self.value(node)
+
+        def evaluate(bindings: Bindings) -> Value:
+            try:
+                return value(bindings)
+            except _PlacedFault as placed:
+                if isinstance(placed.fault, UnboundFault):
+                    return ""
+                raise
+
+        return evaluate
+
+    def _iif(self, node: Call) -> _Evaluate:
+        condition = self._value_or_empty(node.arguments[0])
+        then, otherwise = map(self.value, node.arguments[1:])
+
+        def evaluate(bindings: Bindings) -> Value:
+            value = condition(bindings)
+            return (otherwise if value is False or _is_empty(value) else then)(bindings)
+
+        return evaluate
+
+    def _coalesce(self, node: Call) -> _Evaluate:
+        first, several = node.arguments[0], node.arguments
+        if len(several) == 1 and isinstance(first, ListLiteral):
+            several = first.items
+        elif len(several) == 1:
+            return self._coalesce_array(first)
+        candidates = [self._value_or_empty(candidate) for candidate in several]
+        return lambda bindings: _first_of(candidate(bindings) for candidate in candidates)
+
+    def _coalesce_array(self, node: Expression) -> _Evaluate:
+        array = self._value_or_empty(node)
+
+        def evaluate(bindings: Bindings) -> Value:
+            found = array(bindings)
+            if _is_empty(found):
+                return ""
+            if not isinstance(found, list):
+                raise EvaluationFault(f"coalesce: a single argument must be an array, not {describe(found)}")
+            return _first_of(found)
+
+        return evaluate
+
+    def _is_empty(self, node: Call) -> _Evaluate:
+        read = self.value if node.name == "is_empty_val" else self._value_or_empty
+        value = read(node.arguments[0])
+        return lambda bindings: _is_empty(value(bindings))
+
+
+_LAZY: Final[dict[str, Callable[[_Compiler, Call], _Evaluate]]] = {
+    "iif": _Compiler._iif,
+    "coalesce": _Compiler._coalesce,
+    "is_empty": _Compiler._is_empty,
+    "is_empty_var": _Compiler._is_empty,
+    "is_empty_val": _Compiler._is_empty,
+    "getenv": _Compiler._getenv,
 }
 # How many arguments these take where it is not one.
 _LAZY_COUNTS: Final = {"iif": 3, "coalesce": None}
@@ -206,18 +262,13 @@ def text_of_result(value: Value) -> str | bytes:
     return text_of(value)
 
 
+def _first_of(values: Iterable[Value]) -> Value:
+    """The first value that is not empty; '' where all are."""
+    return next((value for value in values if not _is_empty(value)), "")
+
+
 def _is_empty(value: Value) -> bool:
     return value is None or value is UNDEFINED or value == "" or value == []
-
-
-def _variable(name: Name, bindings: Bindings) -> Value:
-    value: Value = UNDEFINED
-    place: object = bindings
-    for step in name.steps:
-        if not isinstance(place, Mapping) or step not in place:
-            raise UnboundFault(f"the variable {name.text} has no value")
-        place = value = place[step]
-    return "" if value is None or value is UNDEFINED else value
 
 
 def _unknown(name: str) -> str:

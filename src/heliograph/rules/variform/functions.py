@@ -15,7 +15,6 @@ from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions import FUNCTIONS as RULE_FUNCTIONS
 from heliograph.rules.functions import Function
 from heliograph.rules.functions.definition import Family
-from heliograph.rules.functions.formatting import formatted
 from heliograph.rules.json_text import decode_json, text_of
 from heliograph.rules.paths import read_key
 from heliograph.rules.values import UNDEFINED, Number, Value, bytes_of, describe, integer_of_digits, order_of, string_of
@@ -31,7 +30,7 @@ _RANDOM_TEXT_MAX: Final = 65_536
 _SHARED: Final = (
     *("lower", "upper", "trim", "ltrim", "rtrim", "reverse", "strlen", "substr", "split", "tokens", "pad", "replace"),
     *("regex_match", "regex_replace", "regex_extract", "ascii", "find", "join_to_string", "rm_prefix", "unescape"),
-    *("hash", "base64_encode", "base64_decode"),
+    *("hash", "base64_encode", "base64_decode", "sprintf_s"),
 )
 
 
@@ -68,12 +67,6 @@ def any_to_str(value: Value) -> Value:
 def any_to_string(value: Value) -> Value:
     """The same as any_to_str."""
     return _text(value)
-
-
-@FAMILY.function("S format, A values", "S")
-def sprintf_s(template: str | bytes, values: list[Value]) -> Value:
-    """The format with its controls filled from an array, as sprintf of rules does."""
-    return formatted(template, values)
 
 
 @FAMILY.function("V position, A array", "V")

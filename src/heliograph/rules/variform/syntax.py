@@ -1,4 +1,4 @@
-"""The text of an expression becomes a tree: names, literals, arrays in arguments, and calls.
+"""The text of an expression becomes a tree of the rule language: paths, literals, lists in arguments, and calls.
 
     expression = name "(" [argument {"," argument}] ")" | name | "true" | "false" | number | string
     argument   = expression | "[" argument {"," argument} "]"
@@ -8,11 +8,11 @@ A string stands in single or double quotes and has no escapes. `-` and `.` are p
 
 import re
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
-from heliograph.rules.tree import Place
-from heliograph.rules.values import Value, integer_of_digits
+from heliograph.rules.tree import Call, Expression, Key, ListLiteral, Literal, Path, Place
+from heliograph.rules.values import integer_of_digits
 from heliograph.rules.variform.errors import VariformSyntaxError
 
 _TOKEN: Final = re.compile(
@@ -24,55 +24,13 @@ _TOKENS_MAX: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """A string, a number, true or false."""
-
-    value: Value
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class Name:
-    """A variable; dots lead into maps.
-
-    Attributes:
-        text: As the expression writes it.
-        steps: What stands between its dots; nothing between two is no step.
-    """
-
-    text: str
-    steps: tuple[str, ...]
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class Array:
-    """`[a, b]`; only as an argument."""
-
-    items: tuple["Node", ...]
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A function with its arguments."""
-
-    name: str
-    arguments: tuple["Node", ...]
-    place: Place
-
-
-Node: TypeAlias = Constant | Name | Array | Call
-
-
-@dataclass(frozen=True, slots=True)
 class _Token:
     kind: str
     text: str
     place: Place
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> Expression:
     """The tree of an expression.
 
     Raises:
@@ -89,7 +47,7 @@ class _Parser:
         self._tokens = _tokens(text)
         self._at = 0
 
-    def whole(self) -> Node:
+    def whole(self) -> Expression:
         node = self._expression(0)
         token = self._next()
         if token.kind != "end":
@@ -106,27 +64,28 @@ class _Parser:
             return VariformSyntaxError(f"the expression ends too early; expected {expected}", self._text, token.place)
         return VariformSyntaxError(f"unexpected {token.text}; expected {expected}", self._text, token.place)
 
-    def _expression(self, level: int) -> Node:
+    def _expression(self, level: int) -> Expression:
         token = self._next()
         if level > _LEVELS_MAX:
             raise VariformSyntaxError(f"more than {_LEVELS_MAX} calls within one another", self._text, token.place)
         if token.kind == "name":
             return self._name(token, level)
         if token.kind == "string":
-            return Constant(token.text[1:-1], token.place)
+            return Literal(token.text[1:-1], token.place)
         if token.kind in ("integer", "float"):
-            return Constant(self._number(token), token.place)
+            return Literal(self._number(token), token.place)
         raise self._unexpected(token, "a name, a function, a string or a number")
 
-    def _name(self, token: _Token, level: int) -> Node:
+    def _name(self, token: _Token, level: int) -> Expression:
         if self._tokens[self._at].text == "(" and self._tokens[self._at].kind == "mark":
             self._at += 1
             return Call(token.text, self._items(")", level), token.place)
         if token.text in ("true", "false"):
-            return Constant(token.text == "true", token.place)
-        return Name(token.text, tuple(step for step in token.text.split(".") if step), token.place)
+            return Literal(token.text == "true", token.place)
+        root, *steps = (step for step in token.text.split(".") if step)  # nothing between two dots is no step
+        return Path(root, tuple(map(Key, steps)), token.place)
 
-    def _items(self, closing: str, level: int) -> tuple[Node, ...]:
+    def _items(self, closing: str, level: int) -> tuple[Expression, ...]:
         """Arguments or elements up to the closing mark, which is taken."""
         if closing == ")" and self._tokens[self._at].text == ")":
             self._at += 1
@@ -140,16 +99,16 @@ class _Parser:
                 raise self._unexpected(token, f"',' or '{closing}'")
             items.append(self._argument(level + 1))
 
-    def _argument(self, level: int) -> Node:
+    def _argument(self, level: int) -> Expression:
         token = self._tokens[self._at]
         if token.kind != "mark" or token.text != "[":
             return self._expression(level)
         if level > _LEVELS_MAX:
             raise VariformSyntaxError(f"more than {_LEVELS_MAX} arrays within one another", self._text, token.place)
         self._at += 1
-        return Array(self._items("]", level), token.place)
+        return ListLiteral(self._items("]", level), token.place)
 
-    def _number(self, token: _Token) -> Value:
+    def _number(self, token: _Token) -> int | float:
         if token.kind == "float":
             number = float(token.text)
             if number in (float("inf"), float("-inf")):
