@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from heliograph.broker.guid import IdSource
+from heliograph.broker.internal_publish_queue import InternalPublishQueue, PublishCounters
 from heliograph.broker.message import make_message
-from heliograph.broker.own_messages import OwnMessages, Tally
 from heliograph.channel.context import WORK_PER_TURN
 from heliograph.mqtt import packets as p
 from support.kernel import Kernel, Peer
@@ -217,12 +217,12 @@ def test_the_broker_itself_waits_for_its_messages_to_very_many() -> None:
     kernel = spreading()
     members(kernel, 2000)
     waiting = [make_message(0, number, "t", b"x" * 10_000, 0, False, b"", "rule", None) for number in range(100)]
-    own = OwnMessages(kernel.broker, IdSource(1, 1), kernel.context.defer, kernel.context.clock, 1000, print)
-    tally = Tally()
+    own = InternalPublishQueue(kernel.broker, IdSource(1, 1), kernel.context.defer, kernel.context.clock, 1000, print)
+    counters = PublishCounters()
     for message in waiting:
-        own.put(message, True, tally)
+        own.put(message, True, counters)
     kernel.turn()
     assert 0 < kernel.broker.fanouts.count < 10
     kernel.run()
-    assert tally.published == 100
+    assert counters.published == 100
     assert kernel.broker.counters.qos0_sent == 100 * 2000

@@ -331,7 +331,7 @@ def test_a_will_waits_for_the_decision_whether_its_client_may_publish_it(decisio
     peer = kernel.connect(will=p.Will("?w", b"gone", 0, False, properties()))
     peer.drop()
     watcher.skip()
-    assert kernel.broker.counters.messages_publishes == 0
+    assert kernel.broker.counters.messages_published == 0
     oracle.say("c publish ?w", decision)
     assert watcher.heard() == seen
     assert kernel.broker.counters.messages_not_authorized == (decision == "deny")

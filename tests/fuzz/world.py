@@ -14,6 +14,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.pending import Pending
+from heliograph.broker.publishing import publish
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import AutoSubscribeTopic
 from heliograph.mqtt import packets as p
@@ -89,7 +90,7 @@ class World(Kernel):
     def publish(self, topic: str, retain: bool) -> None:
         """Publish a message of the broker's own."""
         message = make_message(self.broker.now_us, self._ids.next_low(), topic, b"own", 1, retain, b"", "$broker", None)
-        self.broker.publish(message)
+        publish(self.broker, message)
         self.run()
 
     def resolve(self, code: int) -> None:

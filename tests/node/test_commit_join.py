@@ -42,7 +42,7 @@ def test_where_only_the_leader_takes_something_it_is_answered_at_once() -> None:
     world.commit(1)
     world.commit(2, FULL)
     assert world.answers == [(1, True), (2, False)]
-    assert world.join.settle() == 0
+    assert world.join.pending_ticket() == 0
     assert world.leader.touched == []
 
 
@@ -102,7 +102,7 @@ def test_one_refused_commit_of_several_under_a_ticket_refuses_it() -> None:
 def test_a_message_that_the_leader_does_not_store_is_settled_under_its_next_ticket() -> None:
     world = World()
     world.retained.took(7)
-    assert world.join.settle() == 1
+    assert world.join.pending_ticket() == 1
     assert world.leader.touched == [1]
     world.commit(1)
     world.retained.done(7, None)

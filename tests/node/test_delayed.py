@@ -206,7 +206,7 @@ def refuse_elsewhere(node: DelayedNode) -> None:
     """A further database refuses what it was given while the commit of `messages` gathered, which is done."""
     copy = node.join.follow("copy")
     copy.took(1)
-    node.join.settle()
+    node.join.pending_ticket()
     while node.state.waiting:
         node.state.commit()
     copy.done(1, StorageFullError("no space", database="copy"))

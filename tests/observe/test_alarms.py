@@ -80,7 +80,9 @@ def test_retained_messages_of_clients_are_found_beside_them() -> None:
 
 def test_the_retainer_behind_refuses_as_before() -> None:
     node = Node()
-    node.retainer.refusal = 0x97
-    assert node.broker.refusal(node.broker.route(b"t"), True) == 0x97
-    node.retainer.refusal = 0
-    assert node.broker.refusal(node.broker.route(b"t"), True) == 0
+    node.broker.is_refusing = True
+    peer = node.connect()
+    for refusal, answer in ((0x97, "PUBACK #1 0x97"), (0, "PUBACK #1 0x10")):
+        node.retainer.refusal = refusal
+        peer.publish("t", b"", 1, 1, retain=True)
+        assert peer.heard() == [answer]

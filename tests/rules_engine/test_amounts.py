@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from heliograph.broker.guid import IdSource
+from heliograph.broker.internal_publish_queue import PublishCounters
 from heliograph.broker.message import make_message
-from heliograph.broker.own_messages import Tally
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import RuleEngineConfig
 from heliograph.rules.engine import RuleEngine
@@ -68,14 +68,14 @@ def test_rules_that_multiply_messages_do_not_fill_memory() -> None:
 
 def test_messages_wait_in_so_many_bytes() -> None:
     node = Node()
-    messages, tally = node.services.rules.messages, Tally()
+    messages, counters = node.services.rules.messages, PublishCounters()
     large = make_message(0, 0, "t", b"x" * (100 * MIB), 0, False, b"", "r", None)
     for _ in range(4):
-        messages.put(large, False, tally)
-    assert (len(messages), tally.dropped) == (2, 2)
+        messages.put(large, False, counters)
+    assert (len(messages), counters.dropped) == (2, 2)
     messages.flush()
-    assert (len(messages), tally.published) == (0, 2)
-    messages.put(large, False, tally)
+    assert (len(messages), counters.published) == (0, 2)
+    messages.put(large, False, counters)
     assert len(messages) == 1, "what was published counts no more"
     messages.flush()
 

@@ -25,7 +25,7 @@ from heliograph.shared_groups.protocol import (
 )
 from heliograph.shared_groups.registry import LeaderRegistry
 from heliograph.storage.interface import Position, Rank, StreamId
-from heliograph.storage.state.interface import StateBatch, check_preconditions
+from heliograph.storage.state.interface import StateBatch
 from support.durable import FakeState
 
 GROUP = GroupName("g", "t/#")
@@ -34,13 +34,9 @@ A = BorrowerId("a", 1)
 
 
 class State(FakeState):
-    """One database that two nodes write to, which holds preconditions."""
+    """One database that two nodes write to."""
 
     name = "shared_groups"
-
-    def submit(self, batch: StateBatch) -> int:
-        check_preconditions(self, batch)
-        return super().submit(batch)
 
 
 class Nodes:

@@ -11,7 +11,7 @@ from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions
 from heliograph.storage.errors import StorageError
-from heliograph.storage.state.interface import OnStateCommitted, StateBatch
+from heliograph.storage.state.interface import OnStateCommitted, StateBatch, check_preconditions
 from support.alarms import unheard_alarms
 from support.databases import open_database
 from support.kernel import Kernel, Peer
@@ -36,6 +36,9 @@ class FakeState:
         self._listeners.append(on_committed)
 
     def submit(self, batch: StateBatch) -> int:
+        check_preconditions(self, batch)
+        if self.fault is not None and batch.prefixes:  # whose keys are read
+            raise self.fault
         self._ticket += 1
         self.batches_count += 1
         self.waiting.append((self._ticket, batch))

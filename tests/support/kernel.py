@@ -65,9 +65,9 @@ class FakeSink(DurableSink):
         """Another database took something of the message that is handled now."""
         self.tied_ticket = self.open_ticket
 
-    def settle(self) -> int:
+    def pending_ticket(self) -> int:
         if self.join is not None:
-            self.join.settle()
+            self.join.pending_ticket()
         return self.open_ticket if self.tied_ticket == self.open_ticket else 0
 
     @property

@@ -48,7 +48,7 @@ class Counters:
         self.messages_not_authorized: i64 = 0
         self.messages_dropped_no_subscribers: i64 = 0
         self.messages_dropped_quota: i64 = 0
-        self.messages_publishes: i64 = 0  # of the broker itself
+        self.messages_published: i64 = 0  # by clients and by the broker itself
         self.subscriptions_not_authorized: i64 = 0
         self.delivery_dropped_queue_full: i64 = 0
         self.delivery_dropped_qos0: i64 = 0
@@ -167,7 +167,7 @@ class Counters:
             "messages.qos1.sent": self.qos1_sent,
             "messages.qos2.received": self.qos2_received,
             "messages.qos2.sent": self.qos2_sent,
-            "messages.publish": self.messages_received + self.messages_publishes,
+            "messages.publish": self.messages_published,
             "messages.delivered": self.messages_sent,
             "messages.acked": self.messages_acked,
             "messages.refused": self.messages_refused,

@@ -1,8 +1,12 @@
 """The seam to storage: what the broker asks of whoever keeps messages."""
 
+from typing import Final
+
 from mypy_extensions import mypyc_attr
 
 from heliograph.broker.message import Message
+
+NOT_STORED: Final = 0  # the ticket of what nothing keeps
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -31,7 +35,7 @@ class DurableSink:
         """
         raise NotImplementedError(type(self).__name__)
 
-    def settle(self) -> int:
+    def pending_ticket(self) -> int:
         """The ticket of the commit after which whatever became of the message handled now is durable; 0 for nothing.
 
         Asked for a message that is retained and not stored. Must not block.

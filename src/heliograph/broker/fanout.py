@@ -309,8 +309,8 @@ class Fanouts:
                     spreader.on_spread()
                 except Exception as error:  # noqa: BLE001 - other messages go on, whatever it is
                     self._faults.contain(FANOUTS, error, spreader.abort)
-            if fanout.count == 0 and not fanout.route.durable and self.on_unheard is not None:
-                self.on_unheard(fanout.message)
+        if fanout.count == 0 and not fanout.route.durable and self.on_unheard is not None:
+            self.on_unheard(fanout.message)
         if fanout.message.ticket > 0:
             self._pass()
 

@@ -1,4 +1,7 @@
-"""Publish and subscribe on one node: the one synchronous pass from a message to every local session."""
+"""The kernel of one node: who subscribes, what a message's topic reaches, and handing it to every local subscription.
+
+What comes before that on a message's path (hooks, retained store, storage) is in `publishing`.
+"""
 
 from typing import Final
 
@@ -7,22 +10,17 @@ from mypy_extensions import i64
 from heliograph.broker.clock import Clock
 from heliograph.broker.counters import Counters
 from heliograph.broker.drops import DropLedger
-from heliograph.broker.durable import DurableSink
+from heliograph.broker.durable import NOT_STORED, DurableSink
 from heliograph.broker.fanout import Fanout, Fanouts, Spreader
 from heliograph.broker.faults import DELIVERIES, Faults
-from heliograph.broker.hooks import STOP, Hooks, Refusal
+from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message
 from heliograph.broker.pressure import Pressure
 from heliograph.broker.retained import RetainedStore
 from heliograph.broker.router import Route, Router
 from heliograph.broker.shared import SharedGroups, SharedOptions
 from heliograph.broker.subscription import FilterEntry, Subscriber, Subscription
-from heliograph.mqtt import reason_codes as rc
-from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.topic import SYS_PREFIX
-
-NOT_STORED: Final = 0
-REFUSED: Final = -1  # what has to keep a message does not now, so it was not published; it may be later
 
 # Subscriptions that a message is handed to in one go, 0.1 to 0.3 us each; the flusher spreads the writes they cost.
 _AT_ONCE_MAX: Final = 2048
@@ -31,13 +29,8 @@ _WIDE_WORK: Final = 8192
 
 # Work that is not a delivery, in deliveries.
 _BYTES_PER_WORK_LOG2: Final = 8
-_STORE_WORK: Final = 4
-_RETAIN_WORK: Final = 64
-_RETAIN_BYTES_PER_WORK_LOG2: Final = 6
 _SUBSCRIBE_WORK: Final = 16
 _FILTER_BYTES_PER_WORK_LOG2: Final = 2  # a filter of many levels takes long to find its place
-
-_TAKEN: Final = Refusal("", rc.SUCCESS, False)  # a callback has the message, and publishes it in its own time or never
 
 
 class Broker:
@@ -60,7 +53,7 @@ class Broker:
         self.shared = SharedGroups(router, shared_options or SharedOptions(), self.faults, seed)
         self.fanouts = Fanouts(router, self.shared, self.faults)
         self.at_once_max: i64 = _AT_ONCE_MAX  # subscriptions that a message is handed to in one go
-        self.fanouts.on_unheard = self._on_unheard
+        self.fanouts.on_unheard = self.tell_unheard
         self.counters = Counters()
         self.drops = DropLedger()
         self.pressure = Pressure()
@@ -77,7 +70,6 @@ class Broker:
         self.now_us: i64 = 0  # the time of this turn in microseconds since the epoch; never falls
         self.uptime_us: i64 = 0  # the time of this turn on a clock that nobody sets; what times out runs on it
         self.newest_ticket: i64 = NOT_STORED  # of the last message that sessions can replay
-        self.is_joined = False  # whether further databases keep what `publish` published last, and their refusals count
         self.work: i64 = 0  # what was done so far, in deliveries (30 to 60 ns); channels yield their turn by it
 
     def begin_turn(self, uptime_us: i64) -> None:
@@ -93,38 +85,6 @@ class Broker:
         """Say who stores messages."""
         self.sink = sink
         self.router.set_sink(sink)
-
-    def hooked(self, message: Message) -> Message | Refusal:
-        """Run the `message.publish` chain: the message to publish, or how a callback stopped it.
-
-        A callback may change the message; one that gives it a topic that may not be published to has failed, and the
-        message goes on as it was: neither the client nor whoever publishes is to blame.
-        """
-        verdict, outcome = self.hooks.message_publish.run((), message)
-        if not isinstance(outcome, Message):
-            if verdict != STOP:
-                return message
-            if not isinstance(outcome, Refusal):
-                return _TAKEN
-            if outcome.reason and self.hooks.message_dropped.callbacks:
-                self.hooks.message_dropped.run((message, outcome.reason))
-            return outcome
-        return outcome if outcome.topic == message.topic or self._has_route(outcome) else message
-
-    def shaped(self, message: Message) -> Message | None:
-        """What `hooked` made of a message that was published before; None if it was dropped. Nobody is told of it."""
-        outcome = self.hooks.message_publish.shaped(message)
-        if outcome is None or outcome.topic == message.topic or self._has_route(outcome):
-            return outcome
-        return message
-
-    def _has_route(self, message: Message) -> bool:
-        try:
-            self.router.route(message.topic.encode("utf-8"))
-        except (ProtocolError, ValueError) as error:
-            self.hooks.message_publish.report(error)
-            return False
-        return True
 
     def route(self, name: bytes) -> Route:
         """The route of a topic name as it stood in a packet.
@@ -144,43 +104,10 @@ class Broker:
         """
         return self.protects_sys and topic.startswith(SYS_PREFIX) and message.clientid != "" and not message.made_by
 
-    def store(self, route: Route, message: Message) -> i64:
-        """Hand a message to storage: the ticket of its commit, or `NOT_STORED` if its topic is not stored."""
-        if not route.durable:
-            return NOT_STORED
+    def pending_ticket(self) -> i64:
+        """The ticket of the commit after which whatever became of the message handled now is durable."""
         sink = self.sink
-        if sink is None:
-            return NOT_STORED
-        self.work += _STORE_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
-        ticket: i64 = sink.append(message)
-        if message.ticket != NOT_STORED:
-            self.newest_ticket = message.ticket
-        return ticket
-
-    def refusal(self, route: Route, retain: bool) -> int:
-        """The reason code with which a message is refused because what has to keep it does not, 0 if it may go on."""
-        sink, retained = self.sink, self.retained
-        code = retained.refusal_code() if retain and retained is not None else 0
-        if code != 0:
-            return code
-        return sink.refusal(route.topic) if route.durable and sink is not None else 0
-
-    def settle(self) -> i64:
-        """The ticket of the commit after which a message that was retained and is not stored may be acknowledged."""
-        sink = self.sink
-        return NOT_STORED if sink is None else sink.settle()
-
-    def retain(self, message: Message) -> bool:
-        """Keep a message for subscriptions to come, if it says so and there is a retainer.
-
-        Returns:
-            Whether the message goes on to storage and subscribers.
-        """
-        retained = self.retained
-        if not message.retain or retained is None:  # [MQTT-3.3.1-8] 3.1.1 [MQTT-3.3.1-12]
-            return True
-        self.work += _RETAIN_WORK + (len(message.publish.data) >> _RETAIN_BYTES_PER_WORK_LOG2)
-        return retained.retain(message)  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-7]
+        return NOT_STORED if sink is None else sink.pending_ticket()
 
     def dispatch(self, route: Route, message: Message, spreader: Spreader | None = None) -> i64:
         """Hand a message to every local subscription of its route.
@@ -239,49 +166,11 @@ class Broker:
         self.fanouts.add(Fanout(self.faults, message, route, found, at, count, size, spreader))
         return -1
 
-    def _on_unheard(self, message: Message) -> None:
+    def tell_unheard(self, message: Message) -> None:
+        """No subscription matched a message, and nothing stores it: count it, and run the callbacks."""
         self.counters.messages_dropped_no_subscribers += 1
         if self.hooks.message_dropped.callbacks:
             self.hooks.message_dropped.run((message, "no_subscribers"))
-
-    def publish(self, message: Message) -> i64:
-        """Publish a message of the broker's own (a will): hooks, retain, storage, subscribers.
-
-        Returns:
-            The ticket of the commit after which all of it is durable, or `NOT_STORED`; `REFUSED` if it was not
-            published and may be later.
-
-        Raises:
-            ProtocolError: Its topic is no valid topic name.
-        """
-        route = self.route(message.topic.encode("utf-8"))
-        if route.is_sys and self.refuses(message, route.topic):
-            self.counters.messages_not_authorized += 1
-            return NOT_STORED
-        outcome: Message | Refusal = message
-        if route.hooked:
-            outcome = self.hooked(message)
-        if isinstance(outcome, Refusal):
-            self.is_joined = True  # nobody knows where a callback keeps it
-            if outcome.may_repeat:
-                return REFUSED
-            return self.settle() if outcome.code == rc.SUCCESS else NOT_STORED
-        if outcome.topic != route.topic:
-            route = self.route(outcome.topic.encode("utf-8"))
-            if route.is_sys and self.refuses(outcome, route.topic):
-                self.counters.messages_not_authorized += 1
-                return NOT_STORED
-        if not self.retain(outcome):
-            self.is_joined = True
-            return self.settle()
-        ticket = self.store(route, outcome)
-        sink = self.sink
-        is_joined = outcome.retain or (route.durable and sink is not None and sink.is_joined)
-        if outcome.retain and not route.durable:
-            ticket = self.settle()
-        self.dispatch(route, outcome)
-        self.is_joined = is_joined  # callbacks of the dispatch may have published, too
-        return ticket
 
     def subscribe(self, subscription: Subscription) -> None:
         """Route messages to a subscription from now on, alone or as a member of its shared group."""

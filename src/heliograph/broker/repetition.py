@@ -1,6 +1,7 @@
 """A PUBLISH that may repeat what an earlier process stored, compared by what is stored of such a message."""
 
 from heliograph.broker.message import Message
+from heliograph.broker.publishing import reshape
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt import packets as p
 
@@ -33,7 +34,7 @@ class Repetition:
         """The message that is stored if it was published under that id; None where it was not published at all."""
         clientid, username = self._clientid, self._username
         message = Message(id_high, id_low, self._topic, self._publish, clientid, username, self._expiry_s)
-        return self._broker.shaped(message) if self._is_hooked else message
+        return reshape(self._broker, message) if self._is_hooked else message
 
     def stored_as_it_is(self) -> Message | None:
         """As `stored_as`, for all messages whose id nobody reads."""

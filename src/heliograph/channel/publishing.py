@@ -8,11 +8,12 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from heliograph.broker import publishing
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.durable import NOT_STORED
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import Refusal
 from heliograph.broker.message import NEVER, Message
-from heliograph.broker.pubsub import NOT_STORED
 from heliograph.broker.repetition import Repetition
 from heliograph.broker.router import Route
 from heliograph.channel import answers
@@ -156,50 +157,25 @@ class Publishing:
     def _publish(self, publish: p.Publish, route: Route, expiry_s: i64) -> None:
         """Publish a message that the client is allowed."""
         broker = self._broker
-        if broker.is_refusing and self._is_unkept(publish, route, publish.retain):
-            return
         message = Message(  # [MQTT-4.3.2-5] 3.1.1 [MQTT-4.3.2-2]
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
         )
-        ticket: i64 = NOT_STORED
-        code = rc.SUCCESS
-        if route.hooked:
-            self.stored = True  # a rule may have stored what it made of it
-            hooked = broker.hooked(message)
-            if isinstance(hooked, Refusal):
-                self._stop(publish, route, hooked)
-                return
-            message = hooked
-            if message.topic != route.topic:
-                route = broker.route(message.topic.encode("utf-8"))
-                if route.is_sys and broker.refuses(message, route.topic):
-                    self._deny(publish, route)
-                    return
-                if broker.is_refusing and self._is_unkept(publish, route, message.retain):
-                    return
-        self._joined = message.retain
-        if message.retain and not broker.retain(message):
-            if publish.qos != 0:
-                self._answer(publish, broker.settle(), rc.SUCCESS)
+        # At QoS 0 nobody repeats what is refused: it goes on to its subscribers.
+        outcome = publishing.publish(broker, message, route, self._waiter, publish.qos != 0)
+        if outcome.ticket != NOT_STORED or route.hooked:  # a rule may have stored what it made of it
+            self.stored = True
+        if publish.qos == 0 and outcome.refusal is None:
             return
-        if route.durable:
-            ticket = broker.store(route, message)
-            self.stored = True
-            sink = broker.sink
-            if sink is not None and sink.is_joined:
-                self._joined = True
-        elif message.retain:
-            ticket = broker.settle()
-            self.stored = True
-        if broker.dispatch(route, message, self._waiter) == 0 and not route.durable:
-            broker.counters.messages_dropped_no_subscribers += 1
-            code = rc.NO_MATCHING_SUBSCRIBERS
-            if broker.hooks.message_dropped.callbacks:
-                broker.hooks.message_dropped.run((message, "no_subscribers"))
-        if publish.qos != 0:
+        self._joined = outcome.is_joined
+        if outcome.unkept != rc.SUCCESS:
+            self._refuse_now(publish, outcome.unkept)
+        elif outcome.refusal is not None:
+            self._stop(publish, route, outcome.refusal, outcome.ticket)
+        else:
             # [MQTT-3.3.4-1] [MQTT-4.3.2-4] [MQTT-4.3.3-8] 3.1.1 [MQTT-3.3.4-1] 3.1.1 [MQTT-4.3.2-2]
             # 3.1.1 [MQTT-4.3.3-2]
-            self._answer(publish, ticket, code)
+            code = rc.NO_MATCHING_SUBSCRIBERS if outcome.is_unheard else rc.SUCCESS
+            self._answer(publish, outcome.ticket, code)
 
     def on_committed(self, ticket: i64, code: int, answering: bool) -> int:
         """Send the acknowledgements that waited for this commit, as refusals if it was refused with `code`.
@@ -264,27 +240,17 @@ class Publishing:
             publish = with_topic(publish, self._mountpoint + publish.topic, publish.property_bytes)
         return publish, expiry_s
 
-    def _is_unkept(self, publish: p.Publish, route: Route, retain: bool) -> bool:
-        """Refuse a PUBLISH that cannot be kept now, before anybody gets it; whether that was so.
-
-        At QoS 0 it goes on to its subscribers: nobody repeats it.
+    def _refuse_now(self, publish: p.Publish, code: int) -> None:
+        """Answer a PUBLISH that what has to keep it refuses, before anybody got it.
 
         Raises:
             ProtocolError: In MQTT 3, which has no refusal, and whose clients repeat what is not acknowledged.
         """
-        if publish.qos == 0:
-            return False
-        broker = self._broker
-        code = broker.refusal(route, retain)
-        if code == rc.SUCCESS:
-            return False
         if self._version != p.V5:
             raise ProtocolError("storage refused a message", code)
-        broker.counters.messages_refused += 1
         kind: i64 = p.PUBACK if publish.qos == 1 else p.PUBREC
         ack = UINT16[(kind << 12) | 2] + UINT16[publish.packet_id]
-        self._acknowledge(self._refused(ack, code, broker.refusal_reason), NOT_STORED)
-        return True
+        self._acknowledge(self._refused(ack, code, self._broker.refusal_reason), NOT_STORED)
 
     def _refused(self, ack: bytes, code: int, reason: str) -> bytes:
         """What refuses the message that `ack` would have accepted."""
@@ -315,23 +281,34 @@ class Publishing:
         return route.topic[len(self._mountpoint.decode("utf-8")) :] if self._mountpoint else route.topic
 
     def _deny(self, publish: p.Publish, route: Route) -> None:
-        """Answer a PUBLISH that the client was not allowed; MQTT 3 has no refusal 3.1.1 [MQTT-3.3.5-2]."""
+        """Count, tell and answer a PUBLISH that the client was not allowed."""
         broker = self._broker
         broker.counters.messages_not_authorized += 1
-        if route.is_sys and broker.protects_sys:
-            self._authorizer.tell_denied(route.topic)
         if broker.hooks.message_dropped.callbacks:
             client, low = self._session.clientid, self._ids.next_low()
             message = Message(broker.now_us, low, route.topic, publish, client, self._username, NEVER)
             broker.hooks.message_dropped.run((message, "not_authorized"))
+        self._answer_denied(publish, route, route.is_sys and broker.protects_sys)
+
+    def _answer_denied(self, publish: p.Publish, route: Route, is_protected: bool) -> None:
+        """Answer it; MQTT 3 has no refusal 3.1.1 [MQTT-3.3.5-2].
+
+        Args:
+            is_protected: Its topic is the broker's own: no callback was asked.
+        """
+        if is_protected:
+            self._authorizer.tell_denied(route.topic)
         if self._options.authz_disconnects:
             raise ProtocolError(f"may not publish to {self._known_topic(route)!r}", rc.NOT_AUTHORIZED)
         if publish.qos != 0:
             kind: i64 = p.PUBACK if publish.qos == 1 else p.PUBREC
             self._acknowledge(encode_ack(kind, publish.packet_id, rc.NOT_AUTHORIZED, self._version), NOT_STORED)
 
-    def _stop(self, publish: p.Publish, route: Route, refusal: Refusal) -> None:
+    def _stop(self, publish: p.Publish, route: Route, refusal: Refusal, ticket: i64) -> None:
         """Answer a PUBLISH that a callback stopped: as taken, or refused where MQTT 5 can say so."""
+        if refusal is publishing.NOT_AUTHORIZED:
+            self._answer_denied(publish, route, True)
+            return
         if refusal.disconnects or (refusal.may_repeat and publish.qos != 0 and self._version != p.V5):
             detail = f"message to {self._known_topic(route)!r} is refused: {refusal.reason}"
             raise ProtocolError(detail, refusal.code)
@@ -339,9 +316,6 @@ class Publishing:
             return
         if refusal.code == rc.SUCCESS or self._version != p.V5:
             # Whoever took it may have to keep it first. MQTT 3 repeats what is not acknowledged.
-            self._joined = True
-            ticket = self._broker.settle() if refusal.code == rc.SUCCESS else NOT_STORED
-            self._joined = True
             self._answer(publish, ticket, rc.SUCCESS)
             return
         # What is refused is not awaited: a repetition is a new message [MQTT-4.3.3-9].
@@ -385,8 +359,8 @@ class Publishing:
         if lost is None:
             return NOT_STORED
         client, low = self._session.clientid, self._ids.next_low()
-        broker.retain(Message(broker.now_us, low, lost.topic, lost.publish, client, self._username, lost.expiry_s))
-        return broker.settle()
+        message = Message(broker.now_us, low, lost.topic, lost.publish, client, self._username, lost.expiry_s)
+        return publishing.retain_again(broker, message)
 
     def _answer(self, publish: p.Publish, ticket: i64, code: int) -> None:
         packet_id: int = publish.packet_id

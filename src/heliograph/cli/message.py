@@ -113,6 +113,7 @@ def _outcome(message: "Message", config: "Config", environment: "Environment") -
 
     from heliograph.broker.hook_order import TRANSFORMATION, VALIDATION
     from heliograph.broker.hooks import Hooks
+    from heliograph.broker.publishing import run_hooks
     from heliograph.message_policies import MessageTransformation, SchemaValidation
     from heliograph.node.message_policies import NodeInfo
     from heliograph.node.options import levels_max, make_broker
@@ -127,7 +128,7 @@ def _outcome(message: "Message", config: "Config", environment: "Environment") -
     transformation.replace(config.message_transformation.transformations)
     validation.start(VALIDATION)
     transformation.start(TRANSFORMATION)
-    return broker.hooked(message)
+    return run_hooks(broker, message)
 
 
 def _shown(outcome: "Message | Refusal") -> "dict[str, Value]":

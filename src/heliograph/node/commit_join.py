@@ -109,7 +109,7 @@ class CommitJoin:
         self._followers.append(follower)
         return follower
 
-    def settle(self) -> int:
+    def pending_ticket(self) -> int:
         """The ticket after which everything is durable that the message handled now went to; 0 if it went nowhere."""
         gathering = self._leader.gathering_ticket
         if any(follower.last == gathering for follower in self._followers):

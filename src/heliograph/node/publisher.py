@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from heliograph.broker.faults import PUBLISHING
 from heliograph.broker.guid import IdSource
-from heliograph.broker.message import Message, make_message
+from heliograph.broker.message import make_message
+from heliograph.broker.publishing import publish
 from heliograph.broker.router import Route
 from heliograph.channel.context import ChannelContext
 from heliograph.mqtt.errors import ProtocolError, TopicNameError
@@ -46,11 +48,11 @@ class SystemPublisher(Kernel, Retained):
             route = self._route(topic)
             low = self._ids.next_low()
             message = make_message(broker.now_us, low, topic, payload, 0, retain, b"", SYSTEM_CLIENTID, None)
-            outcome = broker.hooked(message) if route.hooked else message
-            if isinstance(outcome, Message):
-                self._send(route if outcome.topic == topic else self._route(outcome.topic), outcome)
+            publish(broker, message, route)
         except ProtocolError:
             self._invalid += 1
+        except Exception as error:  # noqa: BLE001 - what waits behind it is published, whatever it is
+            broker.faults.contain(PUBLISHING, error)
 
     def keep(self, topic: str, payload: bytes) -> None:
         """Make a message the retained one of its topic; nobody gets it now, and it ends with the process.
@@ -78,13 +80,6 @@ class SystemPublisher(Kernel, Retained):
     def statistics(self) -> dict[str, int]:
         """How often a topic was not one that can be published to (a client id is part of some)."""
         return {"system_messages.invalid": self._invalid}
-
-    def _send(self, route: Route, message: Message) -> None:
-        broker = self._broker
-        broker.counters.messages_publishes += 1
-        if broker.retain(message):
-            broker.store(route, message)
-            broker.dispatch(route, message)
 
     def _route(self, topic: str) -> Route:
         """The route of a topic; only those of events are remembered, since others hold client ids or are rare.

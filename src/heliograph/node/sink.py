@@ -46,9 +46,9 @@ class StorageSink(DurableSink):
         """Hand a row for the pipeline to the next commit of `messages`, whatever topics are stored there."""
         return self._group.append(message)
 
-    def settle(self) -> int:
+    def pending_ticket(self) -> int:
         """The ticket after which what became of the message handled now is durable."""
-        return self._join.settle()
+        return self._join.pending_ticket()
 
     def is_full(self) -> bool:
         """Whether the buffer before storage is full."""
@@ -91,7 +91,7 @@ class CopyingSink(StorageSink):
         self.is_joined = bool(others)
         for group, follower in others:
             follower.took(group.append(message))
-        return super().append(message) if is_replayed else self.settle()
+        return super().append(message) if is_replayed else self.pending_ticket()
 
     def is_full(self) -> bool:
         """Whether any buffer before storage is full."""

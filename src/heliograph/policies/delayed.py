@@ -12,10 +12,13 @@ from collections.abc import Callable, Mapping
 from logging import Logger
 from typing import Final, Protocol
 
+from heliograph.broker.durable import NOT_STORED
+from heliograph.broker.faults import PUBLISHING
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import OK, STOP, Refusal
 from heliograph.broker.message import Message
-from heliograph.broker.pubsub import NOT_STORED, REFUSED, Broker
+from heliograph.broker.publishing import Outcome, publish
+from heliograph.broker.pubsub import Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.topic import DELAYED_PREFIX, topic_name_fault, without_delay
@@ -276,19 +279,21 @@ class Delayed:
             return
         message.id_high = self._broker.now_us  # its lifetime begins now
         message.id_low = self._ids.next_low()
-        ticket = NOT_STORED
+        outcome: Outcome | None = None
         try:
-            ticket = int(self._broker.publish(message))
+            outcome = publish(self._broker, message)
         except ProtocolError as error:  # the topic was valid when it came; the operator's limits may differ now
             self._log.warn("delayed message to %.200r is dropped: %s", message.topic, error)
-        if ticket == REFUSED:  # it is to be delayed once more
+        except Exception as error:  # noqa: BLE001 - others are published when they are due, whatever it is
+            self._broker.faults.contain(PUBLISHING, error)
+        if outcome is not None and outcome.may_repeat:  # it is to be delayed once more
             self._hold(int(self._broker.uptime_us) + _RETRY_US, number, message)
             return
         self._published += 1
-        if ticket == NOT_STORED:
+        if outcome is None or outcome.ticket == NOT_STORED:
             self._forget(number)
         else:
-            self._uncommitted.append((ticket, self._broker.is_joined, number, message))
+            self._uncommitted.append((int(outcome.ticket), outcome.is_joined, number, message))
 
 
 def _size_of(message: Message) -> int:

@@ -6,9 +6,11 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
+from heliograph.broker.durable import NOT_STORED
 from heliograph.broker.faults import PUBLISHING, SESSIONS
 from heliograph.broker.pending import Pending
-from heliograph.broker.pubsub import NOT_STORED, REFUSED, Broker
+from heliograph.broker.publishing import Outcome, publish
+from heliograph.broker.pubsub import Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.session.durability import Durability
@@ -349,21 +351,20 @@ class SessionTable:
 
     def publish_will(self, clientid: str, will: Will, allowed: bool) -> None:
         """Publish a will, or let it go if its client may not publish it."""
-        ticket: i64 = NOT_STORED
+        outcome: Outcome | None = None
         if not allowed:
             self.broker.counters.messages_not_authorized += 1
         else:
-            self.broker.counters.messages_publishes += 1
             try:
-                ticket = self.broker.publish(will.message)
+                outcome = publish(self.broker, will.message)
             except Exception as error:  # noqa: BLE001 - its session ends or lives on, whatever it is
                 self.broker.faults.contain(PUBLISHING, error)
-        if ticket == NOT_STORED:
-            self._forget(clientid, will)
-        elif ticket == REFUSED:
+        if outcome is not None and outcome.may_repeat:
             self.published_wills.refused(clientid, will, self.broker.uptime_us)
+        elif outcome is None or outcome.ticket == NOT_STORED:
+            self._forget(clientid, will)
         else:
-            self.published_wills.add(clientid, will, ticket, self.broker.is_joined)
+            self.published_wills.add(clientid, will, outcome.ticket, outcome.is_joined)
 
     def _forget(self, clientid: str, will: Will) -> None:
         if will.number != 0 and self.durability is not None:

@@ -8,8 +8,8 @@ middle of a packet: messages go to the `Outlet`, which publishes them in a later
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeAlias
 
+from heliograph.broker.internal_publish_queue import InternalPublishQueue, MessageTemplate
 from heliograph.broker.message import Message, make_message
-from heliograph.broker.own_messages import Mould, OwnMessages
 from heliograph.config.rules import Action, PipelineAction, RepublishAction
 from heliograph.mqtt import properties as props
 from heliograph.mqtt.errors import ProtocolError
@@ -39,7 +39,7 @@ class Outlet(Protocol):
     """Where actions put what they make; the engine has it."""
 
     @property
-    def messages(self) -> OwnMessages:
+    def messages(self) -> InternalPublishQueue:
         """Where messages to be published wait."""
 
     def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> None:
@@ -105,9 +105,11 @@ class Republish:
         topic, qos, retain, directly = self._fixed_topic, self._qos, self._retain, self._directly
         if self._has_properties or topic is None or callable(qos) or callable(retain) or callable(directly):
             return self.run
-        tally = self._counters.messages
-        mould = Mould(self._outlet.messages, topic, qos, bool(retain), self._rule_id, bool(directly), tally)
-        put, payload, longer = mould.put, self._payload, self.run
+        counters = self._counters.messages
+        template = MessageTemplate(
+            self._outlet.messages, topic, qos, bool(retain), self._rule_id, bool(directly), counters
+        )
+        put, payload, longer = template.put, self._payload, self.run
 
         def run(row: Row, columns: LiveColumns) -> int:
             if columns.made_by:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from heliograph.broker.own_messages import Tally
+from heliograph.broker.internal_publish_queue import PublishCounters
 
 NAMES: Final = (
     "matched",
@@ -56,7 +56,7 @@ class RuleCounters:
         self.actions_success = 0
         self.actions_failed = 0
         self.recursions = 0
-        self.messages = Tally()
+        self.messages = PublishCounters()
 
     def snapshot(self) -> dict[str, int]:
         """The counts by name."""

@@ -12,8 +12,8 @@ from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hook_order import RULES
+from heliograph.broker.internal_publish_queue import InternalPublishQueue
 from heliograph.broker.message import Message
-from heliograph.broker.own_messages import OwnMessages
 from heliograph.broker.pubsub import Broker
 from heliograph.config.rules import PipelineAction, RuleConfig, RuleEngineConfig
 from heliograph.mqtt.topic import SYS_PREFIX
@@ -88,7 +88,9 @@ class RuleEngine:
         self._index: TopicIndex[RunningRule] = TopicIndex()
         self._events = EventSources(broker, self, RULES)
         self._threads = Threads(settings.blocking_threads)
-        self.messages = OwnMessages(broker, ids, defer, clock, settings.max_queued_messages, self._not_published)
+        self.messages = InternalPublishQueue(
+            broker, ids, defer, clock, settings.max_queued_messages, self._not_published
+        )
         self._is_started = False
         self._is_hooked = False
         self._pipeline_refused = 0

@@ -9,8 +9,10 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from heliograph.broker.faults import PUBLISHING
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message, make_message
+from heliograph.broker.publishing import publish
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt.errors import ProtocolError
 
@@ -21,7 +23,7 @@ _WORK_PER_TURN: Final = 8192
 _WAITING_BYTES_MAX: Final = 256 << 20
 
 
-class Tally:
+class PublishCounters:
     """What became of the messages of one maker.
 
     Attributes:
@@ -36,7 +38,7 @@ class Tally:
         self.failed: i64 = 0
 
 
-class OwnMessages:
+class InternalPublishQueue:
     """The messages of one node that wait; bounded in number and in bytes, owned by who fills it.
 
     Args:
@@ -62,7 +64,7 @@ class OwnMessages:
         self._clock = clock
         self._waiting_max: i64 = waiting_max
         self._on_failure = on_failure
-        self._waiting: list[tuple[Message, bool, Tally]] = []
+        self._waiting: list[tuple[Message, bool, PublishCounters]] = []
         self._count: i64 = 0  # with those that the present turn has taken out and not published yet
         self._bytes: i64 = 0
         self._is_deferred = False
@@ -70,7 +72,7 @@ class OwnMessages:
     def __len__(self) -> int:
         return self._count
 
-    def put(self, message: Message, directly: bool, tally: Tally) -> None:
+    def put(self, message: Message, directly: bool, counters: PublishCounters) -> None:
         """Publish a message in a later turn, or drop and count it.
 
         Args:
@@ -78,11 +80,11 @@ class OwnMessages:
         """
         size: i64 = len(message.payload)
         if self._count >= self._waiting_max or (self._count > 0 and self._bytes + size > _WAITING_BYTES_MAX):
-            tally.dropped += 1
+            counters.dropped += 1
             return
         self._count += 1
         self._bytes += size
-        self._waiting.append((message, directly, tally))
+        self._waiting.append((message, directly, counters))
         if not self._is_deferred:
             self._is_deferred = True
             self._defer(self._go_on)
@@ -94,8 +96,8 @@ class OwnMessages:
             waiting = self._waiting
             self._waiting = []
             left -= len(waiting)
-            for message, directly, tally in waiting:
-                self._publish(message, directly, tally)
+            for message, directly, counters in waiting:
+                self._publish(message, directly, counters)
 
     def _go_on(self) -> None:
         self._is_deferred = False
@@ -107,9 +109,9 @@ class OwnMessages:
         at: i64 = 0
         try:
             while at < len(waiting) and broker.work <= end and broker.fanouts.has_room():
-                message, directly, tally = waiting[at]
+                message, directly, counters = waiting[at]
                 at += 1
-                self._publish(message, directly, tally)
+                self._publish(message, directly, counters)
         finally:
             if at < len(waiting):
                 self._waiting = waiting[at:] + self._waiting
@@ -117,26 +119,23 @@ class OwnMessages:
                 self._is_deferred = True
                 self._defer(self._go_on)
 
-    def _publish(self, message: Message, directly: bool, tally: Tally) -> None:
+    def _publish(self, message: Message, directly: bool, counters: PublishCounters) -> None:
         broker = self.broker
         self._count -= 1
         self._bytes -= len(message.payload)
         try:
-            if directly:
-                route = broker.route(message.topic.encode("utf-8"))
-                broker.store(route, message)
-                broker.dispatch(route, message)
-            else:
-                broker.publish(message)
+            publish(broker, message, None, None, False, directly)
         except ProtocolError as error:
-            tally.failed += 1
+            counters.failed += 1
             self._on_failure(message, error)
-            return
-        broker.counters.messages_publishes += 1
-        tally.published += 1
+        except Exception as error:  # noqa: BLE001 - what waits behind it is published, whatever it is
+            counters.failed += 1
+            broker.faults.contain(PUBLISHING, error)
+        else:
+            counters.published += 1
 
 
-class Mould:
+class MessageTemplate:
     """Makes messages that differ in their payloads only, and has them published.
 
     Args:
@@ -145,7 +144,14 @@ class Mould:
     """
 
     def __init__(
-        self, out: OwnMessages, topic: str, qos: i64, retain: bool, clientid: str, directly: bool, tally: Tally
+        self,
+        out: InternalPublishQueue,
+        topic: str,
+        qos: i64,
+        retain: bool,
+        clientid: str,
+        directly: bool,
+        counters: PublishCounters,
     ) -> None:
         self._out = out
         self._topic = topic
@@ -154,7 +160,7 @@ class Mould:
         self._clientid = clientid
         self._made_by = (clientid,)
         self._directly = directly
-        self._tally = tally
+        self._counters = counters
 
     def put(self, payload: bytes) -> None:
         """Publish a message in a later turn."""
@@ -164,4 +170,4 @@ class Mould:
             out.broker.now_us, low, self._topic, payload, self._qos, self._retain, b"", self._clientid, None
         )
         message.made_by = self._made_by
-        out.put(message, self._directly, self._tally)
+        out.put(message, self._directly, self._counters)

@@ -1,0 +1,205 @@
+"""The one path of a message: hooks, retained store, storage, receivers.
+
+Every message goes through `publish`: those of clients (PUBLISH and wills), delayed messages, those of rules, and the
+broker's own (`$SYS`, events). All are counted in the same way, and `message.dropped` runs for all of them.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from heliograph.broker.durable import NOT_STORED
+from heliograph.broker.fanout import Spreader
+from heliograph.broker.hooks import STOP, Refusal
+from heliograph.broker.message import Message
+from heliograph.broker.pubsub import Broker
+from heliograph.broker.router import Route
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.errors import ProtocolError
+
+SPREADING: Final = -1  # receivers of a message that goes on to more of them in later turns
+
+# Work that is not a delivery, in deliveries.
+_BYTES_PER_WORK_LOG2: Final = 8
+_STORE_WORK: Final = 4
+_RETAIN_WORK: Final = 64
+_RETAIN_BYTES_PER_WORK_LOG2: Final = 6
+
+NOT_AUTHORIZED: Final = Refusal("not_authorized", rc.NOT_AUTHORIZED, False)  # a topic that is the broker's own
+TAKEN: Final = Refusal("", rc.SUCCESS, False)  # a callback has the message, and publishes it in its own time or never
+
+
+@mypyc_attr(free_list_len=1)
+class Outcome:
+    """What became of one message.
+
+    Args:
+        ticket: The commit after which all that is kept of it is durable; `NOT_STORED` if nothing is.
+        is_joined: Whether further databases keep it too, whose refusals are its own.
+        receivers: Subscriptions that it was handed to; `SPREADING` if it goes on to more of them in later turns.
+        is_unheard: No subscription matches its topic, and nothing stores it.
+        refusal: Why it was not published; None if it was.
+        unkept: The reason code with which storage refuses it now, so that it was not published; 0 if it was.
+    """
+
+    def __init__(
+        self, ticket: i64, is_joined: bool, receivers: i64, is_unheard: bool, refusal: Refusal | None, unkept: int
+    ) -> None:
+        self.ticket = ticket
+        self.is_joined = is_joined
+        self.receivers = receivers
+        self.is_unheard = is_unheard
+        self.refusal = refusal
+        self.unkept = unkept
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether it was not published now, and would be later: who keeps it should publish it again."""
+        return self.unkept != 0 or (self.refusal is not None and self.refusal.may_repeat)
+
+    def __repr__(self) -> str:
+        return f"Outcome(ticket {int(self.ticket)}, {int(self.receivers)} receivers, {self.refusal}, {self.unkept})"
+
+
+def publish(
+    broker: Broker,
+    message: Message,
+    route: Route | None = None,
+    spreader: Spreader | None = None,
+    may_refuse: bool = False,
+    directly: bool = False,
+) -> Outcome:
+    """Publish a message: hooks, retained store, storage, receivers, in one synchronous pass.
+
+    Args:
+        route: That of its topic; found if it is not given.
+        spreader: Who is held back while it is on its way to very many; None for the broker's own.
+        may_refuse: Whether it is refused before anybody gets it where what has to keep it does not now: its publisher
+            repeats it.
+        directly: Only store it and hand it to subscribers: no hooks, no retained store.
+
+    Raises:
+        ProtocolError: No message can be published to its topic.
+    """
+    if route is None:
+        route = broker.route(message.topic.encode("utf-8"))
+        if route.is_sys and broker.refuses(message, route.topic):
+            return _deny(broker, message)
+    broker.counters.messages_published += 1
+    if may_refuse and broker.is_refusing:
+        code = _refusal_code(broker, route, message)
+        if code != rc.SUCCESS:
+            return _unkept(broker, code)
+    if route.hooked and not directly:
+        hooked = run_hooks(broker, message)
+        if isinstance(hooked, Refusal):
+            # Nobody knows where a callback keeps what it took: it may be any database.
+            ticket: i64 = broker.pending_ticket() if hooked.code == rc.SUCCESS else NOT_STORED
+            return Outcome(ticket, True, 0, False, hooked, 0)
+        message = hooked
+        if message.topic != route.topic:
+            route = broker.route(message.topic.encode("utf-8"))
+            if route.is_sys and broker.refuses(message, route.topic):
+                return _deny(broker, message)
+            if may_refuse and broker.is_refusing:
+                code = _refusal_code(broker, route, message)
+                if code != rc.SUCCESS:
+                    return _unkept(broker, code)
+    ticket = NOT_STORED
+    is_joined = False
+    if message.retain and not directly:
+        is_joined = True
+        if not _retain(broker, message):
+            return Outcome(broker.pending_ticket(), True, 0, False, None, 0)
+    if route.durable:
+        sink = broker.sink
+        if sink is not None:
+            broker.work += _STORE_WORK + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2)
+            ticket = sink.append(message)
+            if message.ticket != NOT_STORED:
+                broker.newest_ticket = message.ticket
+            if sink.is_joined:
+                is_joined = True
+    elif is_joined:
+        ticket = broker.pending_ticket()
+    receivers = broker.dispatch(route, message, spreader)
+    is_unheard = receivers == 0 and not route.durable
+    if is_unheard:
+        broker.tell_unheard(message)
+    return Outcome(ticket, is_joined, receivers, is_unheard, None, 0)
+
+
+def retain_again(broker: Broker, message: Message) -> i64:
+    """Retain a message that an earlier process published: a crash may have taken its place among the retained ones.
+
+    Returns:
+        The ticket of the commit after which that is durable, or `NOT_STORED`.
+    """
+    _retain(broker, message)
+    return broker.pending_ticket()
+
+
+def run_hooks(broker: Broker, message: Message) -> Message | Refusal:
+    """Run the `message.publish` chain: the message to publish, or how a callback stopped it.
+
+    A callback may change the message; one that gives it a topic that may not be published to has failed, and the
+    message goes on as it was: its publisher is not to blame.
+    """
+    verdict, outcome = broker.hooks.message_publish.run((), message)
+    if not isinstance(outcome, Message):
+        if verdict != STOP:
+            return message
+        if not isinstance(outcome, Refusal):
+            return TAKEN
+        if outcome.reason and broker.hooks.message_dropped.callbacks:
+            broker.hooks.message_dropped.run((message, outcome.reason))
+        return outcome
+    return outcome if outcome.topic == message.topic or _has_route(broker, outcome) else message
+
+
+def reshape(broker: Broker, message: Message) -> Message | None:
+    """What `run_hooks` made of a message that was published before; None if it was dropped. No callback is called."""
+    outcome = broker.hooks.message_publish.shaped(message)
+    if outcome is None or outcome.topic == message.topic or _has_route(broker, outcome):
+        return outcome
+    return message
+
+
+def _has_route(broker: Broker, message: Message) -> bool:
+    try:
+        broker.router.route(message.topic.encode("utf-8"))
+    except (ProtocolError, ValueError) as error:
+        broker.hooks.message_publish.report(error)
+        return False
+    return True
+
+
+def _retain(broker: Broker, message: Message) -> bool:
+    """Keep a message for subscriptions to come, or clear its topic; whether it goes on to storage and receivers."""
+    retained = broker.retained
+    if retained is None:  # [MQTT-3.3.1-8] 3.1.1 [MQTT-3.3.1-12]
+        return True
+    broker.work += _RETAIN_WORK + (len(message.publish.data) >> _RETAIN_BYTES_PER_WORK_LOG2)
+    return retained.retain(message)  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-7]
+
+
+def _refusal_code(broker: Broker, route: Route, message: Message) -> int:
+    """The reason code with which what has to keep a message refuses it now, 0 if it takes it."""
+    sink, retained = broker.sink, broker.retained
+    code = retained.refusal_code() if message.retain and retained is not None else 0
+    if code != 0:
+        return code
+    return sink.refusal(route.topic) if route.durable and sink is not None else 0
+
+
+def _unkept(broker: Broker, code: int) -> Outcome:
+    broker.counters.messages_refused += 1
+    return Outcome(NOT_STORED, False, 0, False, None, code)
+
+
+def _deny(broker: Broker, message: Message) -> Outcome:
+    """A client has caused a message to a topic that is the broker's own."""
+    broker.counters.messages_not_authorized += 1
+    if broker.hooks.message_dropped.callbacks:
+        broker.hooks.message_dropped.run((message, NOT_AUTHORIZED.reason))
+    return Outcome(NOT_STORED, False, 0, False, NOT_AUTHORIZED, 0)
