@@ -28,6 +28,7 @@ class FakeState:
         self.values = dict(durable)
         self.waiting: list[tuple[int, StateBatch]] = []
         self.batches_count = 0
+        self.reads_count = 0
         self.fault: StorageError | None = None  # why it cannot be read
         self._listeners: list[OnStateCommitted] = []
         self._ticket = 0
@@ -46,11 +47,13 @@ class FakeState:
         return self._ticket
 
     def get(self, key: bytes) -> bytes | None:
+        self.reads_count += 1
         if self.fault is not None:
             raise self.fault
         return self.values.get(key)
 
     def scan(self, prefix: bytes = b"", after: bytes = b"", limit: int = 1024) -> list[tuple[bytes, bytes]]:
+        self.reads_count += 1
         if self.fault is not None:
             raise self.fault
         found = sorted(key for key in self.values if key.startswith(prefix) and key > after)

@@ -107,7 +107,7 @@ class Entrance(Reader):
         context = self._context
         while True:  # ends: nobody can have them all
             clientid = context.new_clientid()
-            if context.sessions.find(clientid) is None:
+            if not context.sessions.knows(clientid):
                 return clientid
 
     def _on_auth(self, packet: p.Disconnect) -> None:
@@ -122,10 +122,14 @@ class Entrance(Reader):
             self._on_step(step)
         else:
             self._hold_packets(ANSWER)
-            waited_us_max = self._options.idle_timeout_us
-            step.due_us = self._broker.uptime_us + waited_us_max if waited_us_max != 0 else 0
+            step.due_us = self._answer_due_us()
             self._awaited = step
             step.then(self._on_authenticated)
+
+    def _answer_due_us(self) -> i64:
+        """Until when an answer is waited for; 0 for ever."""
+        waited_us_max = self._options.idle_timeout_us
+        return self._broker.uptime_us + waited_us_max if waited_us_max != 0 else 0
 
     def _on_authenticated(self, outcome: tuple[str, object]) -> None:
         """An authenticator that had to wait has its answer."""
@@ -207,6 +211,12 @@ class Entrance(Reader):
         if admission is None:
             return
         client, connect = admission.client, admission.connect
+        if not admission.is_looked_up:
+            lookup = self._context.sessions.look_up(client.clientid, connect.clean_start)
+            if lookup is not None:
+                lookup.due_us = self._answer_due_us()
+                self.wait_for(lookup, self._on_looked_up)
+                return
         known = self._context.sessions.find(client.clientid)
         # Subscriptions of another mountpoint are not this client's.
         clean_start = connect.clean_start or (known is not None and known.mountpoint != client.mountpoint)
@@ -222,10 +232,20 @@ class Entrance(Reader):
         if handshake is not None and handshake.method is None:
             self._handshake = None
 
+    def _on_looked_up(self, was_read: bool) -> None:
+        admission = self._admission
+        if admission is not None:
+            if not was_read:
+                detail = f"the session of {self._clientid!r} cannot be read now"
+                raise ProtocolError(detail, rc.SERVER_UNAVAILABLE)
+            admission.is_looked_up = True
+            self._admit()
+
     def _on_right(self, allowed: bool) -> None:
         admission = self._admission
         if admission is not None:
             admission.decided(allowed)
+            admission.is_looked_up = False  # it may have been let go from memory meanwhile
             self._admit()
 
     def _accept(self, admission: "Admission", clean_start: bool) -> None:
@@ -342,6 +362,7 @@ class Admission:
         step: What its authenticator answered last.
 
     Attributes:
+        is_looked_up: Whether what the disk has of its session was read.
         denied: The subscriptions of its session that it may not have any more.
     """
 
@@ -350,6 +371,7 @@ class Admission:
         self.connect = connect
         self.step = step
         self.authorizer = authorizer
+        self.is_looked_up = False
         self.denied: list[str] = []
         self._asked: dict[str, None] = {}
         self._name = ""  # of the subscription that is asked about now

@@ -72,11 +72,34 @@ class SessionJournal:
             for key, value in page:
                 seen.add(key)
                 yield key, value
+        for key, value in self._unwritten(prefix).items():
+            if key not in seen:
+                yield key, value
+
+    def read_into(self, found: dict[bytes, bytes], prefix: bytes) -> Iterator[None]:
+        """Read all keys with a prefix and their newest values, a page in each step.
+
+        Raises:
+            StorageError: The database cannot be read now.
+        """
+        for page in self.pages(prefix):
+            found.update(page)
+            if len(page) == _PAGE:
+                yield
+        found.update(self._unwritten(prefix))
+
+    def _unwritten(self, prefix: bytes) -> dict[bytes, bytes]:
+        """The newest values of keys with a prefix that the database was not given yet."""
+        found: dict[bytes, bytes] = {}
         for batch in (self._refused, self.batch):
-            for key, newest in list(batch.changes.items()) if batch is not None else ():
-                if newest is not None and key.startswith(prefix) and key not in seen:
-                    seen.add(key)
-                    yield key, newest
+            for key, newest in batch.changes.items() if batch is not None else ():
+                if not key.startswith(prefix):
+                    continue
+                if newest is None:
+                    found.pop(key, None)
+                else:
+                    found[key] = newest
+        return found
 
     def pages(self, prefix: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
         """The keys with a prefix that the disk has, in pages that one turn may go through, with their newest values.

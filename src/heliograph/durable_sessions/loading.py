@@ -1,20 +1,17 @@
-"""Reading durable sessions back: one when its client comes, and the messages that were in flight to it."""
+"""Reading durable sessions back, each when its client comes."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from heliograph.broker.message import Message, make_message
 from heliograph.broker.subscription import Subscription
 from heliograph.durable_sessions import record
+from heliograph.durable_sessions.inflight import LostInflight
 from heliograph.durable_sessions.journal import SessionJournal
-from heliograph.durable_sessions.replay import ReplayedDatabase, find_message
 from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, bare_filter, split_share
 from heliograph.session.durability import Durability
 from heliograph.session.durable import DurableSession
-from heliograph.session.mqueue import RELEASED, Delivery
 from heliograph.session.options import SessionOptions
 from heliograph.session.table import EXPIRY_NEVER, SessionTable
-from heliograph.storage.errors import StorageDamagedError, UnknownStreamError
 
 _log = logging.getLogger(__name__)
 
@@ -23,16 +20,23 @@ class SessionLoader:
     """Makes sessions of records; owned by `DurableSessions`.
 
     Args:
+        inflight: Where what was in flight goes.
         options: Those of the sessions until their clients come.
     """
 
     def __init__(
-        self, table: SessionTable, durability: Durability, journal: SessionJournal, options: SessionOptions
+        self,
+        table: SessionTable,
+        durability: Durability,
+        journal: SessionJournal,
+        inflight: LostInflight,
+        options: SessionOptions,
     ) -> None:
         self._table = table
         self._broker = table.broker
         self._durability = durability
         self._journal = journal
+        self._inflight = inflight
         self._options = options
         self.began_us = int(self._broker.now_us)
 
@@ -45,30 +49,54 @@ class SessionLoader:
             return None
         return saved if saved.left_us else saved._replace(left_us=self.began_us, qos0_after_us=self.began_us)
 
-    def load(self, clientid: str, lost: dict[str, list[record.Inflight]]) -> DurableSession | None:
+    def load(self, clientid: str) -> DurableSession | None:
         """Read a session with all that belongs to it; None if there is none, or its time is over.
-
-        Args:
-            lost: Where what is in flight goes, by client id.
 
         Raises:
             StorageError: The database of sessions cannot be read.
         """
-        value = self._journal.get(record.session_key(clientid))
+        for _ in self.read_session(clientid):
+            pass
+        session = self._table.held(clientid)
+        return session if isinstance(session, DurableSession) else None
+
+    def read_session(self, clientid: str) -> Iterator[None]:
+        """Read a session with all that belongs to it, a page in each step, and put it into the table.
+
+        Nothing of a session changes that lies on the disk only, but that it ends, or is read by someone else first.
+
+        Raises:
+            StorageError: The database of sessions cannot be read.
+        """
+        key = record.session_key(clientid)
+        value = self._journal.get(key)
         saved = None if value is None else self.read(clientid, value)
         if saved is None or is_over(saved, self._broker.now_us):
-            return None
-        subscriptions = dict(self._journal.scan(record.subscription_key(clientid, "")))
-        taken = list(self._journal.scan(record.taken_prefix(clientid)))
-        orphan = next(self._journal.scan(record.orphan_prefix(clientid)), None)
+            return
+        subscriptions: dict[bytes, bytes] = {}
+        yield from self._journal.read_into(subscriptions, record.subscription_key(clientid, ""))
+        taken: dict[bytes, bytes] = {}
+        yield from self._journal.read_into(taken, record.taken_prefix(clientid))
+        has_orphans = next(self._journal.scan(record.orphan_prefix(clientid)), None) is not None
+        if self._table.held(clientid) is None and self._journal.get(key) is not None:
+            self._put(clientid, saved, subscriptions, taken, has_orphans)
+
+    def _put(
+        self,
+        clientid: str,
+        saved: record.SessionRecord,
+        subscriptions: Mapping[bytes, bytes],
+        taken: Mapping[bytes, bytes],
+        has_orphans: bool,
+    ) -> None:
         session = self._make(clientid, saved)
         if saved.inflight:
-            lost[clientid] = saved.inflight
+            self._inflight.records[clientid] = saved.inflight
             session.has_lost = True
-        if taken or orphan is not None:
+        if taken or has_orphans:
             awaiting = session.durable_awaiting_rel()
-            awaiting.has_orphans = orphan is not None
-            for key, value in taken:
+            awaiting.has_orphans = has_orphans
+            for key, value in taken.items():
                 record.decode_taken(value)  # a record that is none is told now
                 packet_id = int.from_bytes(record.owner(key)[1], "big")
                 awaiting.restore(packet_id, self._broker.uptime_us)
@@ -76,7 +104,6 @@ class SessionLoader:
         self._table.restore(session, max(0, self._broker.now_us - saved.left_us))
         if saved.left_us == self.began_us:
             session.touch()  # when its client left is to be saved
-        return session
 
     def _make(self, clientid: str, saved: record.SessionRecord) -> DurableSession:
         session = DurableSession(clientid, self._broker, self._options, saved.created_at_us, self._durability)
@@ -113,26 +140,3 @@ class SessionLoader:
 def is_over(saved: record.SessionRecord, now_us: int) -> bool:
     """Whether a session ended while nobody looked."""
     return saved.expiry_s != EXPIRY_NEVER and saved.left_us + saved.expiry_s * 1_000_000 <= now_us
-
-
-def recalled(messages: ReplayedDatabase, session: DurableSession, one: record.Inflight) -> Delivery | None:
-    """What is in flight, with its message read again; None if that is not there any more.
-
-    Raises:
-        StorageError: It cannot be read now.
-    """
-    message: Message | None = None
-    try:
-        message = find_message(messages, one.topic, one.after_us, one.id_high, one.id_low)
-    except (UnknownStreamError, StorageDamagedError) as error:
-        _log.warning("a message in flight to client %.200r is lost [%s]: %s", session.clientid, error.code, error)
-    if message is None:
-        if one.phase != RELEASED:
-            return None
-        # Only its identifier matters now.
-        message = make_message(one.id_high, one.id_low, one.topic, b"", one.qos, False, b"", "", None)
-    subscription = Subscription(session, one.topic, one.qos, False, False, 0, one.subscription_id)
-    delivery = Delivery(message, one.qos, one.retain, subscription)
-    delivery.phase = one.phase
-    delivery.after_us = one.after_us
-    return delivery

@@ -11,14 +11,17 @@ from functools import partial
 from typing import Final, Protocol
 
 from heliograph.broker.faults import COMMITS, SESSIONS
+from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.repetition import Repetition
 from heliograph.broker.subscription import Subscription
 from heliograph.channel.options import ChannelOptions
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.durable_sessions import record
+from heliograph.durable_sessions.inflight import LostInflight
 from heliograph.durable_sessions.journal import SessionJournal
-from heliograph.durable_sessions.loading import SessionLoader, recalled
+from heliograph.durable_sessions.loading import SessionLoader
+from heliograph.durable_sessions.lookups import SessionLookups
 from heliograph.durable_sessions.orphans import claim_orphan
 from heliograph.durable_sessions.replay import ReplayedDatabase, newest_retained
 from heliograph.durable_sessions.replay_turns import Loop, Replays
@@ -92,14 +95,15 @@ class DurableSessions(Durability):
         self._broker = broker
         self._loop = loop
         self._journal = SessionJournal(state, self._on_saved, loop.call_later)
-        self._loader = SessionLoader(table, self, self._journal, options.session)
+        self._inflight = LostInflight(messages)
+        self._loader = SessionLoader(table, self, self._journal, self._inflight, options.session)
+        self._lookups = SessionLookups(loop, begin_turn, broker.faults, lambda: int(broker.uptime_us))
         self._wills = SavedWills(self._journal, table, options)
         self._survey = SessionSurvey(table, self._journal, self._loader, loop, self._gather, self._on_met)
         self._dirty: dict[DurableSession, None] = {}
         self._is_gathering = False
         self._marks = False  # whether the next batch says up to when all identifiers are in it
         self._marked_us: int = -1
-        self._lost: dict[str, list[record.Inflight]] = {}  # of sessions whose client has not come yet
         self._replays = Replays(messages, settings.batch_size, loop, begin_turn, broker.faults, alarms)
         self._newest_us = 0  # the time of the newest commit
         self._heads: deque[tuple[int, int]] = deque()  # tickets and times of commits that the head does not cover yet
@@ -110,7 +114,7 @@ class DurableSessions(Durability):
         self._sweep_due_us = 0
         self._parking: deque[DurableSession] = deque()
         self._swept: list[Session] = []  # of the sweep that is under way
-        self._counts = {"forgotten": 0, "awoken": 0, "slept": 0, "unreadable": 0}
+        self._counts = {"awoken": 0, "slept": 0}
         self.on_saved: Callable[[int], object] | None = None  # told of each ticket of session state that is durable
         self._alarms = alarms
         self._is_alarmed = False
@@ -173,7 +177,7 @@ class DurableSessions(Durability):
             self._survey.meet(clientid)
         for clientid in awake:
             if self._table.held(clientid) is None:
-                self._loader.load(clientid, self._lost)
+                self._loader.load(clientid)
         self._broker.router.parked_count += subscriptions
         for clientid, will in wills:
             self._table.restore_will(clientid, will)
@@ -212,15 +216,31 @@ class DurableSessions(Durability):
 
     # --- sessions that come, sleep and end
 
+    def look_up(self, clientid: str, clean_start: bool) -> Pending[bool] | None:
+        """Read what a client that comes needs of the disk, in later turns; None if there is nothing to read."""
+        if self._fault is not None:
+            return None  # nobody knows; `begin` and `give_up` see to it
+        session = self._table.held(clientid)
+        if session is None or (isinstance(session, DurableSession) and session.has_lost and not clean_start):
+            return self._lookups.begin(clientid, self._read_for_client(clientid, clean_start))
+        return None
+
+    def _read_for_client(self, clientid: str, clean_start: bool) -> Iterator[None]:
+        if self._table.held(clientid) is None:
+            yield from self._loader.read_session(clientid)
+            self._counts["awoken"] += self._table.held(clientid) is not None
+        session = self._table.held(clientid)
+        if isinstance(session, DurableSession) and session.has_lost and not clean_start:
+            yield from self._inflight.read(session)
+
     def awaken(self, clientid: str) -> Session | None:
         """Read a session that lies on the disk only."""
         if self._fault is not None:
             return None  # nobody knows; `begin` and `give_up` see to it
         try:
-            session = self._loader.load(clientid, self._lost)
+            session = self._loader.load(clientid)
         except StorageError as error:
-            self._counts["unreadable"] += 1
-            self._log.warn("the session of client %.200r cannot be read now [%s]: %s", clientid, error.code, error)
+            self._lookups.on_unreadable(clientid, error)
             detail = f"the session of {clientid!r} cannot be read now"
             raise ProtocolError(detail, rc.SERVER_UNAVAILABLE) from error
         if session is not None:
@@ -231,6 +251,8 @@ class DurableSessions(Durability):
         """A session begins: what is still on the disk of an earlier one goes."""
         if self._fault is not None:
             raise ProtocolError(f"whether {clientid!r} has a session cannot be read now", rc.SERVER_UNAVAILABLE)
+        if self.knows_all and not self._table.knows(clientid) and not self._survey.keeps(clientid):
+            return
         try:
             if self._journal.get(record.session_key(clientid)) is not None:
                 self._survey.remove_now(clientid)
@@ -252,7 +274,7 @@ class DurableSessions(Durability):
         if isinstance(session, DurableSession):
             self._dirty.pop(session, None)
             self._replays.end(session)
-        self._lost.pop(clientid, None)
+            self._inflight.forget(session)
         batch = self._journal.batch
         batch.delete(record.session_key(clientid))
         batch.delete(record.taken_up_to_key(clientid))
@@ -346,25 +368,14 @@ class DurableSessions(Durability):
 
     def recall(self, session: Session) -> None:
         """Give a session that was read from the disk the messages back that are in flight."""
-        clientid = session.clientid
-        lost = self._lost.get(clientid, [])
         if not isinstance(session, DurableSession):
             return
         try:
-            found = [(one.packet_id, recalled(self._messages, session, one)) for one in lost]
+            self._inflight.give_back(session)
         except StorageError as error:
-            self._counts["unreadable"] += 1
-            self._log.warn(
-                "what is in flight to client %.200r cannot be read now [%s]: %s", clientid, error.code, error
-            )
-            detail = f"what is in flight to {clientid!r} cannot be read now"
+            self._lookups.on_unreadable(session.clientid, error)
+            detail = f"what is in flight to {session.clientid!r} cannot be read now"
             raise ProtocolError(detail, rc.SERVER_UNAVAILABLE) from error
-        self._lost.pop(clientid, None)
-        for packet_id, delivery in found:
-            if delivery is None:
-                self._counts["forgotten"] += 1
-            else:
-                session.restore_inflight(packet_id, delivery)
 
     def note(self, key: bytes, value: bytes | None) -> int:
         """Keep a record of somebody else's, or delete it, in the commit that session state is gathered for now."""
@@ -457,6 +468,7 @@ class DurableSessions(Durability):
     async def close(self) -> None:
         """Save everything and close the database of sessions."""
         self._survey.stop()
+        self._lookups.stop()
         while self.touched:
             self._save_some(len(self.touched))
         if self._is_gathering:
@@ -469,6 +481,8 @@ class DurableSessions(Durability):
         numbers.update(self._replays.statistics())
         numbers.update(self._journal.statistics())
         numbers.update(self._survey.statistics())
+        numbers.update(self._lookups.statistics())
+        numbers["durable_sessions.forgotten"] = self._inflight.forgotten_count
         numbers["durable_sessions.asleep"] = int(self._table.asleep_count)
         return numbers
 
@@ -488,7 +502,7 @@ class DurableSessions(Durability):
         for session in self._dirty:
             clientid = session.clientid
             try:
-                value = record.encode_session(session, self._lost.get(clientid, ()))
+                value = record.encode_session(session, self._inflight.records.get(clientid, ()))
             except Exception as error:  # noqa: BLE001 - the state of the others is saved, whatever it is
                 self.faults.contain(SESSIONS, error, session.abort)
                 continue
@@ -533,7 +547,7 @@ class DurableSessions(Durability):
                 session.touch()
             elif 0 < session.left_us < slept_before_us and self._journal.is_idle and session.may_sleep():
                 self._counts["slept"] += 1
-                self._lost.pop(session.clientid, None)
+                self._inflight.forget(session)
                 self._replays.end(session)
                 self._table.let_sleep(session)
 

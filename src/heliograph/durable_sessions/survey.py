@@ -50,6 +50,7 @@ class SessionSurvey:
         self._on_met = on_met
         self._steps: Iterator[None] | None = None
         self._over: dict[str, None] = {}  # clients whose sessions are over and still on the disk
+        self._unread: set[str] = set()  # clients whose sessions cannot be understood, and are left alone
         self._is_scheduled = False
         self._is_stopped = False
         self._counts = {"met": 0, "expired": 0, "orphaned": 0, "removed": 0}
@@ -74,6 +75,10 @@ class SessionSurvey:
         self._over[clientid] = None
         self._schedule()
 
+    def keeps(self, clientid: str) -> bool:
+        """Whether the disk may have something of a client that has no session; known when all sessions were met."""
+        return clientid in self._over or clientid in self._unread
+
     def remove_now(self, clientid: str) -> None:
         """Remove all records of a client in this turn's batch.
 
@@ -89,6 +94,7 @@ class SessionSurvey:
         ]
         for key in (*subscriptions, *others, record.session_key(clientid), record.taken_up_to_key(clientid)):
             batch.delete(key)
+        self._unread.discard(clientid)
         router: Router = self._table.broker.router
         router.parked_count -= len(subscriptions)
         self._counts["removed"] += 1
@@ -150,6 +156,7 @@ class SessionSurvey:
             return
         saved = self._loader.read(clientid, value)
         if saved is None:  # left alone until its client comes: a later version may have written it
+            self._unread.add(clientid)
             return
         now_us = int(self._table.broker.now_us)
         if is_over(saved, now_us):

@@ -9,6 +9,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.faults import COMMITS, Faults
+from heliograph.broker.pending import Pending
 from heliograph.broker.repetition import Repetition
 from heliograph.broker.subscription import Subscription
 from heliograph.session.outbox import Outbox
@@ -95,6 +96,17 @@ class Durability:
 
     def covers(self, topic_filter: str) -> bool:
         """Whether every message that a filter matches can be replayed."""
+        raise NotImplementedError(type(self).__name__)
+
+    def look_up(self, clientid: str, clean_start: bool) -> Pending[bool] | None:
+        """Read what a client that comes needs of the disk, in later turns; None if there is nothing to read.
+
+        Args:
+            clean_start: Whether it begins a new session, and does not need what is in flight.
+
+        Returns:
+            Whether that was read; not if it cannot be read now.
+        """
         raise NotImplementedError(type(self).__name__)
 
     def awaken(self, clientid: str) -> Session | None:

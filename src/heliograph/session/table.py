@@ -86,6 +86,16 @@ class SessionTable:
             return session
         return durability.awaken(clientid)
 
+    def look_up(self, clientid: str, clean_start: bool) -> Pending[bool] | None:
+        """Have what `open` needs of the disk read in later turns: whether that worked. None if it needs nothing."""
+        durability = self.durability
+        if durability is None:
+            return None
+        session = self._sessions.get(clientid)
+        if session is None and durability.knows_all and clientid not in self._absences:
+            return None
+        return None if session is not None and session.attached else durability.look_up(clientid, clean_start)
+
     def held(self, clientid: str) -> Session | None:
         """The session of a client, if it is in memory."""
         return self._sessions.get(clientid)
