@@ -94,8 +94,7 @@ def test_an_operator_without_exclusive_subscriptions() -> None:
 
 
 def test_one_denied_holds_nothing() -> None:
-    kernel = kernel_with_exclusive()
-    kernel.options.max_subscriptions = 1
+    kernel = Kernel(ChannelOptions(exclusive_subscription=True, max_subscriptions=1))
     full, other = kernel.connect("full"), kernel.connect("other")
     full.subscribe("x")
     assert full.subscribe(EXCLUSIVE) == [rc.QUOTA_EXCEEDED]

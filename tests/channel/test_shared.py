@@ -1,5 +1,7 @@
 """Shared subscriptions as their members see them: who gets a message, and what happens to what a member leaves."""
 
+from typing import Any
+
 import pytest
 
 from heliograph.broker.shared import SharedOptions
@@ -14,11 +16,8 @@ from support.packets import properties_of
 SHARED = "$share/g/t"
 
 
-def kernel_with(strategy: str = "round_robin_per_group", **limits: int | bool) -> Kernel:
-    options = SessionOptions()
-    for name, value in limits.items():
-        setattr(options, name, value)
-    return Kernel(session_options=options, shared=SharedOptions(strategy))
+def kernel_with(strategy: str = "round_robin_per_group", **limits: Any) -> Kernel:
+    return Kernel(session_options=SessionOptions(**limits), shared=SharedOptions(strategy))
 
 
 def members(kernel: Kernel, names: str = "ab", qos: int = 1, *, window: int = 65_535) -> dict[str, Peer]:

@@ -129,8 +129,7 @@ def test_a_client_that_comes_before_its_session_was_met_finds_it(tmp_path: Path)
 
 
 def test_sessions_that_must_be_awake_are_so_after_a_start(tmp_path: Path) -> None:
-    options = ChannelOptions()
-    options.exclusive_subscription = True
+    options = ChannelOptions(exclusive_subscription=True)
     kernel = DurableKernel(tmp_path, stored=("stored/#",), channel_options=options)
     leave(kernel, "a", "stored/#")
     leave(kernel, "b", "other")

@@ -293,7 +293,7 @@ def _session_options(source: Source) -> SessionOptions:
         retry_interval_us=source.pick((0, 3_000_000)),
         max_mqueue_len=MQUEUE_LEN,
         mqueue_store_qos0=source.flag(),
-        mqueue_priorities={"a": 7} if source.flag() else None,
+        mqueue_priorities={"a": 7} if source.flag() else {},
         max_awaiting_rel=AWAITING_REL_MAX,
         await_rel_timeout_us=5_000_000,
         upgrade_qos=source.flag(),

@@ -1,5 +1,7 @@
 """What a session sends to its client, in which order and how much of it at once."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,11 +15,8 @@ from support.kernel import Kernel, Peer
 from support.packets import publish, say
 
 
-def kernel_with(**limits: int | bool) -> Kernel:
-    options = SessionOptions()
-    for name, value in limits.items():
-        setattr(options, name, value)
-    return Kernel(session_options=options)
+def kernel_with(**limits: Any) -> Kernel:
+    return Kernel(session_options=SessionOptions(**limits))
 
 
 def subscriber(

@@ -100,7 +100,7 @@ class World:
         self._numbers = 0
         self._trap = 0  # how often clients hear something until the next crash; 0 for none
         self.has_short_queues = self._config.mqtt.max_mqueue_len != 1000
-        self.channel_options = channel_options(self._config, "default", "tcp:default")
+        self.channel_options = channel_options(self._config, "default")
         self._node: Node | None = None
         self._is_stopping = False
         self.started_us = 0

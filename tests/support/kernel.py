@@ -6,6 +6,7 @@ connection: it sends packets and tells what it received.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from heliograph.broker.durable import DurableSink
@@ -165,7 +166,7 @@ class Kernel:
         self._assigned_count = 0
         options = channel_options or ChannelOptions()
         if session_options is not None:
-            options.session = session_options
+            options = replace(options, session=session_options)
         self.options = options
         router = Router(options.max_topic_levels, routes_max)
         hooks = Hooks(lambda name, error: self.hook_failures.append((name, error)))

@@ -1,6 +1,7 @@
 """A virtual kernel with the services of a node around it, built from a configuration as a file would hold it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -51,7 +52,7 @@ class Node(Kernel):
         )
         self.services.start()
         attributes = ZoneAttributes(config, self.context.clock, self.environment).of_zone(self.options.zone)
-        self.options.attributes_of = None if attributes is None else attributes.of
+        self.options = replace(self.options, attributes_of=None if attributes is None else attributes.of)
 
     def now_s(self) -> int:
         """The wall clock."""

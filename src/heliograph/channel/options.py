@@ -1,6 +1,7 @@
 """The operator's limits that channels obey, as the hot path wants them: plain numbers."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from mypy_extensions import i64
 
@@ -14,10 +15,13 @@ AttributesOf = Callable[[ClientInfo, p.Connect], Mapping[str, str]]
 """Makes the attributes of a client that connects; called once for each CONNECT, raises nothing, must not wait."""
 
 
+@dataclass(frozen=True)
 class ChannelOptions:
     """What holds for every connection of a listener: its zone's `mqtt` section and the listener's own settings.
 
-    Args:
+    A listener swaps it whole, for connections that come then; a connection has the one that it came with.
+
+    Attributes:
         session: The limits of its sessions.
         listener: The listener, as `tcp:default`.
         zone: The zone.
@@ -54,78 +58,39 @@ class ChannelOptions:
         max_user_properties: User properties that one packet may have.
     """
 
-    def __init__(
-        self,
-        session: SessionOptions | None = None,
-        listener: str = "tcp:default",
-        zone: str = "default",
-        mountpoint: str = "",
-        enable_authn: bool = True,
-        deny_anonymous: bool = False,
-        idle_timeout_us: i64 = 15_000_000,
-        max_packet_size: i64 = 1_048_576,
-        max_clientid_len: i64 = 65_535,
-        max_topic_levels: i64 = 128,
-        max_qos_allowed: i64 = 2,
-        max_topic_alias: i64 = 65_535,
-        retain_available: bool = True,
-        wildcard_subscription: bool = True,
-        shared_subscription: bool = True,
-        exclusive_subscription: bool = False,
-        max_subscriptions: i64 = INFINITE,
-        max_shared_subscriptions: i64 = INFINITE,
-        session_expiry_interval_s: i64 = 7_200,
-        message_expiry_interval_s: i64 = -1,
-        server_keepalive_s: i64 = -1,
-        keepalive_multiplier_percent: i64 = 150,
-        strict_mode: bool = False,
-        response_information: str = "",
-        use_username_as_clientid: bool = False,
-        messages_rate: float = 0.0,
-        messages_burst: float = 0.0,
-        bytes_rate: float = 0.0,
-        bytes_burst: float = 0.0,
-        unsent_bytes_max: i64 = 33_554_432,
-        unsent_packets_max: i64 = 100_000,
-        authz_cache_size: i64 = 32,
-        authz_cache_ttl_us: i64 = 60_000_000,
-        authz_disconnects: bool = False,
-        attributes_of: AttributesOf | None = None,
-        max_user_properties: i64 = 256,
-    ) -> None:
-        self.session = SessionOptions() if session is None else session
-        self.listener = listener
-        self.zone = zone
-        self.mountpoint = mountpoint
-        self.enable_authn = enable_authn
-        self.deny_anonymous = deny_anonymous
-        self.idle_timeout_us = idle_timeout_us
-        self.max_packet_size = max_packet_size
-        self.max_clientid_len = max_clientid_len
-        self.max_topic_levels = max_topic_levels
-        self.max_qos_allowed = max_qos_allowed
-        self.max_topic_alias = max_topic_alias
-        self.retain_available = retain_available
-        self.wildcard_subscription = wildcard_subscription
-        self.shared_subscription = shared_subscription
-        self.exclusive_subscription = exclusive_subscription
-        self.max_subscriptions = max_subscriptions
-        self.max_shared_subscriptions = max_shared_subscriptions
-        self.session_expiry_interval_s = session_expiry_interval_s
-        self.message_expiry_interval_s = message_expiry_interval_s
-        self.server_keepalive_s = server_keepalive_s
-        self.keepalive_multiplier_percent = keepalive_multiplier_percent
-        self.strict_mode = strict_mode
-        self.response_information = response_information
-        self.use_username_as_clientid = use_username_as_clientid
-        self.messages_rate = messages_rate
-        self.messages_burst = messages_burst
-        self.bytes_rate = bytes_rate
-        self.bytes_burst = bytes_burst
-        self.unsent_bytes_max = unsent_bytes_max
-        self.unsent_packets_max = unsent_packets_max
-        self.authz_cache_size = authz_cache_size
-        self.authz_cache_ttl_us = authz_cache_ttl_us
-        self.authz_disconnects = authz_disconnects
-        self.attributes_of = attributes_of
-        self.max_user_properties = max_user_properties
+    session: SessionOptions = field(default_factory=SessionOptions)
+    listener: str = "tcp:default"
+    zone: str = "default"
+    mountpoint: str = ""
+    enable_authn: bool = True
+    deny_anonymous: bool = False
+    idle_timeout_us: i64 = 15_000_000
+    max_packet_size: i64 = 1_048_576
+    max_clientid_len: i64 = 65_535
+    max_topic_levels: i64 = 128
+    max_qos_allowed: i64 = 2
+    max_topic_alias: i64 = 65_535
+    retain_available: bool = True
+    wildcard_subscription: bool = True
+    shared_subscription: bool = True
+    exclusive_subscription: bool = False
+    max_subscriptions: i64 = INFINITE
+    max_shared_subscriptions: i64 = INFINITE
+    session_expiry_interval_s: i64 = 7_200
+    message_expiry_interval_s: i64 = -1
+    server_keepalive_s: i64 = -1
+    keepalive_multiplier_percent: i64 = 150
+    strict_mode: bool = False
+    response_information: str = ""
+    use_username_as_clientid: bool = False
+    messages_rate: float = 0.0
+    messages_burst: float = 0.0
+    bytes_rate: float = 0.0
+    bytes_burst: float = 0.0
+    unsent_bytes_max: i64 = 33_554_432
+    unsent_packets_max: i64 = 100_000
+    authz_cache_size: i64 = 32
+    authz_cache_ttl_us: i64 = 60_000_000
+    authz_disconnects: bool = False
+    attributes_of: AttributesOf | None = None
+    max_user_properties: i64 = 256

@@ -107,7 +107,7 @@ class SessionsPart(Part):
             kernel.broker,
             asyncio.get_running_loop(),
             kernel.clock.begin_turn,
-            channel_options(config, DEFAULT_ZONE, ""),
+            channel_options(config, DEFAULT_ZONE),
             kernel.alarms,
         )
         self._sessions.append(sessions)

@@ -8,12 +8,11 @@ from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
 from heliograph.config.listeners import Listener as ListenerSettings
 from heliograph.config.listeners import enabled
-from heliograph.config.units import Rate
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node import announcements
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.kernel import KernelPart
-from heliograph.node.options import channel_options, zone_of
+from heliograph.node.options import listener_options, zone_of
 from heliograph.node.schemas import EnvironmentPart
 from heliograph.parts import Part, every
 from heliograph.transport import open_files
@@ -151,20 +150,8 @@ def _make_listener(
     settings: ListenerSettings,
 ) -> Listener:
     zone = settings.zone
-    options = channel_options(config, zone, f"{kind}:{name}")
-    options.mountpoint = settings.mountpoint
     made = attributes.of_zone(zone)
-    options.attributes_of = None if made is None else made.of
-    options.enable_authn = settings.enable_authn != "false"
-    options.deny_anonymous = settings.enable_authn == "quick_deny_anonymous"
-    options.messages_rate = _per_second(settings.messages_rate)
-    options.messages_burst = float(settings.messages_burst)
-    options.bytes_rate = _per_second(settings.bytes_rate)
-    options.bytes_burst = float(settings.bytes_burst)
+    options = listener_options(config, f"{kind}:{name}", settings, None if made is None else made.of)
     mqtt = zone_of(config, zone).mqtt
     identity = Identity(mqtt.peer_cert_as_username, mqtt.peer_cert_as_clientid)
     return Listener(kind, name, settings, context, options, identity)
-
-
-def _per_second(rate: Rate | None) -> float:
-    return 0.0 if rate is None else rate.per_second

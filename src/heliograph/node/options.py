@@ -1,13 +1,15 @@
 """From the configuration to the options that the parts of a node take."""
 
 import secrets
+from dataclasses import replace
 
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.broker.shared import SharedOptions
-from heliograph.channel.options import INFINITE, ChannelOptions
+from heliograph.channel.options import INFINITE, AttributesOf, ChannelOptions
 from heliograph.config import Config, MessagesConfig, MqttConfig, RetainerConfig, Zone
+from heliograph.config.listeners import Listener
 from heliograph.config.units import Rate
 from heliograph.retainer.options import NOT_SET, RetainerOptions
 from heliograph.session.options import SessionOptions
@@ -109,39 +111,62 @@ def zone_of(config: Config, name: str) -> Zone:
     )
 
 
-def channel_options(config: Config, zone: str, listener: str) -> ChannelOptions:
-    """What holds for the connections of a listener, as far as its zone says it; the listener adds its own settings."""
+def channel_options(config: Config, zone: str) -> ChannelOptions:
+    """What holds for the connections of a listener, as far as its zone says it."""
     settings = zone_of(config, zone)
     mqtt, ceiling, authorization = settings.mqtt, settings.force_shutdown, config.authorization
-    options = ChannelOptions(_session_options(mqtt, settings.durable_sessions.enable), listener, zone)
-    options.idle_timeout_us = microseconds(mqtt.idle_timeout or 0)
-    options.max_packet_size = mqtt.max_packet_size
-    options.max_clientid_len = mqtt.max_clientid_len
-    options.max_topic_levels = mqtt.max_topic_levels
-    options.max_qos_allowed = mqtt.max_qos_allowed
-    options.max_topic_alias = mqtt.max_topic_alias
-    options.max_user_properties = mqtt.max_user_properties
-    options.retain_available = mqtt.retain_available
-    options.wildcard_subscription = mqtt.wildcard_subscription
-    options.shared_subscription = mqtt.shared_subscription
-    options.exclusive_subscription = mqtt.exclusive_subscription
-    options.max_subscriptions = min(mqtt.max_subscriptions or INFINITE, INFINITE)
-    options.max_shared_subscriptions = min(mqtt.max_shared_subscriptions or INFINITE, INFINITE)
-    options.session_expiry_interval_s = int(mqtt.session_expiry_interval)
-    options.message_expiry_interval_s = (
-        -1 if mqtt.message_expiry_interval is None else int(mqtt.message_expiry_interval)
+    return ChannelOptions(
+        session=_session_options(mqtt, settings.durable_sessions.enable),
+        zone=zone,
+        idle_timeout_us=microseconds(mqtt.idle_timeout or 0),
+        max_packet_size=mqtt.max_packet_size,
+        max_clientid_len=mqtt.max_clientid_len,
+        max_topic_levels=mqtt.max_topic_levels,
+        max_qos_allowed=mqtt.max_qos_allowed,
+        max_topic_alias=mqtt.max_topic_alias,
+        max_user_properties=mqtt.max_user_properties,
+        retain_available=mqtt.retain_available,
+        wildcard_subscription=mqtt.wildcard_subscription,
+        shared_subscription=mqtt.shared_subscription,
+        exclusive_subscription=mqtt.exclusive_subscription,
+        max_subscriptions=min(mqtt.max_subscriptions or INFINITE, INFINITE),
+        max_shared_subscriptions=min(mqtt.max_shared_subscriptions or INFINITE, INFINITE),
+        session_expiry_interval_s=int(mqtt.session_expiry_interval),
+        message_expiry_interval_s=-1 if mqtt.message_expiry_interval is None else int(mqtt.message_expiry_interval),
+        server_keepalive_s=-1 if mqtt.server_keepalive is None else mqtt.server_keepalive,
+        keepalive_multiplier_percent=min(round(mqtt.keepalive_multiplier * 100), _KEEPALIVE_PERCENT_MAX),
+        strict_mode=mqtt.strict_mode,
+        response_information=mqtt.response_information,
+        use_username_as_clientid=mqtt.use_username_as_clientid,
+        unsent_bytes_max=ceiling.max_heap_size if ceiling.enable else 0,
+        unsent_packets_max=ceiling.max_mailbox_size if ceiling.enable else 0,
+        authz_cache_size=authorization.cache.max_size if authorization.cache.enable else 0,
+        authz_cache_ttl_us=microseconds(authorization.cache.ttl),
+        authz_disconnects=authorization.deny_action == "disconnect",
     )
-    options.server_keepalive_s = -1 if mqtt.server_keepalive is None else mqtt.server_keepalive
-    options.keepalive_multiplier_percent = min(round(mqtt.keepalive_multiplier * 100), _KEEPALIVE_PERCENT_MAX)
-    options.strict_mode = mqtt.strict_mode
-    options.response_information = mqtt.response_information
-    options.use_username_as_clientid = mqtt.use_username_as_clientid
-    options.unsent_bytes_max = ceiling.max_heap_size if ceiling.enable else 0
-    options.unsent_packets_max = ceiling.max_mailbox_size if ceiling.enable else 0
-    options.authz_cache_size = authorization.cache.max_size if authorization.cache.enable else 0
-    options.authz_cache_ttl_us = microseconds(authorization.cache.ttl)
-    options.authz_disconnects = authorization.deny_action == "disconnect"
-    return options
+
+
+def listener_options(
+    config: Config, listener: str, settings: Listener, attributes_of: AttributesOf | None
+) -> ChannelOptions:
+    """The same with what the listener says itself.
+
+    Args:
+        listener: Its kind and name, as `tcp:default`.
+        attributes_of: Makes the attributes of its clients; None for none.
+    """
+    return replace(
+        channel_options(config, settings.zone),
+        listener=listener,
+        mountpoint=settings.mountpoint,
+        attributes_of=attributes_of,
+        enable_authn=settings.enable_authn != "false",
+        deny_anonymous=settings.enable_authn == "quick_deny_anonymous",
+        messages_rate=_per_second(settings.messages_rate),
+        messages_burst=float(settings.messages_burst),
+        bytes_rate=_per_second(settings.bytes_rate),
+        bytes_burst=float(settings.bytes_burst),
+    )
 
 
 def microseconds(seconds: float) -> int:
@@ -164,6 +189,10 @@ def _session_options(mqtt: MqttConfig, durable: bool) -> SessionOptions:
         ignore_loop_deliver=mqtt.ignore_loop_deliver,
         durable=durable,
     )
+
+
+def _per_second(rate: Rate | None) -> float:
+    return 0.0 if rate is None else rate.per_second
 
 
 def _rate(rate: Rate | None) -> tuple[int, int] | None:

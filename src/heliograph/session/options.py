@@ -1,12 +1,15 @@
 """The operator's limits that sessions obey, as the hot path wants them: plain numbers."""
 
+from dataclasses import dataclass, field
+
 from mypy_extensions import i64
 
 
+@dataclass(frozen=True)
 class SessionOptions:
     """Limits of every session of a zone; see the `mqtt` section of the configuration.
 
-    Args:
+    Attributes:
         max_inflight: PUBLISH packets at QoS 1 and 2 that a client may leave unacknowledged.
         retry_interval_us: After how long an MQTT 3 client is sent an unacknowledged message again while it stays
             connected; 0 for never. MQTT 5 forbids it.
@@ -22,30 +25,15 @@ class SessionOptions:
         durable: Sessions that do not end with their connections survive the broker, where it keeps any.
     """
 
-    def __init__(
-        self,
-        max_inflight: i64 = 32,
-        retry_interval_us: i64 = 0,
-        max_mqueue_len: i64 = 1000,
-        mqueue_store_qos0: bool = True,
-        mqueue_priorities: dict[str, int] | None = None,
-        mqueue_default_priority: i64 = 0,
-        max_awaiting_rel: i64 = 100,
-        await_rel_timeout_us: i64 = 300_000_000,
-        upgrade_qos: bool = False,
-        ignore_loop_deliver: bool = False,
-        durable: bool = True,
-        max_mqueue_bytes: i64 = 8_388_608,
-    ) -> None:
-        self.max_inflight = max_inflight
-        self.retry_interval_us = retry_interval_us
-        self.max_mqueue_len = max_mqueue_len
-        self.max_mqueue_bytes = max_mqueue_bytes
-        self.mqueue_store_qos0 = mqueue_store_qos0
-        self.mqueue_priorities: dict[str, int] = {} if mqueue_priorities is None else mqueue_priorities
-        self.mqueue_default_priority = mqueue_default_priority
-        self.max_awaiting_rel = max_awaiting_rel
-        self.await_rel_timeout_us = await_rel_timeout_us
-        self.upgrade_qos = upgrade_qos
-        self.ignore_loop_deliver = ignore_loop_deliver
-        self.durable = durable
+    max_inflight: i64 = 32
+    retry_interval_us: i64 = 0
+    max_mqueue_len: i64 = 1000
+    mqueue_store_qos0: bool = True
+    mqueue_priorities: dict[str, int] = field(default_factory=dict)
+    mqueue_default_priority: i64 = 0
+    max_awaiting_rel: i64 = 100
+    await_rel_timeout_us: i64 = 300_000_000
+    upgrade_qos: bool = False
+    ignore_loop_deliver: bool = False
+    durable: bool = True
+    max_mqueue_bytes: i64 = 8_388_608
