@@ -26,7 +26,7 @@ from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.broker.shared import STRATEGIES, SharedOptions
-from heliograph.broker.subscription import Subscription
+from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Flusher, Outbox, Wire
@@ -242,6 +242,29 @@ def fanout(count: int) -> dict[str, float]:
     return figures
 
 
+class Faulty(Subscriber):
+    """Takes no message without raising."""
+
+    def deliver(self, message: Message, subscription: Subscription) -> None:
+        """Fail."""
+        raise RuntimeError
+
+
+def faults(count: int) -> dict[str, float]:
+    """What containment costs: a message to many subscriptions of which all take it, and of which one raises."""
+    figures = {}
+    for name, faulty in (("all take it", 0), ("one of them raises", 1)):
+        node = Node()
+        node.broker.faults.on_fault = lambda boundary, error: None
+        for number in range(count - faulty):
+            subscribe(node.session(f"s{number}"), "t")
+        for number in range(faulty):
+            node.broker.subscribe(Subscription(Faulty(f"faulty-{number}"), "t", 0, False, False, 0, 0))
+        publish = partial(node.publish, message_to("t"), [b"t"] * 20)
+        figures[f"{name}: a delivery, ns"] = 1e3 * best_us(20, publish, 20 * count)
+    return figures
+
+
 def shared(count: int) -> dict[str, float]:
     """A delivery through a shared group beside a plain one.
 
@@ -281,6 +304,7 @@ CASES: Final[dict[str, tuple[Callable[[int], dict[str, float]], int]]] = {
     "hostile": (hostile, 20_000),
     "churn": (churn, 100_000),
     "fanout": (fanout, 1024),
+    "faults": (faults, 1024),
     "shared": (shared, 200_000),
 }
 
@@ -291,6 +315,7 @@ LIMITS: Final = (
     Limit("added per second", 100_000, at_most=False),
     Limit("cold publish, µs", 15),
     Limit("warm publish, ratio", 1.5),
+    Limit("one of them raises: a delivery, ns", 1.25, of="all take it: a delivery, ns"),
     *(Limit(f"{strategy}: a delivery, ns", 2, of="plain: a delivery, ns") for strategy in STRATEGIES),
 )
 

@@ -31,7 +31,7 @@ class _Leaders:
         if self.left > 0:
             self.left -= 1
             for _ in range(_LETTERS):
-                self.turns.post(self._take)
+                self.turns.post(self.take)
 
     def on_sent(self, member: Member) -> None:
         raise AssertionError(member)
@@ -39,7 +39,7 @@ class _Leaders:
     def go_on(self) -> None:
         self.turns.schedule_more()
 
-    def _take(self) -> None:
+    def take(self) -> None:
         self.delivered += 1
 
 
@@ -94,3 +94,28 @@ def test_a_commit_concerns_the_readers_of_its_streams_only_and_some_of_them_at_o
         assert told - before <= 1024
     assert {reader.told for reader in many} == {1}
     assert (one.told, gone.told) == (1, 0)
+
+
+class _Faulty(_Reader):
+    def on_grown(self) -> None:
+        raise RuntimeError("not today")
+
+    def read(self, committed_us: int) -> list[OpenShare] | None:
+        raise RuntimeError("not today")
+
+
+def test_a_letter_or_a_reader_that_raises_keeps_no_other_from_its_turn() -> None:
+    leaders = _Leaders()
+    leaders.left = 0
+    contained: list[str] = []
+    leaders.turns.faults.on_fault = lambda boundary, error: contained.append(boundary)
+    stream = StreamId("messages", 0, 1, 1)
+    faulty, reader = _Faulty(stream), _Reader(stream)
+    for one in (faulty, reader):
+        leaders.turns.add_reader(stream, one)
+    leaders.turns.post(faulty.on_grown)
+    leaders.turns.post(leaders.take)
+    leaders.turns.on_grown([stream])
+    leaders.due.pop(0)()
+    assert (leaders.delivered, reader.told) == (1, 1)
+    assert contained == ["turns"] * 3

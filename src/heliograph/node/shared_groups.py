@@ -56,6 +56,7 @@ class NodeGroups:
         self._table: SessionTable | None = None
         self._fault: StorageError | None = None  # why groups are not known yet
         self._retry_due_us = 0
+        groups.turns.faults = broker.faults
         broker.shared.keeper = groups
         for name in (hooks.SESSION_TERMINATED, hooks.SESSION_DISCARDED):
             broker.hooks.point(name).add(groups.on_session_ended, SHARED_GROUPS)

@@ -356,7 +356,10 @@ class SessionTable:
         asked, self._asked_wills = self._asked_wills, []
         for one in asked:
             if one.decision.is_late(uptime_us):
-                one.decision.expire()
+                try:
+                    one.decision.expire()
+                except Exception as error:  # noqa: BLE001 - the others are done without too, whatever it is
+                    self.broker.faults.contain(SESSIONS, error)
         self._asked_wills.extend([one for one in asked if not one.decision.is_resolved])
 
     def publish_will(self, clientid: str, will: Will, allowed: bool) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final, Protocol
 
+from heliograph.broker.faults import TURNS, Faults
 from heliograph.shared_groups.member import Member
 from heliograph.shared_groups.reading import StreamReader
 from heliograph.storage.errors import StorageError
@@ -64,10 +65,12 @@ class GroupTurns:
 
     Attributes:
         counts: Messages sent and read, and how often reading failed.
+        faults: Where members, readers and leaders that raise are contained; set before the first turn.
     """
 
     def __init__(self, loop: Loop, begin_turn: Callable[[], object], work: Work, report_s: float) -> None:
         self.counts = {"delivered": 0, "read": 0, "read_errors": 0}
+        self.faults = Faults()
         self.committed_us = 0  # what is stored up to this commit time is committed
         self._loop = loop
         self._begin_turn = begin_turn
@@ -173,13 +176,14 @@ class GroupTurns:
         if self._is_closed:
             return
         self._begin_turn()
+        run = self.faults.run
         for _ in range(min(_LETTERS_PER_TURN, len(self._letters))):
-            self._letters.popleft()()
+            run(TURNS, self._letters.popleft())
         if len(self._letters) < _LETTERS_MAX:
             self._write()
         for reader in list(islice(self._grown, _GROWN_PER_TURN)):
             del self._grown[reader]
-            reader.on_grown()
+            run(TURNS, reader.on_grown)
             self._reading[reader] = None
         self._read()
         self._pump()
@@ -188,13 +192,14 @@ class GroupTurns:
 
     def _write(self) -> None:
         """Answer letters, and write those that are due."""
-        self._work.on_letters_read()
+        run = self.faults.run
+        run(TURNS, self._work.on_letters_read)
         if self._has_more:
             self._has_more = False
-            self._work.go_on()
+            run(TURNS, self._work.go_on)
         for member in list(islice(self._soon, _REPORTS_PER_TURN)):
             del self._soon[member]
-            member.report()
+            run(TURNS, member.report)
 
     def _read(self) -> None:
         budget = _PER_TURN
@@ -209,6 +214,9 @@ class GroupTurns:
                 fed = reader.read(self.committed_us)
             except StorageError as error:
                 self._on_unread(reader, error)
+                continue
+            except Exception as error:  # noqa: BLE001 - other groups read theirs, whatever it is
+                self.faults.contain(TURNS, error)
                 continue
             count = reader.read_count - before
             budget -= count + _READING_COST
@@ -239,7 +247,11 @@ class GroupTurns:
             if member.is_leaving:
                 continue
             limit = min(budget, _PER_MEMBER)
-            count = member.pump(limit)
+            try:
+                count = member.pump(limit)
+            except Exception as error:  # noqa: BLE001 - other members get theirs, whatever it is
+                self.faults.contain(TURNS, error, member.session.abort)
+                continue
             budget -= count + _ASKING_COST
             self.counts["delivered"] += count
             self._work.on_sent(member)
