@@ -99,10 +99,10 @@ class StoredMessages:
 
     async def close(self) -> None:
         """Close the database, whatever becomes of what was taken."""
-        try:
-            await self.commit()
-        finally:
-            self.database.close()
+        await every((self.commit, self._close), lambda step: step())
+
+    async def _close(self) -> None:
+        self.database.close()
 
     def statistics(self) -> dict[str, float]:
         """Counts of the database and of everything around it."""

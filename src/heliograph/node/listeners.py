@@ -62,13 +62,8 @@ class ListenersPart(Part):
 
     async def stop(self) -> None:
         """Accept nobody any more, say goodbye, and wait a while for clients to take that."""
-        channels = self._kernel.context.channels
-        announcements.tell_stop_begins(channels.statistics()["live_connections.count"])
-        try:
-            await every(self.listeners, Listener.stop_accepting)
-        finally:
-            channels.shut_down(rc.SERVER_SHUTTING_DOWN)
-            await every(self.listeners, lambda listener: listener.close(_GOODBYE_S))
+        announcements.tell_stop_begins(self._kernel.context.channels.statistics()["live_connections.count"])
+        await every((self._stop_accepting, self._say_goodbye), lambda step: step())
 
     def tick(self, uptime_us: int) -> None:
         """Cut what takes too long, and see whether connections wait for open files."""
@@ -94,6 +89,13 @@ class ListenersPart(Part):
         """Have every listener read its certificates again; connections that stand are not touched."""
         for listener in self.listeners:
             listener.reload_certificates()
+
+    async def _stop_accepting(self) -> None:
+        await every(self.listeners, Listener.stop_accepting)
+
+    async def _say_goodbye(self) -> None:
+        self._kernel.context.channels.shut_down(rc.SERVER_SHUTTING_DOWN)
+        await every(self.listeners, lambda listener: listener.close(_GOODBYE_S))
 
     def _watch_open_files(self) -> None:
         """Raise an alarm while connections wait for open files."""

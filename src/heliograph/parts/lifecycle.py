@@ -1,5 +1,6 @@
 """Starts, ticks and stops the parts of a node, so that the fault of one is its own."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -59,7 +60,7 @@ class Parts:
             self._running.append(part)
             try:
                 await part.start()
-            except BaseException as error:
+            except (Exception, asyncio.CancelledError) as error:
                 error.add_note(f"while the part {part.name} of the node started")
                 await self.stop()
                 raise
@@ -72,7 +73,7 @@ class Parts:
             The names of those that could not be stopped in order.
         """
         failed: list[str] = []
-        interruption: BaseException | None = None
+        interruption: asyncio.CancelledError | None = None
         while self._running:
             part = self._running.pop()
             try:
@@ -80,7 +81,7 @@ class Parts:
             except Exception as error:  # noqa: BLE001 - whatever one part raises, the databases are to be closed
                 self._faults.contain(f"parts.{part.name}", error)
                 failed.append(part.name)
-            except BaseException as error:  # noqa: BLE001 - the process is to end now, and does when all is closed
+            except asyncio.CancelledError as error:  # it ends when all is closed
                 interruption = error
         if interruption is not None:
             raise interruption
