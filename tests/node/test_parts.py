@@ -22,7 +22,7 @@ durable_sessions.enable = true
 delayed.storage_type = disc
 """
 NAMES = [
-    *("data_dir", "kernel", "bans", "databases", "delayed", "environment", "sessions", "commits", "retained"),
+    *("log", "data_dir", "kernel", "bans", "databases", "delayed", "environment", "sessions", "commits", "retained"),
     *("authorization", "services", "memory", "listeners", "ticker"),
 ]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from heliograph.broker.faults import Faults
+from heliograph.config import Config
 from heliograph.parts import Part, Parts
 from heliograph.parts.lifecycle import PartOrderError, every
 
@@ -40,7 +41,7 @@ def parts_of(*parts: Part) -> tuple[Parts, list[str]]:
     faults = Faults()
     reported: list[str] = []
     faults.on_fault = lambda boundary, error: reported.append(f"{boundary}: {error}")
-    return Parts(faults, parts), reported
+    return Parts(Config(), faults, parts), reported
 
 
 def test_parts_start_behind_what_they_need_and_stop_in_reverse() -> None:

@@ -69,11 +69,14 @@ class BanList:
     Args:
         now_s: The time, in seconds since the epoch.
         entries_max: Bans that are held; beyond it new ones are refused.
+
+    Attributes:
+        entries_max: The same; may be changed.
     """
 
     def __init__(self, now_s: Callable[[], int], entries_max: int = 100_000) -> None:
         self._now_s = now_s
-        self._entries_max = entries_max
+        self.entries_max = entries_max
         self._exact: dict[tuple[str, str], Ban] = {}
         self._patterns: dict[tuple[str, str], _Pattern] = {}
         self._networks: dict[tuple[int, int], dict[int, Ban]] = {}  # by version and prefix length, then by prefix
@@ -100,7 +103,7 @@ class BanList:
         self.expire()
         if self.find(ban.kind, ban.who) is not None:
             return False
-        if len(self) >= self._entries_max or (pattern is not None and len(self._patterns) >= _PATTERNS_MAX):
+        if len(self) >= self.entries_max or (pattern is not None and len(self._patterns) >= _PATTERNS_MAX):
             self._refused_entries += 1
             return False
         if pattern is not None:

@@ -7,6 +7,8 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -17,6 +19,7 @@ from heliograph.config import Config, ConfigError, load_config
 from heliograph.message_policies import MessagePolicyError
 from heliograph.message_policies.faults import policy_faults
 from heliograph.node import Node, NodeError
+from heliograph.node.announcements import tell_refused
 from heliograph.rules.client_attrs import client_attribute_faults
 from heliograph.rules.engine import RuleEngineError
 from heliograph.rules.engine.faults import rule_faults
@@ -36,7 +39,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="run a node in the foreground",
         description=(
             "Run a node in the foreground until SIGTERM or Ctrl-C. SIGUSR1 writes its counters into the log; SIGHUP "
-            "has its listeners read their certificates again."
+            "has it read its configuration and certificates again, and apply what it can while it runs."
         ),
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="a HOCON file; without it every default holds")
@@ -47,10 +50,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the node; 0 after an orderly end, 1 when it cannot start."""
     # Before the level is known: reading the configuration may warn.
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
-    overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
     try:
-        checks = (schema_faults, client_attribute_faults, policy_faults, rule_faults)
-        config = load_config(args.config, os.environ, overrides, checks)
+        config = _load(args)
     except ConfigError as error:
         print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             "install heliograph anew from its sources (HELIOGRAPH_PURE=1 says that it is wanted so)"
         )
     try:
-        return uvloop.run(_serve(config))
+        return uvloop.run(_serve(config, partial(_load, args)))
     except (
         BootstrapFileError,
         MessagePolicyError,
@@ -77,14 +78,20 @@ def run(args: argparse.Namespace) -> int:
         return 1
 
 
-async def _serve(config: Config) -> int:
+def _load(args: argparse.Namespace) -> Config:
+    overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
+    checks = (schema_faults, client_attribute_faults, policy_faults, rule_faults)
+    return load_config(args.config, os.environ, overrides, checks)
+
+
+async def _serve(config: Config, load: Callable[[], Config]) -> int:
     asked_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked_to_stop.set)
     node = Node(config)
     loop.add_signal_handler(signal.SIGUSR1, node.log_statistics)
-    loop.add_signal_handler(signal.SIGHUP, node.reload_certificates)
+    loop.add_signal_handler(signal.SIGHUP, _reload, node, load)
     try:
         await node.start()
         print(node.ready_line(), flush=True)
@@ -92,6 +99,15 @@ async def _serve(config: Config) -> int:
     finally:
         await node.stop()
     return 0
+
+
+def _reload(node: Node, load: Callable[[], Config]) -> None:
+    try:
+        config = load()
+    except ConfigError as error:
+        tell_refused(error)
+        return
+    node.reload(config)
 
 
 def _allow_open_files() -> None:

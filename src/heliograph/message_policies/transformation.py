@@ -5,7 +5,8 @@ before it made. One that fails leaves nothing behind. A transformed message does
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from heliograph.broker import hooks
@@ -103,12 +104,21 @@ class MessageTransformation(PolicyChain[TransformationStage]):
         Raises:
             MessagePolicyError: One of them cannot be used; those before stay.
         """
-        self._install(
+        self.prepare(transformations)()
+
+    def prepare(self, transformations: Sequence[Transformation]) -> Callable[[], None]:
+        """Make other transformations ready; what is returned has them take the place of those before.
+
+        Raises:
+            MessagePolicyError: One of them cannot be used.
+        """
+        return partial(
+            self._install,
             [
                 TransformationStage(settings, number, self._environment, self._levels_max)
                 for number, settings in enumerate(transformations, 1)
                 if settings.enable
-            ]
+            ],
         )
 
     def on_message_publish(self, message: Message) -> object:

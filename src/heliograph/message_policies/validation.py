@@ -5,7 +5,8 @@ first failure whose action is not `ignore` ends it.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from heliograph.broker import hooks
@@ -68,12 +69,21 @@ class SchemaValidation(PolicyChain[ValidationStage]):
         Raises:
             MessagePolicyError: One of them cannot be used; those before stay.
         """
-        self._install(
+        self.prepare(validations)()
+
+    def prepare(self, validations: Sequence[Validation]) -> Callable[[], None]:
+        """Make other validations ready; what is returned has them take the place of those before.
+
+        Raises:
+            MessagePolicyError: One of them cannot be used.
+        """
+        return partial(
+            self._install,
             [
                 ValidationStage(settings, number, self._environment, self._columns)
                 for number, settings in enumerate(validations, 1)
                 if settings.enable
-            ]
+            ],
         )
 
     def on_message_publish(self, message: Message) -> object:

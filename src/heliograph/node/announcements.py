@@ -10,6 +10,7 @@ from heliograph import __version__
 from heliograph.broker import hooks
 from heliograph.broker.hooks import Hooks
 from heliograph.config import Config
+from heliograph.parts import Plan
 from heliograph.transport.listener import Listener
 
 _log = logging.getLogger("heliograph.node")
@@ -63,6 +64,25 @@ def tell_stopped(seconds: float, failed: Sequence[str]) -> None:
         _log.error("stopped after %.1f s, not in order: %s failed, see above", seconds, ", ".join(failed))
     else:
         _log.info("stopped after %.1f s: what was acknowledged is on the disk", seconds)
+
+
+def tell_refused(error: Exception) -> None:
+    """A configuration cannot be used."""
+    code = getattr(error, "code", None)
+    if code is None:
+        _log.error("the configuration stays as it was: a part of the node failed when it was asked", exc_info=error)
+    else:
+        _log.error("the configuration stays as it was, nothing is applied [%s]: %s", code, error)
+
+
+def tell_changed(plan: Plan) -> None:
+    """A configuration was applied."""
+    if plan.live:
+        _log.info("the configuration was read again, and changed: %s", ", ".join(plan.live))
+    else:
+        _log.info("the configuration was read again: no setting changed")
+    if plan.restart:
+        _log.warning("these settings change when the node is started again: %s", ", ".join(plan.restart))
 
 
 def is_open(listener: Listener, has_authenticators: bool) -> bool:

@@ -224,7 +224,7 @@ class DelayedPart(Part):
     async def start(self) -> None:
         """Hold again what an earlier process held, and take more."""
         config = self._config
-        self.messages = make_delayed(config, self._kernel.context, self._bans.list)
+        self.messages = make_delayed(config, self._kernel.context, self._bans.bans)
         if self._databases is not None:
             self._databases.on_done.append(self.messages.on_committed)
             if is_stored(config):

@@ -29,6 +29,7 @@ class SessionsPart(Part):
     needs = ("kernel", "databases")
     roots = (
         "durable_sessions",
+        "zones.*.durable_sessions",
         "durable_shared_groups",
         "durable_storage.sessions",
         "durable_storage.shared_groups",

@@ -54,7 +54,15 @@ class KernelPart(Part):
 
     name = "kernel"
     needs = ("data_dir",)
-    roots = ("broker", "node.name", "node.max_clock_jump", "sys_topics.allow_publish")
+    roots = (
+        "broker",
+        "node.name",
+        "node.max_clock_jump",
+        "sys_topics.allow_publish",
+        *(f"{zone}mqtt.max_topic_levels" for zone in ("", "zones.*.")),
+        "mqtt.shared_subscription_strategy",
+        "mqtt.shared_subscription_initial_sticky_pick",
+    )
 
     context: ChannelContext
     clock: NodeClock

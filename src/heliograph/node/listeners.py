@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from heliograph.channel.context import ChannelContext
+from heliograph.channel.options import ChannelOptions
 from heliograph.config import Config
 from heliograph.config.listeners import Listener as ListenerSettings
 from heliograph.config.listeners import enabled
@@ -14,9 +15,9 @@ from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.kernel import KernelPart
 from heliograph.node.options import listener_options, zone_of
 from heliograph.node.schemas import EnvironmentPart
-from heliograph.parts import Part, every
+from heliograph.parts import Apply, Part, every
 from heliograph.transport import open_files
-from heliograph.transport.listener import Listener
+from heliograph.transport.listener import LIVE, Listener
 from heliograph.transport.peer_certificate import Identity
 
 _log = logging.getLogger(__name__)
@@ -34,13 +35,19 @@ class ListenersPart(Part):
 
     name = "listeners"
     needs = ("kernel", "sessions", "retained", "services", "memory", "authorization", "environment")
-    roots = ("listeners", "mqtt", "zones", "force_shutdown")
+    roots = ("listeners", "mqtt", "zones", "force_shutdown", "authorization.cache", "authorization.deny_action")
+    live = (
+        *("mqtt", "zones.*.mqtt", "zones.*.force_shutdown", "force_shutdown"),
+        *("authorization.cache", "authorization.deny_action"),
+        *(f"listeners.*.*.{name}" for name in LIVE),
+    )
+    fixed = ("mqtt.client_attrs_init", "zones.*.mqtt.client_attrs_init")
 
     def __init__(self, config: Config, kernel: KernelPart, environment: EnvironmentPart) -> None:
         self._config = config
         self._kernel = kernel
         self._environment = environment
-        self._attributes: list[ZoneAttributes] = []
+        self._attributes: ZoneAttributes | None = None
         self.listeners: Sequence[Listener] = ()
 
     async def start(self) -> None:
@@ -52,9 +59,8 @@ class ListenersPart(Part):
             VariformError: A client's attribute cannot be made as it is configured.
         """
         context = self._kernel.context
-        attributes = ZoneAttributes(self._config, context.clock, self._environment.environment)
-        self._attributes.append(attributes)
-        self.listeners = make_listeners(self._config, context, attributes)
+        self._attributes = ZoneAttributes(self._config, context.clock, self._environment.environment)
+        self.listeners = make_listeners(self._config, context, self._attributes)
         tell_unreachable_limits(self._config)
         for listener in self.listeners:
             await listener.start()
@@ -64,6 +70,19 @@ class ListenersPart(Part):
         """Accept nobody any more, say goodbye, and wait a while for clients to take that."""
         announcements.tell_stop_begins(self._kernel.context.channels.statistics()["live_connections.count"])
         await every((self._stop_accepting, self._say_goodbye), lambda step: step())
+
+    def check(self, new: Config) -> Apply:
+        """What holds for connections that come from now on; those that stand are not touched."""
+        listeners = {(one.kind, one.name): one for one in self.listeners}
+        found = [(listeners[kind, name], settings) for kind, name, settings in enabled(new.listeners)]
+        made = [(one, to, *_options(new, self._attributes, one.kind, one.name, to)) for one, to in found]
+
+        def apply() -> None:
+            for listener, settings, options, identity in made:
+                listener.renew(settings, options, identity)
+                listener.reload_certificates()
+
+        return apply
 
     def tick(self, uptime_us: int) -> None:
         """Cut what takes too long, and see whether connections wait for open files."""
@@ -77,18 +96,11 @@ class ListenersPart(Part):
 
     def statistics(self) -> dict[str, float]:
         """Counts of each listener as `listeners.KIND.NAME.*`, and of attributes that were made."""
-        numbers: dict[str, float] = {}
-        for attributes in self._attributes:
-            numbers.update(attributes.statistics())
+        numbers: dict[str, float] = {} if self._attributes is None else {**self._attributes.statistics()}
         for listener in self.listeners:
             for name, value in listener.statistics().items():
                 numbers[f"listeners.{listener.kind}.{listener.name}.{name}"] = value
         return numbers
-
-    def reload_certificates(self) -> None:
-        """Have every listener read its certificates again; connections that stand are not touched."""
-        for listener in self.listeners:
-            listener.reload_certificates()
 
     async def _stop_accepting(self) -> None:
         await every(self.listeners, Listener.stop_accepting)
@@ -122,7 +134,7 @@ def make_listeners(config: Config, context: ChannelContext, attributes: ZoneAttr
         CertificateError: A certificate cannot be used.
     """
     return [
-        _make_listener(config, context, attributes, kind, name, settings)
+        Listener(kind, name, settings, context, *_options(config, attributes, kind, name, settings))
         for kind, name, settings in enabled(config.listeners)
     ]
 
@@ -143,17 +155,12 @@ def tell_unreachable_limits(config: Config) -> None:
         )
 
 
-def _make_listener(
-    config: Config,
-    context: ChannelContext,
-    attributes: ZoneAttributes,
-    kind: str,
-    name: str,
-    settings: ListenerSettings,
-) -> Listener:
+def _options(
+    config: Config, attributes: ZoneAttributes | None, kind: str, name: str, settings: ListenerSettings
+) -> tuple[ChannelOptions, Identity]:
+    """What the channels of a listener are given, and who its clients are by their certificates."""
     zone = settings.zone
-    made = attributes.of_zone(zone)
+    made = None if attributes is None else attributes.of_zone(zone)
     options = listener_options(config, f"{kind}:{name}", settings, None if made is None else made.of)
     mqtt = zone_of(config, zone).mqtt
-    identity = Identity(mqtt.peer_cert_as_username, mqtt.peer_cert_as_clientid)
-    return Listener(kind, name, settings, context, options, identity)
+    return options, Identity(mqtt.peer_cert_as_username, mqtt.peer_cert_as_clientid)

@@ -1,7 +1,7 @@
 """Joins schema validation and message transformation to a node."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from heliograph.broker.client import ClientInfo
@@ -34,6 +34,17 @@ class MessagePolicies:
         self.transformation = MessageTransformation(broker, environment, node, levels_max(config), _log)
         self.validation.replace(config.schema_validation.validations)
         self.transformation.replace(config.message_transformation.transformations)
+
+    def prepare(self, config: Config) -> Sequence[Callable[[], None]]:
+        """Make those of another configuration ready; what is returned has them take the place of those before.
+
+        Raises:
+            MessagePolicyError: One of them cannot be used.
+        """
+        return (
+            self.validation.prepare(config.schema_validation.validations),
+            self.transformation.prepare(config.message_transformation.transformations),
+        )
 
     def start(self) -> None:
         """Take part in publishing."""

@@ -12,7 +12,6 @@ from heliograph.broker.hooks import Hooks
 from heliograph.config import Config
 from heliograph.node import announcements
 from heliograph.node.kernel import KernelPart
-from heliograph.node.listeners import ListenersPart
 from heliograph.node.options import make_broker
 from heliograph.node.parts import make_parts
 from heliograph.node.reports import FaultLog, HookFailureLog
@@ -44,7 +43,7 @@ class Node:
     def __init__(self, config: Config) -> None:
         self.broker = make_broker(config, Hooks(HookFailureLog()))
         self.broker.faults.on_fault = FaultLog()
-        self.parts = Parts(self.broker.faults, make_parts(config, self.broker, self._numbers, self._tick))
+        self.parts = Parts(config, self.broker.faults, make_parts(config, self.broker, self._numbers, self._tick))
 
     async def start(self) -> None:
         """Start every part, listeners last; if one cannot start, those before it are stopped.
@@ -85,9 +84,22 @@ class Node:
         slow = self.parts.get(KernelPart).context.sessions.most_dropped(_SLOW_CLIENTS_LOGGED)
         _log.info("dropped messages by client %s", json.dumps(slow))
 
-    def reload_certificates(self) -> None:
-        """Have every listener read its certificates again; connections that stand are not touched."""
-        self.parts.get(ListenersPart).reload_certificates()
+    def reload(self, config: Config) -> bool:
+        """Apply of another configuration what a running node can apply; the log says what, and what needs a restart.
+
+        Certificates, and other files that settings name, are read again whether settings differ or not.
+
+        Returns:
+            Whether it was applied; if not, nothing of it was, and the log says why.
+        """
+        try:
+            plan = self.parts.check(config)
+        except Exception as error:  # noqa: BLE001 - whatever a part says, the node goes on as it is
+            announcements.tell_refused(error)
+            return False
+        self.parts.apply(plan)
+        announcements.tell_changed(plan)
+        return True
 
     def _numbers(self, leaving_out: str) -> dict[str, float]:
         return self.parts.statistics(leaving_out)

@@ -12,6 +12,7 @@ from heliograph.node.delayed import DelayedPart
 from heliograph.node.durable_sessions import SessionsPart
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
+from heliograph.node.log_part import LogPart
 from heliograph.node.memory_part import MemoryPart
 from heliograph.node.pipeline import PipelinePart
 from heliograph.node.reader import ReaderPart
@@ -40,7 +41,7 @@ def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> 
     environment = EnvironmentPart(config)
     listeners = ListenersPart(config, kernel, environment)
     reader = ReaderPart(config, directory, kernel)
-    parts: list[Part] = [directory, kernel, bans, delayed, environment]
+    parts: list[Part] = [LogPart(config), directory, kernel, bans, delayed, environment]
     if databases is not None:
         parts += [databases, Commits(databases)]
         if config.durable_storage.messages.topics:

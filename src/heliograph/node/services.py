@@ -44,7 +44,7 @@ from heliograph.observe.client_log import ClientLog, ConflictWatch
 from heliograph.observe.event_messages import EventMessages
 from heliograph.observe.metrics import Lifecycle
 from heliograph.observe.sys_topics import SysTopics
-from heliograph.parts import Part
+from heliograph.parts import Apply, Part
 from heliograph.policies.auto_subscribe import AutoSubscribe
 from heliograph.policies.delayed import Delayed
 from heliograph.policies.rewrite import TopicRewrite
@@ -289,10 +289,13 @@ class ServicesPart(Part):
         "rewrite",
         "auto_subscribe",
         "flapping_detect",
+        "zones.*.flapping_detect",
         "schema_validation",
         "message_transformation",
         "rule_engine",
     )
+
+    live = ("rule_engine.rules", "schema_validation.validations", "message_transformation.transformations")
 
     services: Services
 
@@ -327,7 +330,7 @@ class ServicesPart(Part):
             self._config,
             self._kernel.context,
             self._kernel.voice,
-            self._bans.list,
+            self._bans.bans,
             self._delayed.messages,
             self._environment.environment,
             self._numbers,
@@ -344,6 +347,22 @@ class ServicesPart(Part):
         """Take every callback out again."""
         while self._running:
             self._running.pop().stop()
+
+    def check(self, new: Config) -> Apply:
+        """Make other rules, validations and transformations ready.
+
+        Raises:
+            MessagePolicyError: A validation or transformation cannot be used.
+            RuleError: A rule cannot be used.
+        """
+        services = self.services
+        steps = [*services.message_policies.prepare(new), services.rules.prepare(new.rule_engine)]
+
+        def apply() -> None:
+            for step in steps:
+                step()
+
+        return apply
 
     def tick(self, uptime_us: int) -> None:
         """Do what is due."""

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from heliograph.broker.faults import Faults
+from heliograph.config import Config
+from heliograph.parts.changes import Apply, Plan, covers, overlaid
 from heliograph.parts.part import Part
 
 PartT = TypeVar("PartT", bound=Part)
@@ -22,10 +24,12 @@ class Parts:
     all the same. What it raises in `start` is the caller's, after all that had started has stopped.
 
     Args:
+        config: What they are made of.
         faults: Counts and reports what parts raise.
     """
 
-    def __init__(self, faults: Faults, parts: Iterable[Part]) -> None:
+    def __init__(self, config: Config, faults: Faults, parts: Iterable[Part]) -> None:
+        self._config = config
         self._faults = faults
         self._parts = sorted_by_need(list(parts))
         self._by_name = {part.name: part for part in self._parts}
@@ -97,6 +101,34 @@ class Parts:
                 self._faults.contain(f"parts.{part.name}", error)
                 failed[part.name] = f"{type(error).__name__}: {error}"
         return failed
+
+    def check(self, new: Config) -> Plan:
+        """What another configuration would change; every part is asked, and nothing is applied.
+
+        Raises:
+            Exception: What the first part raised that cannot take it.
+        """
+        live: list[str] = []
+        restart: list[str] = []
+
+        def is_live(path: str) -> bool:
+            is_one = self._is_live(path)
+            (live if is_one else restart).append(path)
+            return is_one
+
+        config = overlaid(self._config, new, is_live)
+        steps: list[Apply] = [step for part in self._running if (step := part.check(config)) is not None]
+        return Plan(config, live, restart, steps)
+
+    def apply(self, plan: Plan) -> None:
+        """Apply what was checked in the same turn."""
+        for step in plan.steps:
+            self._faults.run("parts.check", step)
+        self._config = plan.config
+
+    def _is_live(self, path: str) -> bool:
+        parts = [part for part in self._parts if covers(part.roots, path)]
+        return bool(parts) and all(covers(part.live, path) and not covers(part.fixed, path) for part in parts)
 
     def summary(self) -> str:
         """What the parts have, in one line for the log."""

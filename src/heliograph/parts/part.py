@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from heliograph.config import Config
+from heliograph.parts.changes import Apply
+
 
 class Part:
     """Something that a node starts, ticks and stops; owned by `Parts`.
@@ -14,12 +17,16 @@ class Part:
     Attributes:
         name: What logs, alarms and other parts know it by.
         needs: Names of the parts that start before it and stop after it; those that a node lacks are passed over.
-        roots: The paths of the configuration that it is made of, with all that lies below them.
+        roots: The paths of the configuration that it is made of, with all that lies below them; `*` is any name.
+        live: Those of them whose changes it applies while it runs; others wait for the next start.
+        fixed: Those below `live` that wait for it nevertheless.
     """
 
     name: ClassVar[str]
     needs: ClassVar[Sequence[str]] = ()
     roots: ClassVar[Sequence[str]] = ()
+    live: ClassVar[Sequence[str]] = ()
+    fixed: ClassVar[Sequence[str]] = ()
 
     async def start(self) -> None:
         """Begin to work. What it raises ends the start of the node, and everything that has started stops again."""
@@ -32,6 +39,18 @@ class Part:
 
         Args:
             uptime_us: Microseconds on a clock that nobody sets.
+        """
+
+    def check(self, new: Config) -> Apply | None:
+        """Make ready for another configuration, which differs from the present one in live settings at most.
+
+        Called while the part runs, also where nothing of its own differs: files that settings name may have changed.
+
+        Returns:
+            What applies it, called at once or never: it cannot fail and does not wait. None: nothing is to be done.
+
+        Raises:
+            Exception: It cannot be applied; no part applies anything then. One with a `code` is the operator's to mend.
         """
 
     def statistics(self) -> Mapping[str, float]:

@@ -36,6 +36,12 @@ _SILENCE_CHECK_S_MIN: Final = 0.5  # ticks come no faster
 _TLS_GOODBYE_S: Final = 5.0
 _FOR_EVER_S: Final = 1e9
 
+LIVE: Final = (
+    *("max_connections", "access_rules", "zone", "mountpoint", "enable_authn"),
+    *("messages_rate", "messages_burst", "bytes_rate", "bytes_burst"),
+)
+"""The settings of a listener that may change while it listens, for the connections that come then."""
+
 
 class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     """One named listener of the node; owned by the node, which starts, ticks and stops it.
@@ -78,12 +84,9 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self._path = f"listeners.{kind}.{name}"
         self._identity = identity or Identity()
         self._rules = AccessRules(settings.access_rules)
-        self._handshake_s = float(options.idle_timeout_us) / 1e6 or _FOR_EVER_S
-        self._tls_handshake_s = self._handshake_s
         self._certificates: Certificates | None = None
         if isinstance(settings, config.SslListener | config.WssListener):
             self._certificates = Certificates(self._path, settings.ssl_options)
-            self._tls_handshake_s = min(settings.ssl_options.handshake_timeout, self._handshake_s)
         websocket = settings.websocket if isinstance(settings, config.WsListener | config.WssListener) else None
         self.websocket = websocket
         self.upgrades = UpgradePolicy(websocket or config.WebsocketOptions())
@@ -102,6 +105,18 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self._checked_certificates_us = context.clock()
         self._checked_silence_us = self._checked_certificates_us
         self._tally = Tally(f"{kind}:{name}", context.clock)
+
+    @property
+    def _handshake_s(self) -> float:
+        """How long a connection may take until its CONNECT is due."""
+        return float(self.options.idle_timeout_us) / 1e6 or _FOR_EVER_S
+
+    @property
+    def _tls_handshake_s(self) -> float:
+        settings = self._settings
+        if isinstance(settings, config.SslListener | config.WssListener):
+            return min(settings.ssl_options.handshake_timeout, self._handshake_s)
+        return self._handshake_s
 
     # --- told by the node
 
@@ -166,6 +181,15 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             self._checked_certificates_us = uptime_us
             self._certificates.reload_if_changed()
         self._tally.tell()
+
+    def renew(self, settings: config.Listener, options: ChannelOptions, identity: Identity) -> None:
+        """Have other settings hold for the connections that come from now on.
+
+        Args:
+            settings: They differ from the present ones in `LIVE` at most.
+        """
+        self._settings, self.options, self._identity = settings, options, identity
+        self._rules = AccessRules(settings.access_rules)
 
     def reload_certificates(self) -> None:
         """Read the certificates again now; connections keep theirs."""

@@ -5,7 +5,7 @@ All methods are called in the event loop.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from heliograph.broker import hooks
@@ -112,10 +112,7 @@ class RuleEngine:
         if rule_id in self._rules:
             raise RuleExistsError(rule_id)
         rule = self._make(rule_id, settings, None)
-        self._orders_count += 1
-        self._orders[rule_id] = self._orders_count
-        self._rules[rule_id] = rule
-        self._install(rule)
+        self._put(rule)
         self._renew()
         return rule
 
@@ -132,9 +129,7 @@ class RuleEngine:
         if old is None:
             raise UnknownRuleError(rule_id)
         rule = self._make(rule_id, settings, old.counters)
-        self._uninstall(old)
-        self._rules[rule_id] = rule
-        self._install(rule)
+        self._put(rule)
         self._renew()
         return rule
 
@@ -150,6 +145,35 @@ class RuleEngine:
         del self._orders[rule_id]
         self._uninstall(rule)
         self._renew()
+
+    def prepare(self, settings: RuleEngineConfig) -> Callable[[], None]:
+        """Make the rules of another configuration ready: what is returned has them take the place of those before.
+
+        Rules that do not change go on, and so do those that `add` has added.
+
+        Raises:
+            RuleSyntaxError: The text of one is no rule.
+            RuleActionError: An action of one can be done for no row.
+            PipelineStorageError: One hands its rows to the pipeline, and nothing is stored.
+        """
+        wanted = _configured(settings)
+        gone = [rule_id for rule_id in _configured(self._settings) if rule_id not in wanted]
+        made = []
+        for rule_id, one in wanted.items():
+            old = self._rules.get(rule_id)
+            if old is None or old.settings != one:
+                made.append(self._make(rule_id, one, None if old is None else old.counters))
+
+        def apply() -> None:
+            self._settings = settings
+            for rule_id in gone:
+                if rule_id in self._rules:
+                    self.remove(rule_id)
+            for rule in made:
+                self._put(rule)
+            self._renew()
+
+        return apply
 
     def get(self, rule_id: str) -> RunningRule | None:
         """The rule of that name."""
@@ -169,9 +193,8 @@ class RuleEngine:
             RuleActionError: An action of one can be done for no row.
             PipelineStorageError: One hands its rows to the pipeline, and nothing is stored.
         """
-        for rule_id, settings in self._settings.rules.items():
-            if settings.sql:  # one that says nothing at all counts as not there
-                self.add(rule_id, settings)
+        for rule_id, settings in _configured(self._settings).items():
+            self.add(rule_id, settings)
         self._is_started = True
         self._renew()
 
@@ -288,6 +311,17 @@ class RuleEngine:
             raise PipelineStorageError(rule_id)
         return rule
 
+    def _put(self, rule: RunningRule) -> None:
+        """Have a rule, in the place of one of the same name if there is one."""
+        old = self._rules.get(rule.rule_id)
+        if old is None:
+            self._orders_count += 1
+            self._orders[rule.rule_id] = self._orders_count
+        else:
+            self._uninstall(old)
+        self._rules[rule.rule_id] = rule
+        self._install(rule)
+
     def _install(self, rule: RunningRule) -> None:
         if not rule.settings.enable:
             return
@@ -342,6 +376,11 @@ class RuleEngine:
 
     def __repr__(self) -> str:
         return f"RuleEngine({len(self._rules)} rules, {len(self.messages)} messages waiting)"
+
+
+def _configured(settings: RuleEngineConfig) -> Mapping[str, RuleConfig]:
+    """The rules of a configuration; one that says nothing at all counts as not there."""
+    return {rule_id: rule for rule_id, rule in settings.rules.items() if rule.sql}
 
 
 def _is_reserved(topic: str) -> bool:

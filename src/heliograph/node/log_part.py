@@ -1,0 +1,25 @@
+"""The level of the log as a part of a node."""
+
+import logging
+
+from heliograph.config import Config
+from heliograph.parts import Apply, Part
+
+
+class LogPart(Part):
+    """Sets another level while the node runs; the first one is the program's to set, before it makes a node."""
+
+    name = "log"
+    roots = ("log",)
+    live = ("log.level",)
+
+    def __init__(self, config: Config) -> None:
+        self._level = config.log.level
+
+    def check(self, new: Config) -> Apply | None:
+        """Another level, if it is another."""
+        return None if new.log.level == self._level else lambda: self._set(new.log.level)
+
+    def _set(self, level: str) -> None:
+        self._level = level
+        logging.getLogger().setLevel(level.upper())

@@ -1,0 +1,210 @@
+"""A configuration that is read again while the node runs: what changes at once, what waits, what is refused."""
+
+import asyncio
+import logging
+import os
+import re
+import signal
+import socket
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from heliograph.config import Config, load_config
+from heliograph.config.description import describe
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.encode import encode_packet
+from heliograph.mqtt.properties import Properties
+from heliograph.node import Node
+from heliograph.parts.changes import covers
+from support.packets import decode_all, publish, say
+from support.process import NodeProcess
+
+PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+OPEN = 'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage { messages.topics = [], flight.enable = false }\n'
+
+
+class Running:
+    """A node in this process whose configuration file a test writes anew."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self._file = tmp_path / "node.conf"
+        self._data_dir = str(tmp_path / "data")
+        self.node = Node(self._load(""))
+        self._clients: list[Client] = []
+
+    def _load(self, settings: str) -> Config:
+        self._file.write_text(OPEN + settings)
+        return load_config(self._file, {}, {"node.data_dir": self._data_dir})
+
+    def reload(self, settings: str) -> bool:
+        return self.node.reload(self._load(settings))
+
+    async def connect(self, clientid: str = "c") -> "Client":
+        port = int(self.node.ready_line().rpartition(":")[2])
+        client = Client(*await asyncio.open_connection("127.0.0.1", port), clientid)
+        self._clients.append(client)
+        return client
+
+    async def stop(self) -> None:
+        await self.node.stop()
+        for client in self._clients:
+            client.writer.close()
+
+
+class Client:
+    """A client that speaks MQTT 5 by hand."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, clientid: str) -> None:
+        self._reader = reader
+        self.writer = writer
+        self._send(p.Connect(p.V5, clientid, True, 0, None, None, None, Properties()))
+
+    def _send(self, packet: p.Packet) -> None:
+        self.writer.write(encode_packet(packet, p.V5))
+
+    async def packet(self) -> p.Packet:
+        data = await self._reader.readexactly(2)
+        (packet,) = decode_all(data + await self._reader.readexactly(data[1]), p.V5)
+        return packet
+
+    async def connack(self) -> p.Connack:
+        packet = await self.packet()
+        assert isinstance(packet, p.Connack)
+        return packet
+
+    async def subscribe(self, topic_filter: str) -> int:
+        self._send(p.Subscribe(1, [p.SubscribeEntry(topic_filter, 1, False, False, 0)], Properties()))
+        packet = await self.packet()
+        assert isinstance(packet, p.Suback)
+        return packet.codes[0]
+
+    async def publish(self, topic: str, payload: bytes) -> int:
+        self.writer.write(publish(topic, payload, 1, 7).data)
+        packet = await self.packet()
+        assert isinstance(packet, p.Ack)
+        return packet.code
+
+
+def test_every_setting_belongs_to_a_part(tmp_path: Path) -> None:
+    file = tmp_path / "node.conf"
+    file.write_text("pipeline.enable = true, pipeline.file = p")
+    parts = Node(load_config(file)).parts.all()
+    settings = re.findall(r"^\| `([^`]+)`", describe(), re.MULTILINE)
+    assert len(settings) > 300
+    assert [name for name in settings if not any(covers(part.roots, name) for part in parts)] == []
+    roots = {path.partition(".")[0] for part in parts for path in part.roots}
+    assert roots == {field.name for field in fields(Config)}
+
+
+def test_the_page_lists_what_changes_while_a_node_runs() -> None:
+    parts = Node(Config()).parts.all()
+    listed = re.findall(r"^\| `([^|]+)` \| (?:at once|new connections|new decisions)", PAGE, re.MULTILINE)
+    names = {name.replace("NAME", "*").replace("KIND", "*") for row in listed for name in row.split("`, `")}
+    assert names == {path for part in parts for path in part.live}
+    assert {path for part in parts for path in part.fixed} == {f"{z}mqtt.client_attrs_init" for z in ("", "zones.*.")}
+
+
+@pytest.mark.service
+async def test_rules_policies_and_limits_change_while_clients_are_connected(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = Running(tmp_path)
+    await running.node.start()
+    client = await running.connect()
+    assert (await client.connack()).code == rc.SUCCESS
+    assert await client.subscribe("out/#") == 1
+    rule = 'rule_engine.rules.one { sql = "SELECT payload FROM \\"in\\"", actions = [{ function = republish'
+    rule += ', args { topic = "TOPIC", payload = "${payload}", qos = 0 } }] }\n'
+    with caplog.at_level(logging.INFO):
+        assert running.reload(rule.replace("TOPIC", "out/1"))
+    assert "changed: rule_engine.rules.one" in caplog.text
+    assert [one.rule_id for one in running.node.rules] == ["one"]
+    matched = running.node.statistics
+    await client.publish("in", b"x")
+    assert say(await client.packet()) == "PUBLISH out/1 'x' q0"
+    assert matched()["rules.one.matched"] == 1
+
+    validation = 'schema_validation.validations = [{ name = v, topics = "t", strategy = all_pass, failure_action = drop'
+    validation += ', checks = [{ type = sql, sql = "SELECT * WHERE payload.ok = 1" }] }]\n'
+    more = "mqtt.max_qos_allowed = 1\nlisteners.tcp.default.max_connections = 2\nnode.name = other@host\n"
+    with caplog.at_level(logging.INFO):
+        assert running.reload(rule.replace("TOPIC", "out/2") + validation + more)
+    assert "again: node.name" in caplog.text  # what needs a restart
+    await client.publish("in", b"x")
+    assert say(await client.packet()) == "PUBLISH out/2 'x' q0"
+    assert matched()["rules.one.matched"] == 2  # a rule's counts go on
+    assert await client.publish("t", b"{}") == rc.IMPLEMENTATION_SPECIFIC_ERROR
+    second = await running.connect("d")
+    assert (await second.connack()).properties.named()["Maximum-QoS"] == 1
+    third = await running.connect("e")
+    with pytest.raises(asyncio.IncompleteReadError):
+        await third.connack()
+
+    assert running.reload("")
+    assert list(running.node.rules) == []
+    assert await client.publish("t", b"{}") == rc.NO_MATCHING_SUBSCRIBERS
+    await running.stop()
+
+
+@pytest.mark.service
+async def test_nothing_of_a_configuration_is_applied_that_one_part_refuses(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = Running(tmp_path)
+    await running.node.start()
+    wrong = "mqtt.max_qos_allowed = 1\nauthorization.no_match = deny\n"
+    assert not running.reload(wrong + 'rule_engine.rules.one.sql = "SELECT nonsense"\n')
+    assert "nothing is applied [rule_syntax]" in caplog.text
+    client = await running.connect()
+    assert "Maximum-QoS" not in (await client.connack()).properties.named()
+    assert await client.subscribe("t") == 1
+    assert not running.reload('banned.bootstrap_file = "/nowhere"\n')
+    assert "nothing is applied [banned_bootstrap_file]" in caplog.text
+    await running.stop()
+
+
+@pytest.mark.service
+async def test_bans_and_the_last_word_on_access_change(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    await running.node.start()
+    file = tmp_path / "bans.csv"
+    file.write_text("as,who\nclientid,bad\n")
+    settings = f'banned.bootstrap_file = "{file}"\nauthorization.no_match = deny\n'
+    assert running.reload(settings)
+    assert (await (await running.connect("bad")).connack()).code == rc.BANNED
+    good = await running.connect("good")
+    await good.connack()
+    assert await good.subscribe("t") == rc.NOT_AUTHORIZED
+    file.write_text("as,who\nclientid,worse\n")
+    assert running.reload(settings.replace("deny", "allow"))  # the file changed, its setting did not
+    bad = await running.connect("bad")
+    assert (await bad.connack()).code == rc.SUCCESS
+    assert await bad.subscribe("t") == 1
+    assert (await (await running.connect("worse")).connack()).code == rc.BANNED
+    await running.stop()
+
+
+@pytest.mark.service
+@pytest.mark.slow
+def test_sighup_reads_the_file_again_and_names_what_is_wrong_in_it(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, "durable_storage.flight.enable = false") as node:
+        file = tmp_path / "heliograph.conf"
+        before = file.read_text()
+        for settings in ("log.level = debug\nretainer.enable = false", "mqtt.max_inflight = 0"):
+            file.write_text(before + settings + "\n")
+            os.kill(node.pid, signal.SIGHUP)
+            with socket.create_connection(("127.0.0.1", node.port), timeout=10) as client:
+                client.sendall(encode_packet(p.Connect(p.V5, "c", True, 0, None, None, None, Properties()), p.V5))
+                assert client.recv(100)
+                for _ in range(3):  # the loop may learn of the signal a turn later than of what the client sends
+                    client.sendall(bytes([0xC0, 0]))
+                    assert client.recv(100) == bytes([0xD0, 0])
+        assert node.stop() == 0
+    said = node.log.read_text()
+    assert "and changed: log.level" in said
+    assert "these settings change when the node is started again: retainer.enable" in said
+    line = before.count("\n") + 1
+    assert re.search(rf"nothing is applied \[config_invalid\]: {file}:{line}: mqtt.max_inflight", said)
