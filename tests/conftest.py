@@ -1,12 +1,14 @@
 """What holds for every test."""
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,9 +18,30 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 
 pytest_plugins = ["support.watchdog", "support.skips"]
 
-# How long an example takes says more about the machine than about the code.
-settings.register_profile("heliograph", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says more about the machine than about the code. To explain a failure, Hypothesis traces
+# each line, which makes finding its smallest example twenty times slower.
+settings.register_profile(
+    "heliograph",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[phase for phase in Phase if phase is not Phase.explain],
+)
 settings.load_profile("heliograph")
+
+_MEMORY = Path("/dev/shm")
+_MEMORY_BYTES_MIN = 4 << 30
+
+
+def pytest_configure() -> None:
+    """Keep the files of tests in memory where there is room for them and TMPDIR says nothing else.
+
+    A commit then does not wait for a disk, which is what most tests of storage do otherwise. What kills processes finds
+    the same: what was written outlives them, synced or not.
+    """
+    is_here = "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK)
+    if is_here and shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES_MIN:
+        os.environ["TMPDIR"] = str(_MEMORY)
+        tempfile.tempdir = None  # so that it is found anew
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -41,7 +41,7 @@ def make_retainer(kind: str, path: Path, options: RetainerOptions | None = None)
     kernel = Kernel()
     if kind == "ram":
         return MemoryRetainer(kernel.broker, options)
-    table = KeyedTable("retained", path / "retained", clock=lambda: int(kernel.broker.now_us))
+    table = KeyedTable("retained", path / "keyed" / "retained", clock=lambda: int(kernel.broker.now_us))
     table.open()
     return DiscRetainer(kernel.broker, table, Commits(table, kind == "disc"), options)
 

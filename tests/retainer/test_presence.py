@@ -113,7 +113,7 @@ def test_a_table_that_cannot_be_read_excludes_nothing(tmp_path: Path) -> None:
         retain(retainer, f"site/{number}/state", bytes(500))
     settle(retainer)
     close(retainer)
-    table = max((tmp_path / "retained").glob("*.sst"), key=lambda path: path.stat().st_size)
+    table = max((tmp_path / "keyed" / "retained").glob("*.sst"), key=lambda path: path.stat().st_size)
     content = bytearray(table.read_bytes())
     content[len(content) // 2] ^= 0xFF
     table.write_bytes(content)
