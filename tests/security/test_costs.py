@@ -107,6 +107,28 @@ def _groups_of_a_stream(path: Path) -> Make:
     return make
 
 
+def _groups_that_were_awake(path: Path) -> Make:
+    """Each has delivered a message, which its client has acknowledged, and sleeps again."""
+    kernel = GroupKernel(path, session_options=SessionOptions(max_inflight=COUNT))
+    pub = kernel.come("pub")
+    peer = kernel.come("c")
+
+    def make() -> None:
+        _subscribe(peer, [f"$share/g{number}/t/#" for number in range(COUNT)])
+        pub.publish("t/1", b"", 1)
+        got = [packet for packet in peer.received() if isinstance(packet, p.Publish)]
+        assert len(got) == COUNT
+        peer.send(*(p.Ack(p.PUBACK, packet.packet_id, 0) for packet in got))
+        for _ in range(20):
+            kernel.advance(1)
+        assert kernel.groups.statistics()["shared_groups.awake"] == 0
+        pub.skip()
+        peer.skip()
+        _clear(kernel.state, kernel.group_state)
+
+    return make
+
+
 def _identifiers(_: Path) -> Make:
     options = SessionOptions(max_awaiting_rel=0)
     kept = [AwaitingRel(options), AwaitingRel(options)]
@@ -221,6 +243,7 @@ MAKERS: Final[dict[str, Callable[[Path], Make]]] = {
     "shared subscription": _memory_groups,
     "durable shared subscription": _groups,
     "durable shared subscription that a stream matches": _groups_of_a_stream,
+    "durable shared subscription that has delivered a message": _groups_that_were_awake,
     "open QoS 2 identifier": _identifiers,
     "message that waits, beside its packet": _waiting,
     "delayed message, beside its packet": _delayed,

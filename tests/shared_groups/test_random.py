@@ -77,7 +77,8 @@ class World(History):
         self.qos = (qos,)
         options = SessionOptions(max_inflight=chance.choice((1, 3, 20)))
         settings = DurableSessionsConfig(batch_size=chance.choice((3, 512)))
-        timers = Timers(stall_us=2_000_000, revoke_timeout_us=3_000_000)
+        rest_us = chance.choice((0, 1_000_000, 10_000_000))
+        timers = Timers(stall_us=2_000_000, revoke_timeout_us=3_000_000, rest_us=rest_us)
         kernel = GroupKernel(path, session_options=options, settings=settings, timers=timers)
         self.members = [Member("durable-1", qos, True), Member("durable-2", qos, True), Member("durable-3", qos, True)]
         self.members.append(Member("memory", qos, False))

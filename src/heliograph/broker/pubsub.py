@@ -30,6 +30,7 @@ _WIDE_WORK: Final = 8192
 # Work that is not a delivery, in deliveries.
 _BYTES_PER_WORK_LOG2: Final = 8
 _SUBSCRIBE_WORK: Final = 16
+_KEPT_GROUP_WORK: Final = 1024  # what members of a group that is kept on the disk cost more
 _FILTER_BYTES_PER_WORK_LOG2: Final = 2  # a filter of many levels takes long to find its place
 
 
@@ -175,17 +176,17 @@ class Broker:
     def subscribe(self, subscription: Subscription) -> None:
         """Route messages to a subscription from now on, alone or as a member of its shared group."""
         self.work += _SUBSCRIBE_WORK + (len(subscription.topic_filter) >> _FILTER_BYTES_PER_WORK_LOG2)
-        if subscription.group:
-            self.shared.join(subscription)
-        else:
+        if not subscription.group:
             self.router.add(subscription)
+        elif self.shared.join(subscription):
+            self.work += _KEPT_GROUP_WORK
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Stop routing messages to a subscription."""
-        if subscription.group:
-            self.shared.leave(subscription)
-        else:
+        if not subscription.group:
             self.router.remove(subscription)
+        elif self.shared.leave(subscription):
+            self.work += _KEPT_GROUP_WORK
 
     def statistics(self) -> dict[str, int]:
         """Counts of filters, subscriptions, shared groups and of what the route cache does."""

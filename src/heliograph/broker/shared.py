@@ -79,15 +79,15 @@ class SharedOptions:
 class GroupKeeper:
     """The seam to whoever keeps groups on the disk: their members are handed stored messages from there."""
 
-    def keeps(self, member: Subscription) -> bool:
+    def keeps(self, group: "SharedGroup", member: Subscription) -> bool:
         """Whether the group of a member that joins is kept, be it from now on."""
         raise NotImplementedError(type(self).__name__)
 
-    def on_joined(self, member: Subscription) -> None:
+    def on_joined(self, group: "SharedGroup", member: Subscription) -> None:
         """A group that is kept has a member more."""
         raise NotImplementedError(type(self).__name__)
 
-    def on_left(self, member: Subscription) -> None:
+    def on_left(self, group: "SharedGroup", member: Subscription) -> None:
         """A group that is kept has a member less."""
         raise NotImplementedError(type(self).__name__)
 
@@ -141,10 +141,14 @@ class PublisherTable:
 
 
 class SharedGroup(Subscriber):
-    """One group at one filter; lives while it has members, owned by the table of groups."""
+    """One group at one filter; lives while it has members, owned by the table of groups.
 
-    def __init__(self, groups: "SharedGroups", name: str, topic_filter: str) -> None:
-        super().__init__(f"{name}/{topic_filter}")
+    Args:
+        key: Its name and filter, as the table of groups has them.
+    """
+
+    def __init__(self, groups: "SharedGroups", key: str, name: str, topic_filter: str) -> None:
+        super().__init__(key)
         options = groups.options
         strategy = options.group_strategies.get(name, options.strategy)
         initial = options.group_initial_sticky_picks.get(name, options.initial_sticky_pick)
@@ -163,7 +167,10 @@ class SharedGroup(Subscriber):
     def join(self, member: Subscription) -> None:
         """Add a member."""
         member.slot = i32(len(self.members))
-        self.members.append(member)
+        if member.slot == 0:
+            self.members = [member]  # most groups have one, and a list that was appended to has room for four
+        else:
+            self.members.append(member)
 
     def leave(self, member: Subscription) -> None:
         """Take a member out; the last one moves into its place."""
@@ -289,28 +296,32 @@ class SharedGroups:
         share: i64 = _PUBLISHERS_OF_ALL // max(1, len(self._groups))
         return min(self.publishers_max, max(_PUBLISHERS_AT_LEAST, share))
 
-    def join(self, member: Subscription) -> None:
-        """Make a subscription a member of its group."""
+    def join(self, member: Subscription) -> bool:
+        """Make a subscription a member of its group; whether that is kept, which takes long."""
         key = _key(member)
         group = self._groups.get(key)
         if group is None:
-            group = SharedGroup(self, member.group, member.topic_filter)
+            group = SharedGroup(self, key, member.group, member.topic_filter)
             self._groups[key] = group
             self._router.add(group.subscription)
         group.join(member)
         self.members_count += 1
         keeper = self.keeper
         if keeper is None:
-            return
+            return False
         if group.is_kept:
-            keeper.on_joined(member)
-        elif keeper.keeps(member):
+            keeper.on_joined(group, member)
+        elif keeper.keeps(group, member):
             group.is_kept = True
             for one in group.members:
-                keeper.on_joined(one)
+                keeper.on_joined(group, one)
+        return group.is_kept
 
-    def leave(self, member: Subscription) -> None:
+    def leave(self, member: Subscription) -> bool:
         """Take a member out of its group; the last one ends the group.
+
+        Returns:
+            Whether the group is kept, which takes long.
 
         Raises:
             KeyError: It is not a member.
@@ -322,10 +333,11 @@ class SharedGroups:
         group.leave(member)
         self.members_count -= 1
         if group.is_kept and self.keeper is not None:
-            self.keeper.on_left(member)
+            self.keeper.on_left(group, member)
         if not group.members:
             del self._groups[key]
             self._router.remove(group.subscription)
+        return group.is_kept
 
     def redispatch(self, message: Message, member: Subscription) -> bool:
         """Hand a message that a member leaves behind to another one; whether one took it.

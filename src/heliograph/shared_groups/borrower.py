@@ -88,13 +88,13 @@ Event = Granted | Revoking | Overdue | Forgotten | ProgressSaved | Invalidated
 class _Held:
     """A share that is granted or being revoked."""
 
-    __slots__ = ("due_us", "is_final", "is_unsaved", "number", "progress")
+    __slots__ = ("due_us", "is_final", "number", "progress", "sequence")
 
     def __init__(self, number: int, progress: Progress) -> None:
         self.number = number
         self.progress = progress
-        self.due_us: int | None = None  # while it is revoking: when that has taken too long
-        self.is_unsaved = True  # since the last letter that was answered
+        self.due_us = 0  # while it is revoking: when that has taken too long
+        self.sequence = 0  # of the letter that said so last
         self.is_final = False
 
 
@@ -103,13 +103,16 @@ class Borrower:
 
     __slots__ = (
         "_find_us",
+        "_fresh",
         "_ping_us",
         "_ready",
         "_resend_us",
+        "_revoking",
         "_sequence",
         "_shares",
         "_timeout_us",
         "_timers",
+        "_unsaved",
         "_unsubscribed_us",
         "events",
         "group",
@@ -126,6 +129,9 @@ class Borrower:
         self.events: list[Event] = []
         self._timers = timers
         self._shares: dict[Share, _Held] = {}
+        self._revoking: dict[Share, _Held] = {}
+        self._fresh: dict[Share, _Held] = {}  # what the last letter did not say yet
+        self._unsaved: dict[Share, _Held] = {}  # what was said, and is not known to be saved
         self._sequence = 0
         self._ready = True
         self._find_us = now_us + timers.find_leader_us
@@ -167,7 +173,7 @@ class Borrower:
             held = self._shares.get(share)
             if held is not None and not held.is_final:
                 held.progress = reached
-                held.is_unsaved = True
+                self._fresh[share] = held
         return self._update(now_us)
 
     def finish(self, now_us: int, shares: Mapping[Share, Progress]) -> int:
@@ -176,7 +182,9 @@ class Borrower:
             held = self._shares.get(share)
             if held is not None and not held.is_final:
                 held.progress = reached
-                held.is_unsaved = held.is_final = True
+                held.is_final = True
+                self._fresh[share] = held
+                self._revoking.pop(share, None)
         return self._update(now_us)
 
     def set_ready(self, now_us: int, ready: bool) -> None:
@@ -201,8 +209,7 @@ class Borrower:
         self._sequence += 1
         held_ones = {share: (held.number, held.progress) for share, held in self._shares.items()}
         self.letters.append(Disconnect(self._sequence, held_ones))
-        self.status = ENDED
-        self._shares = {}
+        self._end()
         return self._sequence
 
     def tick(self, now_us: int) -> None:
@@ -223,10 +230,15 @@ class Borrower:
         if self._ping_us <= now_us:
             self._ping(now_us)
         if self._resend_us is not None and self._resend_us <= now_us:
-            self._update(now_us)
-        for share, held in self._shares.items():
-            if held.due_us is not None and held.due_us <= now_us and not held.is_final:
+            self._update(now_us, is_whole=True)
+        for share, held in self._revoking.items():
+            if held.due_us <= now_us:
                 self.events.append(Overdue(share))
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody has to hear of the other, and all that was said is saved."""
+        return self.status == CONNECTED and self._resend_us is None and not (self._fresh or self.letters or self.events)
 
     # --- inside
 
@@ -240,27 +252,27 @@ class Borrower:
     def _on_grant(self, now_us: int, letter: Grant) -> None:
         held = self._shares.get(letter.share)
         if held is None:
-            self._shares[letter.share] = _Held(letter.number, letter.progress)
+            held = self._shares[letter.share] = _Held(letter.number, letter.progress)
             self.events.append(Granted(letter.share, letter.progress))
         elif letter.number > held.number:  # it still has what the leader has taken away
             self._invalidate()
             return
         elif letter.number < held.number:
             return
-        else:
-            held.is_unsaved = True  # the leader has not heard of it
+        self._fresh[letter.share] = held  # the leader has not heard of it
         self._update(now_us)
 
     def _on_revoke(self, now_us: int, letter: Revoke) -> None:
         held = self._shares.get(letter.share)
         if held is None:  # the grant was lost, so nothing was taken
             self.letters.append(RevokeFinished(letter.share, letter.number))
-        elif held.number == letter.number and held.due_us is None and not held.is_final:
-            held.due_us = now_us + self._timers.revoke_timeout_us
-            self.events.append(Revoking(letter.share))
         elif held.is_final:
-            held.is_unsaved = True
+            self._fresh[letter.share] = held
             self._update(now_us)
+        elif held.number == letter.number and letter.share not in self._revoking:
+            held.due_us = now_us + self._timers.revoke_timeout_us
+            self._revoking[letter.share] = held
+            self.events.append(Revoking(letter.share))
 
     def _on_revoked(self, letter: Revoked) -> None:
         held = self._shares.get(letter.share)
@@ -268,27 +280,33 @@ class Borrower:
             if not held.is_final:
                 self._invalidate()
                 return
-            del self._shares[letter.share]
+            for shares in (self._shares, self._revoking, self._fresh, self._unsaved):
+                shares.pop(letter.share, None)
             self.events.append(Forgotten(letter.share))
         self.letters.append(RevokeFinished(letter.share, letter.number))
 
     def _on_saved(self, now_us: int, letter: Saved) -> None:
         self._resend_us = now_us + self._timers.resend_us
+        for share in [share for share, held in self._unsaved.items() if held.sequence <= letter.sequence]:
+            del self._unsaved[share]
         if letter.sequence == self._sequence:
             self._resend_us = None
-            for held in self._shares.values():
-                held.is_unsaved = False
         self.events.append(ProgressSaved(letter.sequence))
 
-    def _update(self, now_us: int) -> int:
-        """Say everything that is not known to be saved, so that the last answer is one for all."""
+    def _update(self, now_us: int, *, is_whole: bool = False) -> int:
+        """Say what is new, or all that is not known to be saved."""
         if self.status in (CONNECTING, ENDED):
             return 0
         self._sequence += 1
-        unsaved = {share: held for share, held in self._shares.items() if held.is_unsaved}
-        progress = {share: (held.number, held.progress) for share, held in unsaved.items()}
-        final = frozenset(share for share, held in unsaved.items() if held.is_final)
-        self.letters.append(UpdateProgress(self._sequence, progress, final))
+        said, self._fresh = self._fresh, {}
+        self._unsaved.update(said)
+        if is_whole:
+            said = self._unsaved
+        for held in said.values():
+            held.sequence = self._sequence
+        progress = {share: (held.number, held.progress) for share, held in said.items()}
+        final = frozenset(share for share, held in said.items() if held.is_final)
+        self.letters.append(UpdateProgress(self._sequence, progress, final, is_whole))
         if self._resend_us is None or self._resend_us <= now_us:
             self._resend_us = now_us + self._timers.resend_us
         return self._sequence
@@ -300,9 +318,15 @@ class Borrower:
         self.letters.append(Ping(self._ready))
 
     def _invalidate(self) -> None:
+        self._end()
+        self.events.append(Invalidated())
+
+    def _end(self) -> None:
         self.status = ENDED
         self._shares = {}
-        self.events.append(Invalidated())
+        self._revoking = {}
+        self._fresh = {}
+        self._unsaved = {}
 
     def __repr__(self) -> str:
         return f"Borrower({str(self.group)!r}, {self.id.clientid!r}, {self.status}, {len(self._shares)} shares)"

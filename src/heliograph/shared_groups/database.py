@@ -20,25 +20,29 @@ class GroupDatabase:
 
     Attributes:
         refused_saves: How often something was not saved.
+        on_answers: Called when `answer` has something to do.
     """
 
     def __init__(self, state: StateDatabase) -> None:
         self.refused_saves = 0
         self._state = state
+        self.on_answers: Callable[[], object] = lambda: self.answer(len(self._answers))
         self._commits: deque[tuple[int, Callable[[bool], None]]] = deque()
+        self._answers: deque[tuple[Callable[[bool], None], bool]] = deque()  # and whether it was saved
         self._is_refused = False
         state.listen(self._on_committed)
 
     # --- reading
 
-    def groups(self) -> Iterator[GroupName]:
-        """Every group that has a record.
+    def groups(self) -> Iterator[tuple[GroupName, bool]]:
+        """Every group that has a record, and whether that can be read.
 
         Raises:
             StorageError: The database cannot be read.
         """
-        for key, _ in self._scan(record.GROUP):
-            yield record.group_of(key)
+        for key, value in self._scan(record.GROUP):
+            group = record.group_of(key)
+            yield group, self.decode(group, value) is not None
 
     def value(self, group: GroupName) -> bytes | None:
         """The record of a group as it stands there, for batches that expect it so.
@@ -55,6 +59,10 @@ class GroupDatabase:
             StorageError: The database cannot be read.
         """
         value = self.value(group)
+        return self.decode(group, value)
+
+    def decode(self, group: GroupName, value: bytes | None) -> record.GroupRecord | None:
+        """What the record of a group says, if it can be read."""
         if value is None:
             return None
         try:
@@ -92,7 +100,7 @@ class GroupDatabase:
         """Have a batch committed.
 
         Args:
-            then: Called when that is decided, with whether it was saved.
+            then: Called by `answer` when that is decided, with whether it was saved.
 
         Raises:
             PreconditionFailedError: What the batch expects is not so.
@@ -114,7 +122,16 @@ class GroupDatabase:
             _log.warning("the progress of shared groups is saved again")
         self._is_refused = error is not None
         while self._commits and self._commits[0][0] <= ticket:
-            self._commits.popleft()[1](error is None)
+            self._answers.append((self._commits.popleft()[1], error is None))
+        if self._answers:
+            self.on_answers()
+
+    def answer(self, count: int) -> bool:
+        """Tell so many of those that submitted a batch what became of it; whether there are more."""
+        for _ in range(min(count, len(self._answers))):
+            then, is_saved = self._answers.popleft()
+            then(is_saved)
+        return bool(self._answers)
 
     def __repr__(self) -> str:
         return f"GroupDatabase({len(self._commits)} commits pending)"

@@ -1,7 +1,8 @@
-"""One durable group on this node: its members, and the readers of its streams."""
+"""One durable group on this node: what is kept of it always, and its members and readers while it is awake."""
 
 from typing import Final, Protocol
 
+from heliograph.broker.shared import SharedGroup
 from heliograph.broker.subscription import Subscription
 from heliograph.session.session import Session
 from heliograph.shared_groups.borrower import Borrower
@@ -25,6 +26,9 @@ class Turns(MemberTurns, Protocol):
 
     def want_read(self, reader: StreamReader) -> None:
         """There may be something to read."""
+
+    def awaits(self, reader: StreamReader) -> bool:
+        """Whether a reader waits for its turn, or has yet to be told that its stream has more."""
 
 
 class Node(Protocol):
@@ -71,45 +75,95 @@ class Node(Protocol):
     def await_saved(self, member: Member) -> None:
         """A member is to hear when session state is durable."""
 
+    def await_room(self, member: Member) -> None:
+        """A member is to have a turn when its client has room."""
+
+    def on_refused(self) -> None:
+        """A message was passed over that no member's client was allowed to have."""
+
 
 class KeptGroup:
     """Lives while the group has a durable member, or is declared; owned by the node's durable groups.
 
+    Most groups have nothing to do at any time. Such a group is asleep: how far it is lies on the disk, and here is only
+    what it takes to wake it when one of its streams grows or a client comes. Each client may have thousands of them.
+
     Attributes:
-        clients: The durable sessions that are members, whether their clients are there or not.
+        key: Its name and filter, as text.
+        members: Its members, whose clients may be there or not; None where it has none.
+        clients_count: How many durable sessions are members.
         is_declared: It outlives its members.
-        refused_count: Messages that no member's client was allowed to have.
+        is_behind: It is asleep, and there may be messages for it.
+        has_progress: It was awake some time, so that the disk may have progress of it.
+        streams: While it is asleep and not behind: those whose growth wakes it.
+        awake: What it is made of while it is awake.
     """
 
-    __slots__ = (
-        "_node",
-        "_strays",
-        "clients",
-        "is_declared",
-        "made_us",
-        "members",
-        "name",
-        "readers",
-        "refused_count",
-        "subscriptions",
-    )
+    __slots__ = ("awake", "clients_count", "has_progress", "is_behind", "is_declared", "key", "members", "streams")
 
-    def __init__(self, name: GroupName, node: Node, is_declared: bool, made_us: int) -> None:
-        self.name = name
-        self.is_declared = is_declared
-        self.made_us = made_us
-        self.clients: set[str] = set()
-        self.subscriptions: dict[Subscription, Member | None] = {}
-        self.members: dict[Member, None] = {}  # those that are leaving are among them
-        self.readers: dict[StreamId, StreamReader] = {}
-        self.refused_count = 0
-        self._node = node
-        self._strays: list[Entry] = []  # messages that wait for a member that may have them
+    def __init__(self, key: str, is_behind: bool) -> None:
+        self.key = key
+        self.members: SharedGroup | None = None
+        self.clients_count = 0
+        self.is_declared = False
+        self.is_behind = is_behind
+        self.has_progress = is_behind
+        self.streams: tuple[StreamId, ...] = ()
+        self.awake: AwakeGroup | None = None
+
+    @property
+    def name(self) -> GroupName:
+        """Its name and filter."""
+        return GroupName.parse(self.key)
 
     @property
     def is_empty(self) -> bool:
         """Whether nobody needs it any more."""
-        return not self.is_declared and not self.clients and not self.subscriptions
+        return not self.is_declared and not self.clients_count and self.members is None
+
+    @property
+    def subscriptions(self) -> list[Subscription]:
+        """Those of its members."""
+        return [] if self.members is None else list(self.members.members)
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether the client of a member is there."""
+        return any(isinstance(one.subscriber, Session) and one.subscriber.attached for one in self.subscriptions)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a member's client takes a message."""
+        return any(isinstance(one.subscriber, Session) and one.subscriber.has_room() for one in self.subscriptions)
+
+    def __repr__(self) -> str:
+        state = "behind" if self.is_behind else "asleep" if self.awake is None else repr(self.awake)
+        return f"KeptGroup({self.key!r}, {len(self.subscriptions)} members, {state})"
+
+
+class AwakeGroup:
+    """Members at work, and the readers of their streams; lives while the group is awake, owned by the `KeptGroup`.
+
+    Args:
+        made_us: Messages that the broker received before then are not the group's.
+
+    Attributes:
+        is_stirred: Something has happened since the last look.
+        quiet_us: Since when nothing has happened.
+    """
+
+    __slots__ = ("_node", "_strays", "is_stirred", "made_us", "members", "name", "quiet_us", "readers", "subscriptions")
+
+    def __init__(self, name: GroupName, node: Node, made_us: int) -> None:
+        self.name = name
+        self.made_us = made_us
+        self.is_stirred = False
+        self.quiet_us = node.now_us()
+        self.subscriptions: dict[Subscription, Member] = {}  # the members that are not leaving
+        self.members: dict[Member, None] = {}
+        self.readers: dict[StreamId, StreamReader] = {}
+        self._node = node
+        self._strays: list[Entry] = []  # messages that wait for a member that may have them
 
     # --- members
 
@@ -117,7 +171,10 @@ class KeptGroup:
         """The client of a subscription is there."""
         session = subscription.subscriber
         member = self.subscriptions.get(subscription)
-        if not isinstance(session, Session) or (member is not None and not member.is_leaving):
+        if not isinstance(session, Session):
+            return
+        if member is not None and not member.is_leaving:  # it came back before it was known that it was gone
+            self._node.turns.want(member)
             return
         borrower = Borrower(
             self.name, self._node.next_borrower(session.clientid), self._node.timers, self._node.now_us()
@@ -125,19 +182,55 @@ class KeptGroup:
         member = Member(self.name, session, subscription, borrower, self)
         self.subscriptions[subscription] = member
         self.members[member] = None
+        self.is_stirred = True
         self._node.on_member(member, True)
         member.post()
 
     def on_ended(self, member: Member, again: bool) -> None:
         """See `NodeView`."""
         subscription = member.subscription
+        self._forget(member)
+        if self.subscriptions.get(subscription) is member:
+            del self.subscriptions[subscription]
+            if again and member.session.attached:
+                self.start(subscription)
+
+    def _forget(self, member: Member) -> None:
         if member in self.members:
             del self.members[member]
             self._node.on_member(member, False)
-        if self.subscriptions.get(subscription) is member:
-            self.subscriptions[subscription] = None
-            if again and member.session.attached:
-                self.start(subscription)
+
+    # --- rest
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody has a message that is not done, and how far all are is saved, as far as they know."""
+        return not self._strays and all(member.is_quiet for member in self.members)
+
+    @property
+    def is_at_head(self) -> bool:
+        """Whether all that the shares of its members have was read and handed out."""
+        turns = self._node.turns
+        return not any(member.waits for member in self.members) and all(
+            reader.is_at_head and not turns.awaits(reader) for reader in self.readers.values()
+        )
+
+    def end(self) -> None:
+        """It falls asleep, or has no members any more."""
+        for member in list(self.members):
+            for share in member.shares:
+                share.close()
+            self._forget(member)
+        for stream, reader in self.readers.items():
+            self._node.turns.remove_reader(stream, reader)
+
+    def stir(self) -> None:
+        """See `Surroundings`."""
+        self.is_stirred = True
+
+    def await_room(self, member: Member) -> None:
+        """See `Surroundings`."""
+        self._node.await_room(member)
 
     # --- messages
 
@@ -173,7 +266,7 @@ class KeptGroup:
         if others and len(self._strays) < _STRAYS_MAX:
             self._strays.append(entry)
             return
-        self.refused_count += 1
+        self._node.on_refused()
         settle(entry)
 
     def offer_strays(self) -> None:
@@ -223,5 +316,4 @@ class KeptGroup:
         self._node.await_saved(member)
 
     def __repr__(self) -> str:
-        size = f"{len(self.subscriptions)} members, {len(self.clients)} of them durable"
-        return f"KeptGroup({str(self.name)!r}, {size}, {len(self.readers)} streams read)"
+        return f"AwakeGroup({str(self.name)!r}, {len(self.members)} members at work, {len(self.readers)} streams read)"

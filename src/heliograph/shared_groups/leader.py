@@ -8,7 +8,7 @@ progress to be saved from `take_changes`. What may be granted when:
 - Borrowers whose clients take nothing keep no shares while there are others.
 """
 
-from collections import Counter
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -60,13 +60,14 @@ class _Assignment:
 class _Borrower:
     """What the leader knows of a borrower."""
 
-    __slots__ = ("heard_us", "ready", "sequence", "shares")
+    __slots__ = ("heard_us", "held_count", "ready", "sequence", "shares")
 
     def __init__(self, now_us: int) -> None:
         self.heard_us = now_us
         self.ready = True
         self.sequence = 0
         self.shares: dict[Share, _Assignment] = {}
+        self.held_count = 0  # those of them that it is to keep
 
 
 class Leader:
@@ -87,7 +88,9 @@ class Leader:
         "_borrowers",
         "_changed",
         "_counts",
+        "_moving",
         "_number",
+        "_open",
         "_progress",
         "_saving",
         "_settles_us",
@@ -122,6 +125,8 @@ class Leader:
         self._streams: dict[StreamId, StreamOffer] = {}
         self._borrowers: dict[BorrowerId, _Borrower] = {}
         self._assignments: dict[Share, _Assignment] = {}
+        self._moving: dict[Share, _Assignment] = {}  # those of which a letter is on its way
+        self._open: list[Share] | None = None  # what may be read now, where that is known
         self._changed: dict[Share, None] = {}
         self._answers: dict[BorrowerId, int] = {}  # who is told which sequence when what has changed is saved
         self._saving: dict[int, tuple[list[Share], dict[BorrowerId, int]]] = {}
@@ -156,17 +161,17 @@ class Leader:
         else:
             self._take(known, letter.progress)
             self._let_go(sender)
-            self._answers[sender] = letter.sequence
+            self._answer(sender, letter.sequence)
 
     def on_streams(self, streams: Iterable[StreamOffer]) -> None:
         """All streams of the group's filter, as they are now."""
         offered = {offer.stream: offer for offer in streams}
         if offered == self._streams:
             return
-        gone = self._streams.keys() - offered.keys()
         self._streams = offered
+        self._open = None
         self._unbalanced = True
-        for share in [share for share in self._progress if share.stream in gone]:
+        for share in [share for share in self._progress if share.stream not in offered]:
             del self._progress[share]
             self._change(share)
 
@@ -176,6 +181,7 @@ class Leader:
         if not progress.is_end:
             done = dict.fromkeys((*progress.done, *messages))
             self._progress[share] = Progress(progress.position, tuple(done))
+            self._open = None
         self._change(share)
 
     def tick(self, now_us: int) -> None:
@@ -185,8 +191,8 @@ class Leader:
                 self._counts["lost_borrowers"] += 1
                 self._send(sender, Invalidate())
                 self._let_go(sender)
-        for assignment in list(self._assignments.values()):
-            if assignment.status != GRANTED and assignment.due_us <= now_us:
+        for assignment in self._moving.values():
+            if assignment.due_us <= now_us:
                 self._say(now_us, assignment)
         self.balance(now_us)
 
@@ -196,8 +202,14 @@ class Leader:
             self._send(borrower, Invalidate())
         self._borrowers.clear()
         self._assignments.clear()
+        self._moving.clear()
 
     # --- what is to be saved
+
+    @property
+    def has_to_settle(self) -> bool:
+        """Whether there is something to say, to save, or to share out."""
+        return bool(self.letters) or self.has_changes or self._unbalanced
 
     @property
     def has_changes(self) -> bool:
@@ -221,14 +233,28 @@ class Leader:
             left = self._unsaved.pop(share) - 1
             if left > 0:
                 self._unsaved[share] = left
+            elif share not in self._assignments or self.progress(share).is_end:  # it, or the next one, waited
+                self._open = None
+                self._unbalanced = True
         for borrower, sequence in answers.items():
             if is_saved:
                 self._send(borrower, Saved(sequence))
             else:
                 self._answers[borrower] = max(sequence, self._answers.get(borrower, 0))
-        self._unbalanced = True
 
     # --- what it knows
+
+    def is_quiet(self, borrowers_count: int) -> bool:
+        """Whether it has so many borrowers and no others, nobody waits for a letter, and everything is saved."""
+        return len(self._borrowers) == borrowers_count and not (
+            self._moving or self._changed or self._answers or self._saving or self.letters or self._unbalanced
+        )
+
+    def has_granted_all(self, streams: Iterable[StreamId]) -> bool:
+        """Whether it knows these streams, and somebody has each share that may be read."""
+        return all(stream in self._streams for stream in streams) and all(
+            share in self._assignments for share in self._open_shares()
+        )
 
     @property
     def number(self) -> int:
@@ -255,19 +281,23 @@ class Leader:
         if not self._unbalanced or now_us < self._settles_us:
             return
         self._unbalanced = False
-        open_shares = set(self._open_shares())
-        for share, assignment in list(self._assignments.items()):
-            if share not in open_shares and assignment.status in (GRANTING, GRANTED):
-                self._revoke(now_us, assignment)
+        open_shares = self._open_shares()
+        if len(self._assignments) > 0:
+            readable = set(open_shares)
+            for share, assignment in list(self._assignments.items()):
+                if share not in readable and assignment.status in (GRANTING, GRANTED):
+                    self._revoke(now_us, assignment)
         targets = self._targets(len(open_shares))
         for borrower, target in targets.items():
             self._reduce(now_us, self._borrowers[borrower], target)
-        takers = {borrower: target for borrower, target in targets.items() if self._held(borrower) < target}
-        if takers:
-            free = (share for share in sorted(open_shares) if self._is_free(share))
-            self._hand_out(now_us, free, takers)
+        self._hand_out(now_us, (share for share in open_shares if self._is_free(share)), targets)
 
-    def _open_shares(self) -> Iterator[Share]:
+    def _open_shares(self) -> list[Share]:
+        if self._open is None:
+            self._open = sorted(self._find_open())
+        return self._open
+
+    def _find_open(self) -> Iterator[Share]:
         """The shares that may be read now: per number, those of the first generation that is not done."""
         by_rank: dict[int, dict[int, list[StreamId]]] = {}
         for stream, rank in self._streams.values():
@@ -286,13 +316,15 @@ class Leader:
     def _targets(self, count: int) -> dict[BorrowerId, int]:
         """How many shares each borrower is to have; those that have most already get what is left over."""
         ready = [borrower for borrower, known in self._borrowers.items() if known.ready]
-        takers = sorted(ready or self._borrowers, key=self._held, reverse=True)
+        takers = sorted(ready or self._borrowers, key=lambda one: self._borrowers[one].held_count, reverse=True)
         targets = dict.fromkeys(self._borrowers, 0)
         for place, borrower in enumerate(takers):
             targets[borrower] = count // len(takers) + (place < count % len(takers))
         return targets
 
     def _reduce(self, now_us: int, known: _Borrower, target: int) -> None:
+        if known.held_count <= target:
+            return
         held = [one for one in known.shares.values() if one.status in (GRANTING, GRANTED)]
         by_stream: dict[StreamId, list[_Assignment]] = {}
         for assignment in held:
@@ -301,21 +333,17 @@ class Leader:
             largest = max(by_stream.values(), key=len)
             self._revoke(now_us, largest.pop())
 
-    def _hand_out(self, now_us: int, free: Iterable[Share], takers: dict[BorrowerId, int]) -> None:
-        held = {borrower: self._held(borrower) for borrower in takers}
-        of_stream = Counter((one, share.stream) for one in takers for share in self._borrowers[one].shares)
+    def _hand_out(self, now_us: int, free: Iterable[Share], targets: Mapping[BorrowerId, int]) -> None:
+        """Grant one share to each borrower in turn, so that each gets its part of every stream."""
+        borrowers = self._borrowers
+        takers = deque(one for one, target in targets.items() if borrowers[one].held_count < target)
         for share in free:
             if not takers:
                 return
-            taker = min((of_stream[one, share.stream], held[one], place, one) for place, one in enumerate(takers))[-1]
-            of_stream[taker, share.stream] += 1
-            held[taker] += 1
+            taker = takers.popleft()
             self._grant(now_us, share, taker)
-            if held[taker] >= takers[taker]:
-                del takers[taker]
-
-    def _held(self, borrower: BorrowerId) -> int:
-        return sum(one.status in (GRANTING, GRANTED) for one in self._borrowers[borrower].shares.values())
+            if borrowers[taker].held_count < targets[taker]:
+                takers.append(taker)
 
     def _is_free(self, share: Share) -> bool:
         return share not in self._assignments and share not in self._unsaved
@@ -324,14 +352,22 @@ class Leader:
         assignment = _Assignment(share, borrower, self._number, now_us)
         self._number += 1
         self._counts["granted"] += 1
-        self._assignments[share] = assignment
-        self._borrowers[borrower].shares[share] = assignment
+        self._assignments[share] = self._moving[share] = assignment
+        known = self._borrowers[borrower]
+        known.shares[share] = assignment
+        known.held_count += 1
         self._say(now_us, assignment)
 
     def _revoke(self, now_us: int, assignment: _Assignment) -> None:
-        assignment.status = REVOKING
+        self._take_away(assignment, REVOKING)
         self._counts["revoked"] += 1
         self._say(now_us, assignment)
+
+    def _take_away(self, assignment: _Assignment, status: str) -> None:
+        if assignment.status in (GRANTING, GRANTED):
+            self._borrowers[assignment.borrower].held_count -= 1
+        assignment.status = status
+        self._moving[assignment.share] = assignment
 
     def _say(self, now_us: int, assignment: _Assignment) -> None:
         """Send the letter that belongs to the status of an assignment; once more, if it was sent before."""
@@ -352,16 +388,23 @@ class Leader:
             self._unbalanced = True
 
     def _on_progress(self, now_us: int, sender: BorrowerId, known: _Borrower, letter: UpdateProgress) -> None:
-        if letter.sequence <= known.sequence:
-            return
+        if letter.sequence <= known.sequence or not (letter.is_whole or letter.sequence == known.sequence + 1):
+            return  # it was heard, or one before it was not: then it will be said again
         known.sequence = letter.sequence
         self._take(known, letter.progress)
-        self._answers[sender] = letter.sequence
+        self._answer(sender, letter.sequence)
         for share in letter.final:
             assignment = known.shares.get(share)
             if assignment is not None and assignment.number == letter.progress[share][0]:
-                assignment.status = REVOKED
+                self._take_away(assignment, REVOKED)
                 self._say(now_us, assignment)
+
+    def _answer(self, borrower: BorrowerId, sequence: int) -> None:
+        """Tell a borrower that what it said is saved, as soon as that is so."""
+        if self._changed or self._saving:
+            self._answers[borrower] = sequence
+        else:
+            self._send(borrower, Saved(sequence))
 
     def _take(self, known: _Borrower, progress: Mapping[Share, tuple[int, Progress]]) -> None:
         for share, (number, reached) in progress.items():
@@ -370,9 +413,12 @@ class Leader:
                 continue
             if assignment.status == GRANTING:
                 assignment.status = GRANTED
+                del self._moving[share]
             if share.stream in self._streams and self.progress(share) != reached:
                 self._progress[share] = reached
                 self._change(share)
+                if reached.is_end:
+                    self._open = None
 
     def _on_revoke_finished(self, sender: BorrowerId, letter: RevokeFinished) -> None:
         assignment = self._borrowers[sender].shares.get(letter.share)
@@ -383,11 +429,13 @@ class Leader:
         known = self._borrowers.pop(borrower)
         for assignment in list(known.shares.values()):
             del self._assignments[assignment.share]
+            self._moving.pop(assignment.share, None)
         self._answers.pop(borrower, None)
         self._unbalanced = True
 
     def _free(self, assignment: _Assignment) -> None:
-        del self._assignments[assignment.share]
+        self._take_away(assignment, REVOKED)
+        del self._assignments[assignment.share], self._moving[assignment.share]
         del self._borrowers[assignment.borrower].shares[assignment.share]
         self._unbalanced = True
 

@@ -70,6 +70,12 @@ class NodeView(Protocol):
     def to_leader(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
         """Send a letter."""
 
+    def stir(self) -> None:
+        """Something happens: the group is not to fall asleep yet."""
+
+    def await_room(self, member: "Member") -> None:
+        """Want a turn for the member when its client has room."""
+
     def open_share(self, member: "Member", share: OpenShare) -> None:
         """Begin to read a share."""
 
@@ -162,7 +168,29 @@ class Member:
             self.is_ready = True
             self.borrower.set_ready(self._around.now_us(), True)
             self.post()
+        if self.waits and not session.has_room():
+            self._around.await_room(self)
         return count
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether its client has nothing that is not done, and its leader knows and has saved how far it is.
+
+        What it has read and not reported, as there was no message in it, is reported now.
+        """
+        if self.is_leaving or self.is_wanted or self.is_due or not self.borrower.is_quiet:
+            return False
+        if self._dirty or self._closing or self._saving or self._noted or self._claims or self._reported:
+            return False
+        lagging = [share for share in self._shares.values() if share.lags]
+        for share in lagging:
+            self._note(share, True)
+        return not (lagging or self._sendable) and all(share.is_quiet for share in self._shares.values())
+
+    @property
+    def shares(self) -> list[OpenShare]:
+        """The shares that it has."""
+        return list(self._shares.values())
 
     @property
     def waits(self) -> bool:
@@ -193,6 +221,10 @@ class Member:
         """A share has moved on."""
         if share.is_closed or share.is_ended:
             soon = True
+        self._around.stir()
+        self._note(share, soon)
+
+    def _note(self, share: OpenShare, soon: bool) -> None:
         self._dirty[share] = None
         wish = 2 if soon else 1
         if wish > self.is_due:

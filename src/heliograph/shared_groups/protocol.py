@@ -30,6 +30,12 @@ class GroupName(NamedTuple):
     def __str__(self) -> str:
         return f"{self.name}/{self.topic_filter}"
 
+    @classmethod
+    def parse(cls, text: str) -> "GroupName":
+        """Read the text form; no group's name holds a slash [MQTT-4.8.2-2]."""
+        name, _, topic_filter = text.partition("/")
+        return cls(name, topic_filter)
+
 
 class Share(NamedTuple):
     """A part of a stream: the messages of the publishers that fall to its number."""
@@ -106,11 +112,14 @@ class UpdateProgress:
         sequence: Rises with each such letter; answered by `Saved`.
         progress: By share, with the number of the grant.
         final: Those of them that the borrower is done with, because they were revoked or have ended.
+        is_whole: It says all that is not known to be saved. Otherwise it says what has changed since the letter before
+            it, and counts only if that one was heard.
     """
 
     sequence: int
     progress: Mapping[Share, tuple[int, Progress]]
     final: frozenset[Share] = frozenset()
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +218,7 @@ class Timers:
         lease_us: How long leadership lasts without being renewed.
         checkpoint_us: How long borrowers gather progress that nobody waits for.
         stall_us: How long a client may take nothing of what waits for it before others get it.
+        rest_us: How long a group has nothing to do before it falls asleep.
     """
 
     find_leader_us: int = 1_000_000
@@ -220,3 +230,4 @@ class Timers:
     lease_us: int = 30_000_000
     checkpoint_us: int = 200_000
     stall_us: int = 5_000_000
+    rest_us: int = 10_000_000

@@ -100,6 +100,17 @@ class OpenShare:
         return not any(entry.is_out and not entry.done for entry in self._sent)
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether nobody has a message of it that is not done."""
+        self._advance()
+        return not self._sent
+
+    @property
+    def lags(self) -> bool:
+        """Whether it has read further than its progress says, though no message waits."""
+        return not self.waiting and self._reached < self.read_up_to
+
+    @property
     def has_claims(self) -> bool:
         """Whether messages count as done that are still to be sent."""
         return any(entry.is_claimed for entry in self._sent)
@@ -248,6 +259,12 @@ class StreamReader:
     def on_grown(self) -> None:
         """There may be more than there was."""
         self._head = None
+
+    @property
+    def is_at_head(self) -> bool:
+        """Whether its shares have all that there is, as far as is known."""
+        head = self._head
+        return head is not None and not self.is_cut and all(one.read_up_to >= head for one in self.shares.values())
 
     def read(self, committed_us: int) -> list[OpenShare] | None:
         """Read some messages, of those that were stored up to a time: the shares that have more; None if nothing is to

@@ -3,6 +3,8 @@
 Leadership is a record in the database `shared_groups` that names the leader and the end of its lease. It is won by a
 batch that expects the record as it was read, and every later batch of the leader expects the record as the leader wrote
 it: whoever was deposed cannot save anything any more, and learns of it by that.
+
+Only a group that is awake has a leader. One that sleeps has its record, and whatever its leader saved.
 """
 
 import logging
@@ -34,9 +36,11 @@ from heliograph.storage.state.interface import StateBatch, StateDatabase
 _log = logging.getLogger(__name__)
 
 _RENEW_STREAMS_US: Final = 30_000_000
-# Leaders that are settled at once, and looked after: about 1 ms each.
+# What one turn does for leaders and groups, each less than 1 ms.
 _SETTLED_AT_ONCE: Final = 8
 _TICKED_AT_ONCE: Final = 32
+_ANSWERED_AT_ONCE: Final = 8
+_WRITTEN_AT_ONCE: Final = 64
 
 FindStreams = Callable[[GroupName, int], Sequence[StreamOffer]]
 
@@ -44,12 +48,15 @@ FindStreams = Callable[[GroupName, int], Sequence[StreamOffer]]
 class _Office:
     """A leader with its lease."""
 
-    __slots__ = ("group", "is_behind", "leader", "record", "renewing", "value")
+    __slots__ = ("group", "has_lease", "is_behind", "leader", "record", "renewing", "value")
 
-    def __init__(self, group: GroupName, held: record.GroupRecord, leader: Leader) -> None:
+    def __init__(
+        self, group: GroupName, held: record.GroupRecord, value: bytes | None, has_lease: bool, leader: Leader
+    ) -> None:
         self.group = group
         self.record = held
-        self.value = record.encode_group(held)  # what stands in the database
+        self.value = value  # what stands in the database
+        self.has_lease = has_lease
         self.leader = leader
         self.renewing = False
         self.is_behind = True  # streams are to be looked up
@@ -83,6 +90,7 @@ class LeaderRegistry:
     ) -> None:
         self.node = node
         self.database = GroupDatabase(state)
+        self.database.on_answers = self._want_more
         self._find_streams = find_streams
         self._mail = mail
         self._now_us = now_us
@@ -94,6 +102,9 @@ class LeaderRegistry:
         self._unopened: deque[GroupName] = deque()  # groups that may have to find a leader
         self._seeking: set[GroupName] = set()
         self._begins: dict[GroupName, tuple[int, int]] = {}  # of all groups that are to have a leader
+        self._unwritten: dict[GroupName, tuple[int, int]] = {}  # of groups that sleep and have no record yet,
+        self._to_write: deque[GroupName] = deque()  # and whose turn it is,
+        self._refused: list[GroupName] = []  # or was
         self._wanted: dict[GroupName, dict[BorrowerId, None]] = {}
         self._claims: dict[GroupName, dict[Share, dict[MessageId, Callable[[], object]]]] = {}
         self._known_streams: set[StreamId] = set()
@@ -102,32 +113,81 @@ class LeaderRegistry:
 
     # --- groups
 
-    def open(self, group: GroupName, since_us: int, made_us: int) -> None:
-        """Have a leader for a group, here if it can be; where it has no record yet, it begins as the arguments say."""
-        self._begins.setdefault(group, (since_us, made_us))
-        if group in self._offices or group in self._seeking:
-            return
-        now = self._now_us()
-        try:
-            key = record.group_key(group)
-            found = self.database.value(group)
-            before = self.database.find(group)
-            if before is not None and before.leader != self.node and before.lease_until_us > now:
-                return  # another node leads it
-            term = 1 if before is None else before.term + 1
-            begins = self._begins[group] if before is None else before[-2:]
-            held = record.GroupRecord(self.node, now + self._timers.lease_us, term, *begins)
-            batch = StateBatch()
-            batch.expect(key, found)
-            batch.put(key, record.encode_group(held))
-            self._seeking.add(group)
-            self.database.submit(batch, lambda is_saved: self._on_elected(group, held, is_saved))
-        except StorageError as error:
-            self._seeking.discard(group)
-            self.database.refuse(group, error)
+    def enter(self, group: GroupName, since_us: int, made_us: int) -> None:
+        """A group begins, and nobody leads it yet: have a record of it soon."""
+        self._unwritten[group] = (since_us, made_us)
+        self._to_write.append(group)
+        self._want_more()
 
-    def drop(self, group: GroupName) -> None:
-        """A group has no members any more, and is forgotten with all progress."""
+    def open(self, group: GroupName, since_us: int, made_us: int) -> int | None:
+        """Have a leader for a group, here if it can be.
+
+        Args:
+            since_us: Where the group begins if there is no record of it;
+            made_us: likewise.
+
+        Returns:
+            From when on messages are the group's; None if that cannot be known now.
+        """
+        now = self._now_us()
+        key = record.group_key(group)
+        try:
+            found = self.database.value(group)
+        except StorageError as error:
+            self.database.refuse(group, error)
+            return None
+        before = self.database.decode(group, found)
+        begins = self._unwritten.pop(group, None) or self._begins.get(group) or (since_us, made_us)
+        if before is not None:
+            begins = before.since_us, before.made_us
+        self._begins[group] = begins
+        if group in self._offices or group in self._seeking:
+            return begins[1]
+        if before is not None and before.leader not in ("", self.node) and before.lease_until_us > now:
+            return begins[1]  # another node leads it
+        held = record.GroupRecord(
+            self.node, now + self._timers.lease_us, 1 if before is None else before.term + 1, *begins
+        )
+        batch = StateBatch()
+        batch.expect(key, found)
+        batch.put(key, record.encode_group(held))
+        try:
+            self.database.submit(batch, lambda is_saved: self._on_elected(group, held, found, is_saved))
+        except StorageError as error:
+            self.database.refuse(group, error)
+        else:
+            self._seeking.add(group)
+        return begins[1]
+
+    def close(self, group: GroupName) -> None:
+        """A group that is quiet falls asleep: nobody leads it, and the disk has all of it."""
+        office = self._offices.pop(group, None)
+        if office is not None:
+            self._unsettled.pop(office, None)
+        self._begins.pop(group, None)
+        self._wanted.pop(group, None)
+
+    def is_quiet(self, group: GroupName, borrowers_count: int) -> bool:
+        """Whether the leader of a group is here, has so many borrowers and nothing to do, and everything is saved."""
+        office = self._offices.get(group)
+        return (
+            office is not None
+            and office.has_lease
+            and not (office.is_behind or office.renewing or office in self._unsettled or group in self._claims)
+            and office.leader.is_quiet(borrowers_count)
+        )
+
+    def has_granted_all(self, group: GroupName, streams: Sequence[StreamId]) -> bool:
+        """Whether the leader of a group knows these streams, and has granted all that may be read."""
+        office = self._offices.get(group)
+        return office is not None and office.leader.has_granted_all(streams)
+
+    def has_claims(self, group: GroupName) -> bool:
+        """Whether sessions have messages that a group does not know of yet."""
+        return group in self._claims
+
+    def drop(self, group: GroupName, has_progress: bool = True) -> None:
+        """A group has no members any more, and is forgotten with all progress, if it ever had some."""
         office = self._offices.pop(group, None)
         if office is not None:
             office.leader.resign()
@@ -135,13 +195,15 @@ class LeaderRegistry:
         self._begins.pop(group, None)
         self._seeking.discard(group)
         self._wanted.pop(group, None)
+        self._unwritten.pop(group, None)
         for messages in self._claims.pop(group, {}).values():
             for on_saved in messages.values():
                 on_saved()
         batch = StateBatch()
         try:
             batch.delete(record.group_key(group))
-            batch.delete_prefix(record.progress_prefix(group))
+            if has_progress:
+                batch.delete_prefix(record.progress_prefix(group))
             self.database.submit(batch, lambda _: None)
         except StorageError as error:
             self.database.refuse(group, error)
@@ -188,8 +250,18 @@ class LeaderRegistry:
 
     def go_on(self) -> None:
         """Go on with what was more than a turn takes."""
+        if self.database.answer(_ANSWERED_AT_ONCE):
+            self._want_more()
         self._tick_some()
+        self._write_some()
         self.settle()
+
+    def settle_all(self) -> None:
+        """Settle, however many leaders there are: it is the end."""
+        while self._unsettled:
+            self.settle()
+        while self._to_write:
+            self._write_some()
 
     def _want_more(self) -> None:
         if self.on_more is None:
@@ -211,6 +283,11 @@ class LeaderRegistry:
             self._streams_due_us = now + _RENEW_STREAMS_US
             self._known_streams.clear()
             self._look_for_streams()
+        self._to_write.extend(self._refused)
+        self._refused.clear()
+        if not (self._begins or self._offices or self._seeking or self._wanted or self._unsettled):
+            # Empty tables keep the room that they had.
+            self._begins, self._offices, self._seeking, self._wanted, self._unsettled = {}, {}, set(), {}, {}
         if not self._unticked and not self._unopened:
             self._unticked.extend(self._offices.values())
             self._unopened.extend(self._begins)
@@ -236,10 +313,39 @@ class LeaderRegistry:
         if office.record.lease_until_us <= now:
             self._depose(office, "its lease could not be renewed in time")
             return
-        if office.record.lease_until_us - now < self._timers.lease_us // 2 and not office.renewing:
+        is_late = office.record.lease_until_us - now < self._timers.lease_us // 2
+        if (is_late or not office.has_lease) and not office.renewing:
             self._renew(office)
         office.leader.tick(now)
-        self._unsettled[office] = None
+        if office.leader.has_to_settle or office.is_behind:
+            self._unsettled[office] = None
+
+    def _write_some(self) -> None:
+        batch = StateBatch()
+        written = []
+        for _ in range(min(_WRITTEN_AT_ONCE, len(self._to_write))):
+            group = self._to_write.popleft()
+            begins = self._unwritten.get(group)
+            if begins is not None:  # else it was dropped, or is led already
+                batch.put(record.group_key(group), record.encode_group(record.GroupRecord("", 0, 0, *begins)))
+                written.append((group, begins))
+        if self._to_write:
+            self._want_more()
+        if not written:
+            return
+        try:
+            self.database.submit(batch, lambda is_saved: self._on_written(written, is_saved))
+        except StorageError as error:
+            self.database.refuse(written[0][0], error)
+            self._on_written(written, False)
+
+    def _on_written(self, written: list[tuple[GroupName, tuple[int, int]]], is_saved: bool) -> None:
+        for group, begins in written:
+            if self._unwritten.get(group) is begins:
+                if is_saved:
+                    del self._unwritten[group]
+                else:
+                    self._refused.append(group)
 
     def statistics(self) -> dict[str, int]:
         """What leaders did, all together."""
@@ -251,13 +357,21 @@ class LeaderRegistry:
 
     # --- leadership
 
-    def _on_elected(self, group: GroupName, held: record.GroupRecord, is_saved: bool) -> None:
+    def _on_elected(self, group: GroupName, held: record.GroupRecord, found: bytes | None, is_saved: bool) -> None:
+        """Lead a group, unless another has become its leader.
+
+        While the disk takes nothing a group is led without a lease, as long as its record is as it was `found`: what is
+        saved for it is refused as soon as there is another leader.
+        """
         if group not in self._seeking:
             return
         self._seeking.discard(group)
-        if not is_saved:
-            return
+        value: bytes | None = record.encode_group(held)
         try:
+            if not is_saved:
+                value = self.database.value(group)
+                if value not in (found, record.encode_group(held)):
+                    return
             progress = self.database.progress(group)
         except StorageError as error:
             self.database.refuse(group, error)
@@ -265,7 +379,7 @@ class LeaderRegistry:
         self._counts["elections"] += 1
         beginning = Position.before(held.since_us + 1)
         leader = Leader(group, f"{self.node}/{held.term}", self._timers, held.term << 32, beginning, progress)
-        office = _Office(group, held, leader)
+        office = _Office(group, held, value, is_saved, leader)
         self._offices[group] = office
         self._unsettled[office] = None
         self._take_claims(office)
@@ -285,6 +399,7 @@ class LeaderRegistry:
             office.renewing = False
             if is_saved:
                 office.record = held
+                office.has_lease = True
             else:
                 office.value = self.database.value(office.group) or office.value
 

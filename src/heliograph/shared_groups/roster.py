@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
+from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.shared_groups import record
 from heliograph.shared_groups.kept import KeptGroup
 from heliograph.shared_groups.member import SessionNotes
@@ -38,7 +39,10 @@ class Roster:
 
     def __init__(self) -> None:
         self.sessions: SessionStore | None = None
-        self._groups: dict[str, dict[KeptGroup, None]] = {}  # by client
+        # By client, with the subscription that makes it a member, where its session is known already.
+        self._groups: dict[str, dict[KeptGroup, Subscription | None]] = {}
+        # `$queue/...` and `$share/$queue/...` are one group, so a session may be its member twice.
+        self._others: dict[tuple[KeptGroup, str], list[Subscription]] = {}
 
     # --- what the disk has
 
@@ -90,24 +94,60 @@ class Roster:
         """The groups that a client's durable session is a member of."""
         return list(self._groups.get(clientid, ()))
 
+    def memberships(self, session: Subscriber) -> Iterator[tuple[KeptGroup, Subscription]]:
+        """The groups that a durable session is a member of, with its subscriptions."""
+        for kept, subscription in self._groups.get(session.clientid, {}).items():
+            for one in (subscription, *self._others.get((kept, session.clientid), ())):
+                if one is not None and one.subscriber is session:
+                    yield kept, one
+
     def add(self, kept: KeptGroup, clientid: str) -> None:
         """A durable session is a member, which the disk has already."""
-        kept.clients.add(clientid)
-        self._groups.setdefault(clientid, {})[kept] = None
+        groups = self._groups.setdefault(clientid, {})
+        if kept not in groups:
+            groups[kept] = None
+            kept.clients_count += 1
 
-    def join(self, kept: KeptGroup, clientid: str, now_us: int) -> None:
+    def join(self, kept: KeptGroup, subscription: Subscription, now_us: int) -> None:
         """A durable session becomes a member, if it is none yet."""
-        if self.sessions is not None and clientid not in kept.clients:
+        if self.sessions is None:
+            return
+        clientid = subscription.subscriber.clientid
+        groups = self._groups.get(clientid)
+        if groups is None or kept not in groups:
             self.add(kept, clientid)
+            groups = self._groups[clientid]
             self.sessions.note(record.member_key(kept.name, clientid), b"%d" % now_us)
+        if groups[kept] is None:
+            groups[kept] = subscription
+        elif groups[kept] is not subscription:
+            self._others.setdefault((kept, clientid), []).append(subscription)
+
+    def leave(self, kept: KeptGroup, subscription: Subscription) -> None:
+        """A subscription ends: without another one its durable session is no member any more."""
+        clientid = subscription.subscriber.clientid
+        groups = self._groups.get(clientid)
+        if groups is None or kept not in groups:
+            return
+        others = self._others.pop((kept, clientid), [])
+        if groups[kept] is not subscription:
+            others = [one for one in others if one is not subscription]
+        elif others:
+            groups[kept] = others.pop()
+        else:
+            self.remove(kept, clientid)
+        if others:
+            self._others[kept, clientid] = others
 
     def remove(self, kept: KeptGroup, clientid: str) -> None:
         """A durable session is no member any more."""
-        kept.clients.discard(clientid)
         groups = self._groups.get(clientid, {})
-        groups.pop(kept, None)
+        if kept in groups:
+            del groups[kept]
+            kept.clients_count -= 1
         if not groups:
             self._groups.pop(clientid, None)
+        self._others.pop((kept, clientid), None)
         self._forget(record.member_key(kept.name, clientid))
 
     def forget_borrowed(self, clientid: str, message: MessageId) -> None:

@@ -110,11 +110,17 @@ class GroupTurns:
         del readers[reader]
         if not readers:
             del self._readers[stream]
+        for waiting in (self._grown, self._reading, self._cut):
+            waiting.pop(reader, None)
 
     def want_read(self, reader: StreamReader) -> None:
         """There may be something to read."""
         self._reading[reader] = None
         self.schedule()
+
+    def awaits(self, reader: StreamReader) -> bool:
+        """Whether a reader waits for its turn, or has yet to be told that its stream has more."""
+        return reader in self._reading or reader in self._grown or reader in self._cut
 
     def want(self, member: Member) -> None:
         """A member's client may be sent something."""

@@ -1,0 +1,143 @@
+"""Groups that are asleep, by the streams whose growth wakes them.
+
+A commit says which streams have grown: groups that sleep by one of them are behind. A stream that is new may match any
+group, so that all are looked through once for it. Both go on in later turns, some groups in each.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from heliograph.shared_groups.kept import KeptGroup
+from heliograph.storage.errors import StorageError
+from heliograph.storage.interface import StreamId
+
+# What one turn does, in groups: less than 1 ms. Asking the database for a filter's streams costs as much as so many.
+_PER_TURN: Final = 256
+_ASKING_COST: Final = 16
+_CACHED_MAX: Final = 256
+_KNOWN_MAX: Final = 100_000
+
+FindStreams = Callable[[str], Sequence[StreamId]]
+
+
+class Sleepers:
+    """Which groups sleep by which streams; owned by the node's durable groups.
+
+    Args:
+        find_streams: The streams of a filter that can still grow.
+        groups: All groups that are kept, for a stream that is new.
+        on_behind: Called for a group that sleeps and may have messages.
+        on_more: Called when `go_on` is to be called in a later turn.
+    """
+
+    def __init__(
+        self,
+        find_streams: FindStreams,
+        groups: Callable[[], Iterable[KeptGroup]],
+        on_behind: Callable[[KeptGroup], object],
+        on_more: Callable[[], object],
+    ) -> None:
+        self._find_streams = find_streams
+        self._groups = groups
+        self._on_behind = on_behind
+        self._on_more = on_more
+        self._of_stream: dict[StreamId, dict[KeptGroup, None]] = {}
+        self._known: dict[StreamId, StreamId] = {}  # streams that all groups were looked through for
+        self._grown: deque[dict[KeptGroup, None]] = deque()  # groups that are behind, and were not told yet
+        self._unsought: deque[KeptGroup] = deque()  # groups to be looked at for streams that are new
+        self._is_new = False  # there are such streams since that began
+        self._cached: dict[str, tuple[StreamId, ...]] = {}
+
+    def add(self, kept: KeptGroup) -> None:
+        """A group falls asleep that has all that its streams have."""
+        try:
+            kept.streams = self.streams(kept.name.topic_filter)
+        except StorageError:  # nobody knows what would wake it
+            self._on_behind(kept)
+            return
+        for stream in kept.streams:
+            self._of_stream.setdefault(stream, {})[kept] = None
+
+    def remove(self, kept: KeptGroup) -> None:
+        """A group is not to be woken by its streams any more."""
+        for stream in kept.streams:
+            groups = self._of_stream.get(stream)
+            if groups is not None:
+                groups.pop(kept, None)
+                if not groups:
+                    del self._of_stream[stream]
+        kept.streams = ()
+
+    def streams(self, topic_filter: str) -> tuple[StreamId, ...]:
+        """The streams of a filter that can still grow.
+
+        Raises:
+            StorageError: The database cannot be read now.
+        """
+        found = self._cached.get(topic_filter)
+        if found is None:
+            found = tuple(self._known.get(one, one) for one in self._find_streams(topic_filter))
+            if len(self._cached) >= _CACHED_MAX:
+                self._cached.clear()
+            self._cached[topic_filter] = found
+        return found
+
+    def on_grown(self, streams: Sequence[StreamId]) -> None:
+        """A commit added to these streams, or closed them."""
+        for stream in streams:
+            groups = self._of_stream.pop(stream, None)
+            if groups:
+                self._grown.append(groups)
+            if stream not in self._known:
+                self._known[stream] = stream
+                self._is_new = True
+        if len(self._known) > _KNOWN_MAX:  # most of them are of generations that were closed long ago
+            self._known.clear()
+        if self._is_new:
+            self._cached.clear()
+        if self._is_new or self._grown:
+            self._on_more()
+
+    def renew(self) -> None:
+        """Time has passed: streams may be gone with their generation, which no commit says."""
+        self._cached.clear()
+
+    def go_on(self) -> None:
+        """Tell groups that are behind, and look through them for streams that are new; some at once."""
+        left = _PER_TURN
+        while self._grown and left > 0:
+            left -= 1
+            if self._grown[0]:
+                kept, _ = self._grown[0].popitem()
+                if not kept.is_behind and kept.awake is None:
+                    self._on_behind(kept)
+            else:
+                self._grown.popleft()
+        while self._unsought and left > 0:
+            left -= self._look(self._unsought.popleft())
+        if self._is_new and not self._unsought:
+            self._is_new = False
+            self._unsought.extend(self._groups())
+        if self._grown or self._unsought:
+            self._on_more()
+
+    def _look(self, kept: KeptGroup) -> int:
+        """Whether a group has streams that it did not have: what looking cost."""
+        if kept.is_behind or kept.awake is not None:
+            return 1
+        topic_filter = kept.name.topic_filter
+        cost = 1 if topic_filter in self._cached else _ASKING_COST
+        try:
+            streams = self.streams(topic_filter)
+        except StorageError:
+            self._on_behind(kept)
+            return cost
+        if streams is kept.streams or streams == kept.streams:
+            return cost
+        if not set(streams).issubset(kept.streams):
+            self._on_behind(kept)
+        return cost
+
+    def __repr__(self) -> str:
+        return f"Sleepers({len(self._of_stream)} streams, {len(self._unsought)} groups to be looked at)"
