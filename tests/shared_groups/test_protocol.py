@@ -159,6 +159,86 @@ def test_a_borrower_without_answers_begins_anew() -> None:
     assert borrower.status == ENDED
 
 
+class Talk:
+    """A leader and its borrowers, whose letters all arrive; what their letters say is counted, in shares."""
+
+    def __init__(self, streams: int) -> None:
+        self.leader = new_leader(*(stream(number) for number in range(1, streams + 1)))
+        self.borrowers: dict[BorrowerId, Borrower] = {}
+        self.said = 0
+
+    def join(self) -> None:
+        """One more borrower comes, and all settles."""
+        one = BorrowerId("b", len(self.borrowers))
+        self.borrowers[one] = Borrower(GROUP, one, Timers(), 0)
+        while self._bring_to_leader() or self._bring_to_borrowers():
+            if self.leader.has_changes:
+                save(self.leader)
+            self.leader.balance(0)
+
+    def _bring_to_leader(self) -> bool:
+        found = False
+        for id_, borrower in self.borrowers.items():
+            for event in borrower.events:
+                if isinstance(event, Revoking):
+                    borrower.finish(0, {event.share: Progress(Position(1, 0, 0))})
+            letters, borrower.letters, borrower.events = borrower.letters, [], []
+            for letter in letters:
+                found = True
+                self.said += 1 + (len(letter.progress) if isinstance(letter, UpdateProgress) else 0)
+                self.leader.on_letter(0, id_, letter)
+        return found
+
+    def _bring_to_borrowers(self) -> bool:
+        letters, self.leader.letters = self.leader.letters, []
+        for receiver, letter in letters:
+            self.said += 1
+            self.borrowers[receiver].on_letter(0, letter)
+        return bool(letters)
+
+
+def test_what_is_said_grows_with_the_streams_and_not_with_their_square() -> None:
+    said = []
+    for streams in (4, 64):
+        talk = Talk(streams)
+        talk.join()
+        said.append(talk.said / (streams * SHARES_PER_STREAM))
+    assert said[1] < 1.2 * said[0]
+    assert said[1] < 5
+
+
+def test_what_is_said_as_members_come_grows_with_the_shares_that_move() -> None:
+    talk = Talk(16)
+    talk.join()
+    for members in range(2, 40):
+        before = talk.said
+        talk.join()
+        moved = 16 * SHARES_PER_STREAM / members
+        assert talk.said - before < 14 * moved + 10
+
+
+def test_what_a_borrower_said_after_a_letter_that_was_lost_counts_when_it_says_all_again() -> None:
+    timers = Timers()
+    leader = new_leader(stream(1))
+    borrower = Borrower(GROUP, BorrowerId("a", 1), timers, 0)
+    leader.on_letter(0, borrower.id, LeaderWanted())
+    leader.balance(0)
+    for letter in letters(leader, borrower.id):
+        borrower.on_letter(0, letter)
+    shares = [event.share for event in borrower.events if isinstance(event, Granted)]
+    borrower.letters = []  # they are lost
+    borrower.report(0, {shares[0]: Progress(Position(7, 0, 0))})
+    for said in borrower.letters:
+        leader.on_letter(0, borrower.id, said)
+    assert not leader.has_changes
+    borrower.letters = []
+    borrower.tick(timers.resend_us)
+    for said in borrower.letters:
+        leader.on_letter(0, borrower.id, said)
+    _, changes = leader.take_changes()
+    assert changes == {shares[0]: Progress(Position(7, 0, 0))}
+
+
 # --- histories
 
 
