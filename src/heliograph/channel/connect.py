@@ -13,6 +13,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
 from heliograph.mqtt.strictness import strict_fault, strict_property_fault
+from heliograph.mqtt.template import split_template
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, has_wildcard, topic_name_fault
 from heliograph.session.access_check import AccessCheck
 from heliograph.session.session import PACKET_BYTES_MAX
@@ -104,25 +105,27 @@ def _check_length(clientid: str, options: ChannelOptions) -> None:
 
 def _mountpoint(template: str, client: ClientInfo) -> str:
     # At once: what a client calls itself is not looked through for placeholders.
-    text, *pieces = template.split("${")
-    for piece in pieces:
-        name, brace, rest = piece.partition("}")
-        value = _place_value(name, client) if brace else None
-        if value is None:
-            text += "${" + piece
-        else:
+    mountpoint = ""
+    for text, name in split_template(template, _is_placeholder):
+        mountpoint += text
+        if name is not None:
+            value = _place_value(name, client)
             _check_place(name, value)
-            text += value + rest
-    return text
+            mountpoint += value
+    return mountpoint
 
 
-def _place_value(name: str, client: ClientInfo) -> str | None:
-    """What stands for a placeholder in the mountpoint, '' where the client has nothing; None if it is none."""
+def _is_placeholder(name: str) -> bool:
+    return name == "clientid" or name == "username" or name.startswith(_ATTRIBUTE)
+
+
+def _place_value(name: str, client: ClientInfo) -> str:
+    """What stands for a placeholder in the mountpoint, '' where the client has nothing."""
     if name == "clientid":
         return client.clientid
     if name == "username":
         return client.username or ""
-    return client.client_attrs.get(name[len(_ATTRIBUTE) :], "") if name.startswith(_ATTRIBUTE) else None
+    return client.client_attrs.get(name[len(_ATTRIBUTE) :], "")
 
 
 def _check_place(name: str, value: str) -> None:

@@ -4,7 +4,8 @@ A chain is replaced as a whole: messages see the stages before or those after, n
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 from heliograph.broker.hooks import Callback, Refusal
@@ -63,10 +64,11 @@ class Stage:
         return f"{type(self).__name__}({self.name!r})"
 
 
+SettingsT = TypeVar("SettingsT", bound=MessagePolicy)
 StageT = TypeVar("StageT", bound=Stage)
 
 
-class PolicyChain(Generic[StageT]):
+class PolicyChain(Generic[SettingsT, StageT]):
     """The stages of one kind on a node; from `start` to `stop` a callback of `message.publish` while there are any.
 
     Args:
@@ -109,6 +111,24 @@ class PolicyChain(Generic[StageT]):
         self._priority = None
         self._hook_in()
 
+    def replace(self, settings: Sequence[SettingsT]) -> None:
+        """Have these stages instead of those before, from the next message on; those that are not enabled are left out.
+
+        Raises:
+            MessagePolicyError: One of them cannot be used; those before stay.
+        """
+        self.prepare(settings)()
+
+    def prepare(self, settings: Sequence[SettingsT]) -> Callable[[], None]:
+        """Make other stages ready; what is returned has them take the place of those before.
+
+        Raises:
+            MessagePolicyError: One of them cannot be used.
+        """
+        return partial(
+            self._install, [self._stage(one, number) for number, one in enumerate(settings, 1) if one.enable]
+        )
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the stages that take part, in their order."""
@@ -136,6 +156,10 @@ class PolicyChain(Generic[StageT]):
             for name in Counts.__slots__:
                 numbers[f"{self._root}.{stage.name}.{name}"] = getattr(stage.counts, name)
         return numbers
+
+    def _stage(self, settings: SettingsT, number: int) -> StageT:
+        """Make a stage; `number` is its place in the list, counted from 1."""
+        raise NotImplementedError
 
     def _install(self, stages: Sequence[StageT]) -> None:
         """Have these stages instead of those before; the counts of a name go on."""

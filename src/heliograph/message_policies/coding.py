@@ -7,8 +7,10 @@ from heliograph.message_policies.errors import TransformationFault
 from heliograph.message_policies.schemas import find_schema
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.json_text import decode_json, encode_json
-from heliograph.rules.schemas import SchemaError, SchemaRegistry
+from heliograph.rules.schemas import Schema, SchemaError, SchemaRegistry
 from heliograph.rules.values import Value, bytes_of, describe
+
+_Code = Callable[[Schema, Value, str | None], Value]
 
 Coding = Callable[[Value], Value]
 """A payload before and after; raises `TransformationFault` for one that does not fit."""
@@ -23,20 +25,9 @@ def compile_decoder(settings: PayloadCoding, path: tuple[str, ...], schemas: Sch
     Raises:
         MessagePolicyError: There is no such schema, or it cannot be used here.
     """
-    if settings.type == "none":
-        return None
     if settings.type == "json":
         return _decode_json
-    find_schema(schemas, settings.type, settings.schema, settings.message_type, path)
-    name, message_type = settings.schema, settings.message_type or None
-
-    def decode(payload: Value) -> Value:
-        schema = schemas.get(name)
-        if schema.may_block:
-            raise TransformationFault(f"the schema {name!r} may keep the broker waiting")
-        return schema.decode(_data(payload), message_type)
-
-    return _translated(decode, f"{settings.type} schema {name}")
+    return _by_schema(settings, path, schemas, _decode)
 
 
 def compile_encoder(settings: PayloadCoding, path: tuple[str, ...], schemas: SchemaRegistry) -> Coding | None:
@@ -48,20 +39,33 @@ def compile_encoder(settings: PayloadCoding, path: tuple[str, ...], schemas: Sch
     Raises:
         MessagePolicyError: There is no such schema, or it cannot be used here.
     """
-    if settings.type == "none":
-        return None
     if settings.type == "json":
         return _translated(lambda payload: encode_json(payload).encode(), "JSON")
+    return _by_schema(settings, path, schemas, _encode)
+
+
+def _by_schema(settings: PayloadCoding, path: tuple[str, ...], schemas: SchemaRegistry, code: _Code) -> Coding | None:
+    if settings.type == "none":
+        return None
     find_schema(schemas, settings.type, settings.schema, settings.message_type, path)
     name, message_type = settings.schema, settings.message_type or None
 
-    def encode(payload: Value) -> Value:
+    def coding(payload: Value) -> Value:
+        # The registry is asked each time: a schema may be replaced while the node runs.
         schema = schemas.get(name)
         if schema.may_block:
             raise TransformationFault(f"the schema {name!r} may keep the broker waiting")
-        return schema.encode(payload, message_type)
+        return code(schema, payload, message_type)
 
-    return _translated(encode, f"{settings.type} schema {name}")
+    return _translated(coding, f"{settings.type} schema {name}")
+
+
+def _decode(schema: Schema, payload: Value, message_type: str | None) -> Value:
+    return schema.decode(_data(payload), message_type)
+
+
+def _encode(schema: Schema, payload: Value, message_type: str | None) -> Value:
+    return schema.encode(payload, message_type)
 
 
 def _decode_json(payload: Value) -> Value:

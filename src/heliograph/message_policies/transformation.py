@@ -5,8 +5,6 @@ before it made. One that fails leaves nothing behind. A transformed message does
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 from heliograph.broker import hooks
@@ -73,7 +71,7 @@ class TransformationStage(Stage):
         return other
 
 
-class MessageTransformation(PolicyChain[TransformationStage]):
+class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
     """The transformations of one node; owned by its services.
 
     Args:
@@ -98,28 +96,8 @@ class MessageTransformation(PolicyChain[TransformationStage]):
         self._node = node
         self._levels_max = levels_max
 
-    def replace(self, transformations: Sequence[Transformation]) -> None:
-        """Have these transformations instead of those before, from the next message on.
-
-        Raises:
-            MessagePolicyError: One of them cannot be used; those before stay.
-        """
-        self.prepare(transformations)()
-
-    def prepare(self, transformations: Sequence[Transformation]) -> Callable[[], None]:
-        """Make other transformations ready; what is returned has them take the place of those before.
-
-        Raises:
-            MessagePolicyError: One of them cannot be used.
-        """
-        return partial(
-            self._install,
-            [
-                TransformationStage(settings, number, self._environment, self._levels_max)
-                for number, settings in enumerate(transformations, 1)
-                if settings.enable
-            ],
-        )
+    def _stage(self, settings: Transformation, number: int) -> TransformationStage:
+        return TransformationStage(settings, number, self._environment, self._levels_max)
 
     def on_message_publish(self, message: Message) -> object:
         """Callback of `message.publish`: publish what a message becomes."""

@@ -5,8 +5,6 @@ first failure whose action is not `ignore` ends it.
 """
 
 import logging
-from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 from heliograph.broker import hooks
@@ -48,7 +46,7 @@ class ValidationStage(Stage):
         self.problem = any_pass(checks) if settings.strategy == "any_pass" else all_pass(checks)
 
 
-class SchemaValidation(PolicyChain[ValidationStage]):
+class SchemaValidation(PolicyChain[Validation, ValidationStage]):
     """The validations of one node; owned by its services.
 
     Args:
@@ -63,28 +61,8 @@ class SchemaValidation(PolicyChain[ValidationStage]):
         self._environment = environment
         self._columns = ColumnsOfMessages(node)
 
-    def replace(self, validations: Sequence[Validation]) -> None:
-        """Have these validations instead of those before, from the next message on.
-
-        Raises:
-            MessagePolicyError: One of them cannot be used; those before stay.
-        """
-        self.prepare(validations)()
-
-    def prepare(self, validations: Sequence[Validation]) -> Callable[[], None]:
-        """Make other validations ready; what is returned has them take the place of those before.
-
-        Raises:
-            MessagePolicyError: One of them cannot be used.
-        """
-        return partial(
-            self._install,
-            [
-                ValidationStage(settings, number, self._environment, self._columns)
-                for number, settings in enumerate(validations, 1)
-                if settings.enable
-            ],
-        )
+    def _stage(self, settings: Validation, number: int) -> ValidationStage:
+        return ValidationStage(settings, number, self._environment, self._columns)
 
     def on_message_publish(self, message: Message) -> object:
         """Callback of `message.publish`: refuse a message that fails."""

@@ -4,7 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-_PLACE: Final = re.compile(r"\$(?:\{([a-z]+|client_attrs\.[0-9A-Za-z_-]+)\}|([0-9]+))")
+from heliograph.mqtt.template import split_template
+
+_NAME: Final = re.compile(r"[a-z]+|client_attrs\.[0-9A-Za-z_-]+")
+_GROUP: Final = re.compile(r"\$([0-9]+)")
 
 
 class TopicTemplate:
@@ -18,20 +21,16 @@ class TopicTemplate:
 
     def __init__(self, text: str, names: Sequence[str], groups: int = 0) -> None:
         self._parts: list[str | int] = []  # texts at even, names or numbers of groups at odd positions
-        at = 0
-        for match in _PLACE.finditer(text):
-            name, digits = match[1], match[2]
-            if name is not None:
-                if name.partition(".")[0] not in names:
-                    continue
-                self._add(text[at : match.start()], name)
-                at = match.end()
+
+        def is_known(name: str) -> bool:
+            return _NAME.fullmatch(name) is not None and name.partition(".")[0] in names
+
+        for before, name in split_template(text, is_known):
+            rest = self._split_at_groups(before, groups)
+            if name is None:
+                self._tail = rest
             else:
-                number, length = _group_of(digits, groups)
-                if length:
-                    self._add(text[at : match.start()], number)
-                    at = match.start() + 1 + length
-        self._tail = text[at:]
+                self._add(rest, name)
 
     def fill(self, values: Mapping[str, str | None], groups: Sequence[str | None] = ()) -> str | None:
         """The topic, or None if a client has no value for a place, or one that would be a wildcard.
@@ -51,6 +50,16 @@ class TopicTemplate:
                 pieces.append(value)
         pieces.append(self._tail)
         return "".join(pieces)
+
+    def _split_at_groups(self, text: str, groups: int) -> str:
+        """Take the groups out of a text; what is behind the last."""
+        at = 0
+        for match in _GROUP.finditer(text):
+            number, length = _group_of(match[1], groups)
+            if length:
+                self._add(text[at : match.start()], number)
+                at = match.start() + 1 + length
+        return text[at:]
 
     def _add(self, text: str, place: str | int) -> None:
         self._parts.append(text)

@@ -13,7 +13,7 @@ from heliograph.pipeline.files.tls import read_tls
 from heliograph.pipeline.sinks.interface import OutputMode
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy
 from heliograph.pipeline.sinks.secret import Secret, read_secret
-from heliograph.pipeline.sinks.template import WHOLE_ROW, check_columns, column_at, split_template, template_fault
+from heliograph.pipeline.sinks.template import WHOLE_ROW, check_columns, column_at, parts_of, template_fault
 
 #: What an insert does with a row whose key is there already.
 UPDATE: Final = "update"
@@ -69,7 +69,7 @@ class SqlTemplate:
         if fault := template_fault(text):
             raise ValueError(fault)
         opened: tuple[str, ...] = ("", "")
-        for part, name in split_template(text):
+        for part, name in parts_of(text):
             # By both readings, since a database may be set to either: with a backslash as an escape, and without.
             opened = (_left_open(part, opened[0], ""), _left_open(part, opened[1], "\\"))
             statement.append(part.replace("%", "%%"))

@@ -4,7 +4,6 @@ Spark computes the text, so a template costs no Python per row and a value has o
 strings as they are, bytes as UTF-8, structures, arrays, maps and variants as JSON, others as Spark casts them.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -12,35 +11,31 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, VariantType
 
+from heliograph.mqtt.template import split_template
 from heliograph.pipeline.errors import SinkError
 
 #: What `${.}` stands for: the whole row as JSON.
 WHOLE_ROW: Final = "."
 
-_PLACEHOLDER: Final = re.compile(r"\$\{([^}]*)\}")
 _NULL: Final = "null"
 
 
 def placeholders(template: str) -> list[str]:
     """What stands between the braces of a template's placeholders, in their order."""
-    return [placeholder.strip() for placeholder in _PLACEHOLDER.findall(template)]
+    return [name for _, name in parts_of(template) if name is not None]
 
 
 def template_fault(template: str) -> str | None:
     """Why a text is no template, or None if it is one."""
-    if "${" in _PLACEHOLDER.sub("", template):
+    if any("${" in text for text, _ in parts_of(template)):
         return f"{template!r} has a ${{ without its }}"
     return None
 
 
-def split_template(template: str) -> list[tuple[str, str | None]]:
+def parts_of(template: str) -> list[tuple[str, str | None]]:
     """Take a template apart: each text with the placeholder behind it, None behind the last."""
-    parts: list[tuple[str, str | None]] = []
-    done = 0
-    for found in _PLACEHOLDER.finditer(template):
-        parts.append((template[done : found.start()], found[1].strip()))
-        done = found.end()
-    return [*parts, (template[done:], None)]
+    parts = split_template(template, lambda name: True)
+    return [(text, None if name is None else name.strip()) for text, name in parts]
 
 
 def template_column(template: str, schema: StructType, where: str) -> Column:
@@ -59,7 +54,7 @@ def template_column(template: str, schema: StructType, where: str) -> Column:
     if fault := template_fault(template):
         raise SinkError(f"{where}: {fault}")
     pieces: list[Column] = []
-    for text, name in split_template(template):
+    for text, name in parts_of(template):
         if text:
             pieces.append(F.lit(text))
         if name is not None:

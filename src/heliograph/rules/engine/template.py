@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 import orjson
 
+from heliograph.mqtt.template import split_template
 from heliograph.rules.json_text import encode_json, text_of
 from heliograph.rules.paths import read_steps
 from heliograph.rules.tree import Index, Key, Step
@@ -22,7 +23,8 @@ Read: TypeAlias = Callable[[Row], Value]
 
 _NAME: Final = r"(?:[A-Za-z0-9_]+|'[^'}]+')"
 _PATH: Final = rf"{_NAME}(?:\.{_NAME}|\[-?[0-9]+\])*"
-_PLACEHOLDER: Final = re.compile(rf"\$\{{(?P<dollar>\$)\}}|\$\{{\.?(?P<path>{_PATH})\}}|(?P<whole>\$\{{\.\}})")
+_PLACEHOLDER: Final = re.compile(rf"\.?(?P<path>{_PATH})|\.")
+_DOLLAR: Final = "$"
 _STEP: Final = re.compile(rf"(?P<name>{_NAME})|\[(?P<index>-?[0-9]+)\]")
 
 
@@ -46,14 +48,14 @@ def compile_template(text: str) -> Render:
 
 def fixed_text(text: str) -> bytes | None:
     """What a template without placeholders says always; None for one with placeholders."""
-    found = [match for match in _PLACEHOLDER.finditer(text) if match["dollar"] is None]
+    found = any(name not in (None, _DOLLAR) for _, name in split_template(text, _is_placeholder))
     return None if found else compile_template(text)({})
 
 
 def compile_value(text: str) -> Read:
     """Compile a single placeholder: a function from a row to the value itself, of whatever kind it is."""
-    match = _PLACEHOLDER.fullmatch(text)
-    if match is None or match["dollar"] is not None:
+    match = _PLACEHOLDER.fullmatch(text[2:-1]) if text.startswith("${") and text.endswith("}") else None
+    if match is None:
         render = compile_template(text)
         return lambda row: render(row).decode("utf-8", "replace")
     return dict if match["path"] is None else _reader(match["path"])
@@ -73,19 +75,21 @@ def row_text(row: Row) -> bytes:
 
 def _parts(text: str) -> "list[Render]":
     parts: list[Render] = []
-    literal, done = "", 0
-    for match in _PLACEHOLDER.finditer(text):
-        literal += text[done : match.start()]
-        done = match.end()
-        if match["dollar"] is not None:
-            literal += "$"
+    literal = ""
+    for before, name in split_template(text, _is_placeholder):
+        literal += before + (_DOLLAR if name == _DOLLAR else "")
+        match = None if name is None else _PLACEHOLDER.fullmatch(name)
+        if match is None:
             continue
         if literal:
             parts.append(_constant(literal))
             literal = ""
         parts.append(row_text if match["path"] is None else _renderer(match["path"]))
-    literal += text[done:]
     return [*parts, _constant(literal)] if literal else parts
+
+
+def _is_placeholder(name: str) -> bool:
+    return name == _DOLLAR or _PLACEHOLDER.fullmatch(name) is not None
 
 
 def _constant(text: str) -> Render:

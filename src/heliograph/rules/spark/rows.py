@@ -13,7 +13,7 @@ import pyarrow as pa
 from heliograph.rules.columns import STORED_NAMES, MessageColumns
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark.batch_cuts import decoder_of
-from heliograph.rules.spark.output_types import EXACT, output_type
+from heliograph.rules.spark.output_types import EXACT, OutputType, output_type
 from heliograph.rules.spark.row_evaluator import OutputColumns, Row, Rows
 from heliograph.rules.spark.worker import worker
 
@@ -56,7 +56,7 @@ def _python_values(name: str, column: pa.Array) -> list[Any]:
 
 def struct_of(rows: Sequence[Row], outputs: OutputColumns | None) -> pa.StructArray:
     """The Arrow struct array of evaluated rows."""
-    kinds = [EXACT] if outputs is None else [output_type(kind) for _, kind in outputs]
+    kinds = _kinds(outputs)
     types = [pa.bool_(), pa.string(), *(kind.arrow for kind in kinds)]
     fields = [*STATUS_FIELDS, *(f"c{position}" for position in range(len(kinds)))]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
@@ -66,7 +66,7 @@ def struct_of(rows: Sequence[Row], outputs: OutputColumns | None) -> pa.StructAr
 
 def struct_of_all(rows: Sequence[Rows], outputs: OutputColumns | None) -> pa.StructArray:
     """The Arrow struct array of evaluated messages with any number of rows each."""
-    kinds = [EXACT] if outputs is None else [output_type(kind) for _, kind in outputs]
+    kinds = _kinds(outputs)
     row_type = pa.struct([(f"c{position}", kind.arrow) for position, kind in enumerate(kinds)])
     passed, errors, several = zip(*rows, strict=True) if rows else ((), (), ())
     arrays = [pa.array(passed, pa.bool_()), pa.array(errors, pa.string()), pa.array(several, pa.list_(row_type))]
@@ -75,16 +75,18 @@ def struct_of_all(rows: Sequence[Rows], outputs: OutputColumns | None) -> pa.Str
 
 def struct_of_all_ddl(outputs: OutputColumns | None) -> str:
     """Spark's name for the type of `struct_of_all`."""
-    kinds = [EXACT.name] if outputs is None else [output_type(kind).name for _, kind in outputs]
-    row = ", ".join(f"c{position}: {kind}" for position, kind in enumerate(kinds))
+    row = ", ".join(f"c{position}: {kind.name}" for position, kind in enumerate(_kinds(outputs)))
     return f"struct<passed: boolean, error: string, rows: array<struct<{row}>>>"
 
 
 def struct_ddl(outputs: OutputColumns | None) -> str:
     """Spark's name for the type of `struct_of`."""
-    kinds = [EXACT.name] if outputs is None else [output_type(kind).name for _, kind in outputs]
-    fields = ["passed: boolean", "error: string", *(f"c{position}: {kind}" for position, kind in enumerate(kinds))]
-    return f"struct<{', '.join(fields)}>"
+    columns = (f"c{position}: {kind.name}" for position, kind in enumerate(_kinds(outputs)))
+    return f"struct<{', '.join(['passed: boolean', 'error: string', *columns])}>"
+
+
+def _kinds(outputs: OutputColumns | None) -> list[OutputType]:
+    return [EXACT] if outputs is None else [output_type(kind) for _, kind in outputs]
 
 
 def rule_function(
