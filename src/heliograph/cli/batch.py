@@ -51,10 +51,10 @@ def written(answer: Answer) -> str:
     try:
         return encode_exactly(answer)
     except EvaluationFault as fault:
-        return encode_exactly({"error": unwritable(fault), "phase": "eval"})
+        return encode_exactly({"error": _unwritable(fault), "phase": "eval"})
 
 
-def unwritable(fault: EvaluationFault) -> str:
+def _unwritable(fault: EvaluationFault) -> str:
     """What is said of an output that JSON cannot say."""
     return f"the output cannot be shown as JSON: {fault}"
 

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         print(progress.line(), file=sys.stderr, flush=True)
 
     try:
-        result = execute(workload_of(args), None if args.quiet else show)
+        result = execute(_workload_of(args), None if args.quiet else show)
     except WorkloadError as error:
         print(f"heliograph bench: [{error.code}] {error}", file=sys.stderr)
         return 2
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if result.ok else 1
 
 
-def workload_of(args: argparse.Namespace) -> "Workload":
+def _workload_of(args: argparse.Namespace) -> "Workload":
     """The run that the options describe.
 
     Raises:

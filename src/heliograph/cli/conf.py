@@ -95,18 +95,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(file: Path, environ: Mapping[str, str], *, origins: bool) -> None:
-    node = without_secrets(apply_overrides(parse_file(file), known_overrides(environ)))
-    print("\n".join(origin_lines(node)) if origins else to_json(node))
+    node = _without_secrets(apply_overrides(parse_file(file), known_overrides(environ)))
+    print("\n".join(_origin_lines(node)) if origins else to_json(node))
 
 
-def without_secrets(node: Node) -> Node:
+def _without_secrets(node: Node) -> Node:
     """A document whose secrets, known by the names of their settings, are stars."""
     value = node.value
     if isinstance(value, dict):
         kept = {key: _masked(key, child) for key, child in value.items()}
         return Node(kept, node.position, node.source)
     if isinstance(value, list):
-        return Node([without_secrets(item) for item in value], node.position, node.source)
+        return Node([_without_secrets(item) for item in value], node.position, node.source)
     if isinstance(value, str):
         return Node(_USERINFO.sub(_STARS, value), node.position, node.source)
     return node
@@ -117,7 +117,7 @@ def _masked(key: str, node: Node) -> Node:
         return _all_masked(node)
     if _SECRET.fullmatch(key) and key not in _SWITCHES and not isinstance(node.value, dict | list):
         return _all_masked(node)
-    return without_secrets(node)
+    return _without_secrets(node)
 
 
 def _all_masked(node: Node) -> Node:
@@ -150,7 +150,7 @@ def _scalar(value: Scalar) -> str:
     return scalar_json(value)
 
 
-def origin_lines(root: Node) -> Iterator[str]:
+def _origin_lines(root: Node) -> Iterator[str]:
     """Each scalar (and empty container) as `path = value  # file:line`, in the order of the document."""
     pending: list[tuple[str, Node]] = [("", root)]
     while pending:

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="heliograph", description="An MQTT platform that keeps every message as a replayable stream."
     )
-    parser.add_argument("--version", action="version", version=version_line())
+    parser.add_argument("--version", action="version", version=_version_line())
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     named = words[0] if words and words[0] in _COMMANDS else None
     for command, summary in _COMMANDS.items():
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return exit_code
 
 
-def version_line() -> str:
+def _version_line() -> str:
     """The version, and whether the protocol rooms run compiled."""
     return f"heliograph {__version__} ({'compiled' if is_compiled() else 'pure Python'})"
 

@@ -47,18 +47,18 @@ def run_cases(engine: str, schemas: "tuple[SchemaSettings, ...]" = ()) -> int:
     """Answer the cases on standard input, with schemas that they may name; the exit code."""
     environment = Environment(SchemaRegistry(build(schemas)))
     if engine == "broker":
-        return run_batch(partial(answer_in_broker, environment), refusal={"phase": "parse"})
+        return run_batch(partial(_answer_in_broker, environment), refusal={"phase": "parse"})
     return _run_on_spark(environment, schemas)
 
 
-def answer_in_broker(environment: Environment, case: Case) -> Answer:
+def _answer_in_broker(environment: Environment, case: Case) -> Answer:
     """The rows of a case, or why there are none.
 
     Args:
         environment: What rules may ask, but for the variables that the case gives.
     """
     try:
-        read = read_rule_case(environment, case)
+        read = _read_rule_case(environment, case)
         if not read.is_wanted:
             return {"rows": []}
         return {"rows": list[Value](read.rule.apply(Columns(read.columns)))}
@@ -66,7 +66,7 @@ def answer_in_broker(environment: Environment, case: Case) -> Answer:
         return _refused(error)
 
 
-def read_rule_case(environment: Environment, case: Case) -> RuleCase:
+def _read_rule_case(environment: Environment, case: Case) -> RuleCase:
     """What a case asks for.
 
     Args:
@@ -118,12 +118,12 @@ def _run_on_spark(environment: Environment, schemas: "tuple[SchemaSettings, ...]
             continue
         try:
             case = read_case(line)
-            read = read_rule_case(environment, case)
+            read = _read_rule_case(environment, case)
             if read.is_wanted:
                 cases.append(ContextCase(read.rule.tree.text, _columns_text(line, read.added), read.variables))
         except EvaluationFault:
             # It has more levels than can be written: its columns cannot travel, and here is the same engine.
-            answers.append(answer_in_broker(environment, case))
+            answers.append(_answer_in_broker(environment, case))
         except RuleError as error:
             answers.append(_refused(error))
         except CaseError as error:

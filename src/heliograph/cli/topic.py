@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "match" and args.batch:
         if args.filter is not None:
             return _fail("--batch reads its cases from standard input: leave out FILTER and TOPIC")
-        answer_lines(sys.stdin.buffer)
+        _answer_lines(sys.stdin.buffer)
         return 0
     if args.action == "match":
         if args.topic is None:
@@ -85,21 +85,21 @@ def _bytes_of(argument: str) -> bytes:
 
 
 def _match(topic_filter: bytes, topic: bytes) -> int:
-    _note(filter_fault(topic_filter, True))
-    _note(name_fault(topic))
+    _note(_filter_fault(topic_filter, True))
+    _note(_name_fault(topic))
     return _answer("match", matches(topic_filter, topic, True))
 
 
 def _parse(topic_filter: bytes) -> int:
     parsed = parse(topic_filter, True)
     if parsed is False:
-        _note(filter_fault(topic_filter, True))
+        _note(_filter_fault(topic_filter, True))
     print(json.dumps({"parse": parsed}), flush=True)
     return 1 if parsed is False else 0
 
 
 def _validate(text: bytes, is_name: bool) -> int:
-    fault = name_fault(text) if is_name else filter_fault(text, True)
+    fault = _name_fault(text) if is_name else _filter_fault(text, True)
     _note(fault)
     return _answer("valid", fault is None)
 
@@ -123,7 +123,7 @@ def _fail(problem: str) -> int:
 # --- the answers
 
 
-def filter_fault(topic_filter: bytes, subscription: bool) -> str | None:
+def _filter_fault(topic_filter: bytes, subscription: bool) -> str | None:
     """Why bytes are no valid topic filter, or None if they are one.
 
     Args:
@@ -135,7 +135,7 @@ def filter_fault(topic_filter: bytes, subscription: bool) -> str | None:
     return subscription_fault(text, _LEVELS_MAX) if subscription else topic_filter_fault(text, _LEVELS_MAX)
 
 
-def name_fault(topic: bytes) -> str | None:
+def _name_fault(topic: bytes) -> str | None:
     """Why bytes are no valid topic name, or None if they are one."""
     text = _text(topic)
     return _text_fault(topic, "topic name") if text is None else topic_name_fault(text, _LEVELS_MAX)
@@ -143,7 +143,7 @@ def name_fault(topic: bytes) -> str | None:
 
 def matches(topic_filter: bytes, topic: bytes, subscription: bool) -> bool:
     """Whether a filter matches a topic name; what is not valid matches nothing."""
-    if filter_fault(topic_filter, subscription) is not None or name_fault(topic) is not None:
+    if _filter_fault(topic_filter, subscription) is not None or _name_fault(topic) is not None:
         return False
     text = topic_filter.decode("utf-8")
     return topic_matches(topic.decode("utf-8"), bare_filter(text) if subscription else text)
@@ -151,7 +151,7 @@ def matches(topic_filter: bytes, topic: bytes, subscription: bool) -> bool:
 
 def parse(topic_filter: bytes, subscription: bool) -> dict[str, str | None] | bool:
     """The group that a filter shares with, None for none, and the filter proper; False if it is not valid."""
-    if filter_fault(topic_filter, subscription) is not None:
+    if _filter_fault(topic_filter, subscription) is not None:
         return False
     text = topic_filter.decode("utf-8")
     if not subscription:
@@ -182,7 +182,7 @@ class CaseError(Exception):
     """A line of a batch is no case that can be answered; the message says why."""
 
 
-def answer_lines(lines: BinaryIO) -> None:
+def _answer_lines(lines: BinaryIO) -> None:
     """Answer every line of a stream on standard output, in order."""
     while line := lines.readline(_LINE_BYTES_MAX + 1):
         try:
@@ -190,13 +190,13 @@ def answer_lines(lines: BinaryIO) -> None:
                 while line and not line.endswith(b"\n"):
                     line = lines.readline(_LINE_BYTES_MAX)
                 raise CaseError(f"the line has more than {_LINE_BYTES_MAX} bytes")
-            answer = answer_case(line)
+            answer = _answer_case(line)
         except CaseError as error:
             answer = {"error": str(error)}
         print(json.dumps(answer), flush=True)  # whoever asks may wait for it before asking more
 
 
-def answer_case(line: bytes) -> dict[str, object]:
+def _answer_case(line: bytes) -> dict[str, object]:
     """The answer to one case.
 
     Raises:
@@ -230,8 +230,8 @@ def _is_valid(case: dict[str, object], subscription: bool) -> bool:
     topic_filter, topic = _optional(case, "filter"), _optional(case, "topic")
     if topic_filter is None and topic is None:
         raise CaseError('"valid" needs "filter" or "topic"')
-    filter_valid = topic_filter is None or filter_fault(topic_filter, subscription) is None
-    return filter_valid and (topic is None or name_fault(topic) is None)
+    filter_valid = topic_filter is None or _filter_fault(topic_filter, subscription) is None
+    return filter_valid and (topic is None or _name_fault(topic) is None)
 
 
 def _required(case: dict[str, object], key: str) -> bytes:

@@ -18,7 +18,7 @@ LEVELS: Final = ("error", "warning", "notice", "info", "debug", "none")
 
 _BUILT_IN: Final = {"sparkplug_b": "protobuf"}  # schemas that every registry has
 
-_GUARD_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,255}")
+_POLICY_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,255}")
 
 
 class TopicFilters(Kind[tuple[str, ...]]):
@@ -44,7 +44,9 @@ class MessagePolicyName(Text):
     """The name of a validation or transformation."""
 
     def __init__(self) -> None:
-        super().__init__("a name of letters, digits, _, . and -, beginning with a letter or digit", _GUARD_NAME.pattern)
+        super().__init__(
+            "a name of letters, digits, _, . and -, beginning with a letter or digit", _POLICY_NAME.pattern
+        )
 
 
 class AnyText(Text):
@@ -99,21 +101,28 @@ class MessagePolicy(Protocol):
 
 
 def list_faults(policies: Sequence[MessagePolicySettings], kind: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What is missing from the entries of a list, or there twice: path within the list, and fault.
+    """What is missing from the entries of a list, or there twice: path below the group of the list, and fault.
 
     Args:
-        kind: What an entry is called.
+        kind: What an entry is called; the list has the name of several.
     """
+    root = f"{kind}s"
     seen: dict[str, int] = {}
     for number, policy in enumerate(policies, 1):
         if not policy.name:
-            yield (str(number),), f"the {kind} has no name: give it one, by which its metrics and log entries are found"
+            yield (
+                (root, str(number)),
+                f"the {kind} has no name: give it one, by which its metrics and log entries are found",
+            )
             continue
         if policy.name in seen:
-            yield (str(number), "name"), f'found "{policy.name}", which is the name of {kind} {seen[policy.name]} too'
+            yield (
+                (root, str(number), "name"),
+                f'found "{policy.name}", which is the name of {kind} {seen[policy.name]} too',
+            )
         seen.setdefault(policy.name, number)
         if not policy.topics:
-            yield (str(number),), f'the {kind} "{policy.name}" has no topics: say which messages it is for'
+            yield (root, str(number)), f'the {kind} "{policy.name}" has no topics: say which messages it is for'
 
 
 def schema_fault(kind: str, name: str, types: Mapping[str, str]) -> str | None:

@@ -100,8 +100,7 @@ class MessageTransformationConfig:
         Args:
             schema_types: The type of each schema of the registry.
         """
-        for path, fault in list_faults(self.transformations, "transformation"):
-            yield ("transformations", *path), fault
+        yield from list_faults(self.transformations, "transformation")
         for number, transformation in enumerate(self.transformations, 1):
             for name in ("payload_decoder", "payload_encoder"):
                 coding: PayloadCoding = getattr(transformation, name)

@@ -74,8 +74,7 @@ class SchemaValidationConfig:
         Args:
             schema_types: The type of each schema of the registry.
         """
-        for path, fault in list_faults(self.validations, "validation"):
-            yield ("validations", *path), fault
+        yield from list_faults(self.validations, "validation")
         for number, validation in enumerate(self.validations, 1):
             place = ("validations", str(number))
             if validation.name and not validation.checks:

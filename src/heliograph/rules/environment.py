@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from heliograph.rules.schemas.sparkplug_births import Births
 
 VARIABLE_PREFIX: Final = "HELIOGRAPHVAR_"
-ALIASES_MAX: Final = 1_000_000
+_ALIASES_MAX: Final = 1_000_000
 
 _NAME_LENGTH_MAX: Final = 1024
 _VARIABLES_MAX: Final = 100_000
@@ -47,7 +47,7 @@ class Environment:
         schemas: SchemaRegistry | None = None,
         variables: Mapping[str, str] | None = None,
         jq_timeout_s: float = DEFAULT_TIMEOUT_S,
-        sparkplug_aliases_max: int = ALIASES_MAX,
+        sparkplug_aliases_max: int = _ALIASES_MAX,
     ) -> None:
         self.schemas = SchemaRegistry() if schemas is None else schemas
         self.jq = WorkerPool(timeout_s=jq_timeout_s)

@@ -31,7 +31,7 @@ class RuleError(Exception):
 
     def __str__(self) -> str:
         return (
-            f"line {self.place.line}, column {self.place.column}: {self.problem}\n{show_place(self.text, self.place)}"
+            f"line {self.place.line}, column {self.place.column}: {self.problem}\n{_show_place(self.text, self.place)}"
         )
 
 
@@ -54,7 +54,7 @@ class EvaluationFault(Exception):  # noqa: N818 - it is not an error for people 
     """
 
 
-def show_place(text: str, place: Place) -> str:
+def _show_place(text: str, place: Place) -> str:
     """Return the line of the text that holds the place, or what of a long one is around it, with carets under it."""
     start = text.rfind("\n", 0, place.start) + 1
     end = text.find("\n", place.start)

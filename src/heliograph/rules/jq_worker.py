@@ -35,7 +35,7 @@ class Refused(Exception):  # noqa: N818 - a program is refused or fails; the tex
     """There are no outputs."""
 
 
-def answer_requests(source: BinaryIO, target: BinaryIO) -> None:
+def _answer_requests(source: BinaryIO, target: BinaryIO) -> None:
     """Answer one request after another until the source ends."""
     programs: OrderedDict[str, Any] = OrderedDict()
     while header := source.read(REQUEST.size):
@@ -45,7 +45,7 @@ def answer_requests(source: BinaryIO, target: BinaryIO) -> None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         text, document = source.read(program_bytes).decode(), source.read(document_bytes).decode()
         try:
-            status, answer = DONE, outputs_of(compiled(text, programs), document).encode()
+            status, answer = DONE, _outputs_of(compiled(text, programs), document).encode()
         except Refused as problem:
             status, answer = FAILED, str(problem).encode(errors="replace")
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -90,7 +90,7 @@ def _without_names(problem: str) -> str:
     return problem.removeprefix("jq: error: ").partition("\njq: ")[0].rstrip()
 
 
-def outputs_of(program: Any, document: str) -> str:
+def _outputs_of(program: Any, document: str) -> str:
     """The JSON array of all outputs.
 
     Raises:
@@ -124,7 +124,7 @@ def main() -> None:
     target = sys.stdout.buffer
     target.write(READY)
     target.flush()
-    answer_requests(sys.stdin.buffer, target)
+    _answer_requests(sys.stdin.buffer, target)
 
 
 if __name__ == "__main__":

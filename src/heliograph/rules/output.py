@@ -45,7 +45,7 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
 
 
-COLUMN_KINDS: Final[Mapping[str, Kind]] = {
+_COLUMN_KINDS: Final[Mapping[str, Kind]] = {
     "id": Kind.STRING,
     "clientid": Kind.STRING,
     "username": Kind.STRING,
@@ -74,10 +74,10 @@ def output_kinds(rule: Statement, has_metadata: bool = False) -> dict[str, Kind]
         has_metadata: Whether the column `metadata` is there, which is a matter of the rule's id.
     """
     if isinstance(rule, Select):
-        return _kinds_of_fields(rule.fields, COLUMN_KINDS, has_metadata)
+        return _kinds_of_fields(rule.fields, _COLUMN_KINDS, has_metadata)
     # What DO sees: the results of the fields, and the element, of which nobody knows more than that it is there.
-    below = {**COLUMN_KINDS, **({"metadata": Kind.UNKNOWN} if has_metadata else {})}
-    below |= {**_kinds_of_fields(rule.fields[:-1], COLUMN_KINDS, has_metadata), rule.element.root: Kind.UNKNOWN}
+    below = {**_COLUMN_KINDS, **({"metadata": Kind.UNKNOWN} if has_metadata else {})}
+    below |= {**_kinds_of_fields(rule.fields[:-1], _COLUMN_KINDS, has_metadata), rule.element.root: Kind.UNKNOWN}
     return below if rule.do is None else _kinds_of_fields(rule.do, below, has_metadata)
 
 
@@ -92,12 +92,12 @@ def _kinds_of_fields(
                 kinds.setdefault("metadata", Kind.UNKNOWN)
             continue
         target = field.alias or implied_target(field.expression, position)
-        known = {**columns, **kinds} if columns is not COLUMN_KINDS else kinds
-        kinds[target.root] = Kind.UNKNOWN if target.steps else kind_of_expression(field.expression, known)
+        known = {**columns, **kinds} if columns is not _COLUMN_KINDS else kinds
+        kinds[target.root] = Kind.UNKNOWN if target.steps else _kind_of_expression(field.expression, known)
     return kinds
 
 
-def kind_of_expression(node: Expression, stored: Mapping[str, Kind]) -> Kind:
+def _kind_of_expression(node: Expression, stored: Mapping[str, Kind]) -> Kind:
     """The kind of an expression's values.
 
     Args:
@@ -109,18 +109,18 @@ def kind_of_expression(node: Expression, stored: Mapping[str, Kind]) -> Kind:
     if isinstance(node, Path):
         if node.steps:
             return Kind.BOOLEAN if node.root == "flags" and "flags" not in stored else Kind.UNKNOWN
-        return stored.get(node.root) or COLUMN_KINDS.get(node.root, Kind.UNKNOWN)
+        return stored.get(node.root) or _COLUMN_KINDS.get(node.root, Kind.UNKNOWN)
     if isinstance(node, Arithmetic):
         return _kind_of_arithmetic(node, stored)
     if isinstance(node, Unary):
-        return Kind.INTEGER if kind_of_expression(node.operand, stored) is Kind.INTEGER else Kind.NUMBER
+        return Kind.INTEGER if _kind_of_expression(node.operand, stored) is Kind.INTEGER else Kind.NUMBER
     if isinstance(node, Comparison | Membership | Logical | Not):
         return Kind.BOOLEAN
     if isinstance(node, Call):
         return _kind_of_call(node, stored)
     if isinstance(node, Case):
         results = [branch.then for branch in node.branches] + ([] if node.default is None else [node.default])
-        kinds = {kind_of_expression(result, stored) for result in results}
+        kinds = {_kind_of_expression(result, stored) for result in results}
         if kinds == {Kind.INTEGER, Kind.NUMBER}:
             return Kind.NUMBER
         return kinds.pop() if len(kinds) == 1 else Kind.UNKNOWN
@@ -132,8 +132,8 @@ def _kind_of_call(node: Call, stored: Mapping[str, Kind]) -> Kind:
     if function is None:
         return Kind.UNKNOWN
     if function.column is not None and not node.arguments:
-        return COLUMN_KINDS.get(function.column, Kind.UNKNOWN)
-    kinds = {kind_of_expression(argument, stored) for argument in node.arguments}
+        return _COLUMN_KINDS.get(function.column, Kind.UNKNOWN)
+    kinds = {_kind_of_expression(argument, stored) for argument in node.arguments}
     if node.name == "coalesce" and len(kinds) == 1 and len(node.arguments) == 2:
         return kinds.pop()
     if node.name == "abs" and kinds == {Kind.INTEGER}:
@@ -155,7 +155,7 @@ def _kind_of_literal(node: Literal) -> Kind:
 def _kind_of_arithmetic(node: Arithmetic, stored: Mapping[str, Kind]) -> Kind:
     if node.operator in ("div", "mod"):
         return Kind.INTEGER
-    sides = {kind_of_expression(node.left, stored), kind_of_expression(node.right, stored)}
+    sides = {_kind_of_expression(node.left, stored), _kind_of_expression(node.right, stored)}
     if node.operator == "+" and sides & {Kind.STRING, Kind.BYTES}:
         return Kind.STRING
     return Kind.INTEGER if sides == {Kind.INTEGER} and node.operator != "/" else Kind.NUMBER

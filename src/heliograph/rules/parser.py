@@ -17,7 +17,7 @@ from heliograph.rules.syntax_errors import explain_unexpected
 from heliograph.rules.tree import Place, Select, Statement
 from heliograph.rules.tree_builder import Refusal, tree_builder
 
-KEYWORDS: Final = frozenset(
+_KEYWORDS: Final = frozenset(
     {"SELECT", "FROM", "WHERE", "AS", "AND", "OR", "NOT", "IN", "CASE", "WHEN", "THEN", "ELSE", "END"}
     | {"FOREACH", "DO", "INCASE", "IF", "ELSIF"}
 )
@@ -49,7 +49,7 @@ def _parsed(text: str, start: str, beginning: str) -> Statement:
         # Surrogates cannot come from UTF-8 text; only undecodable bytes of a command line or file look like that.
         text.encode()
     except UnicodeEncodeError as error:
-        raise RuleSyntaxError("the rule is not valid UTF-8 text", text, place_at(text, error.start)) from None
+        raise RuleSyntaxError("the rule is not valid UTF-8 text", text, _place_at(text, error.start)) from None
     if not text.strip():
         raise RuleSyntaxError(f"the rule is empty; it must begin with {beginning}", text, Place(0, 0, 1, 1))
     try:
@@ -63,7 +63,7 @@ def _parsed(text: str, start: str, beginning: str) -> Statement:
     return replace(statement, text=text)
 
 
-def place_at(text: str, offset: int) -> Place:
+def _place_at(text: str, offset: int) -> Place:
     """The place of one character."""
     line_start = text.rfind("\n", 0, offset) + 1
     return Place(offset, offset + 1, text.count("\n", 0, offset) + 1, offset - line_start + 1)
@@ -90,6 +90,6 @@ def _parser(start: str) -> Lark:
 
 def _name_or_keyword(token: Token) -> Token:
     word = str(token)
-    if word in _LOWER_CASE_WORDS or word.upper() in KEYWORDS:
+    if word in _LOWER_CASE_WORDS or word.upper() in _KEYWORDS:
         token.type = word.upper()
     return token

@@ -15,7 +15,7 @@ Lookup: TypeAlias = Callable[[str], Value]
 """Finds a variable where a path begins."""
 
 
-def read_path(path: Path, lookup: Lookup) -> Value:
+def _read_path(path: Path, lookup: Lookup) -> Value:
     """Follow a path from its variable; indexes that are paths themselves begin at the same place."""
     return read_steps(lookup(path.root), path.steps, lookup)
 
@@ -26,9 +26,9 @@ def read_steps(value: Value, steps: Sequence[Step], lookup: Lookup) -> Value:
         if isinstance(step, Key):
             value = read_key(value, step.name)
         elif isinstance(step, Index):
-            value = read_index(value, step.position)
+            value = _read_index(value, step.position)
         else:
-            value = read_index(value, read_path(step.path, lookup))
+            value = _read_index(value, _read_path(step.path, lookup))
         if value is UNDEFINED:
             break
     return value
@@ -44,7 +44,7 @@ def read_key(value: Value, name: str) -> Value:
     return value.get(name, UNDEFINED) if isinstance(value, dict) else UNDEFINED
 
 
-def read_index(value: Value, position: Value) -> Value:
+def _read_index(value: Value, position: Value) -> Value:
     """One step into an array: 1 is the first element, -1 the last."""
     if not isinstance(value, list) or type(position) is not int:
         return UNDEFINED
@@ -69,7 +69,7 @@ def read_slice(value: Value, first: int, last: int) -> list[Value]:
     return value[max(begin, 1) - 1 : max(end, 0)]
 
 
-RANGE_LENGTH_MAX: Final = 1_000_000
+_RANGE_LENGTH_MAX: Final = 1_000_000
 
 
 def range_values(first: int, last: int) -> list[Value]:
@@ -80,8 +80,8 @@ def range_values(first: int, last: int) -> list[Value]:
     """
     if last < first:
         raise EvaluationFault(f"the range [{first}..{last}] ends before it starts")
-    if last - first >= RANGE_LENGTH_MAX:
-        raise EvaluationFault(f"the range [{first}..{last}] has more than {RANGE_LENGTH_MAX:,} elements")
+    if last - first >= _RANGE_LENGTH_MAX:
+        raise EvaluationFault(f"the range [{first}..{last}] has more than {_RANGE_LENGTH_MAX:,} elements")
     return list(range(first, last + 1))
 
 
@@ -98,7 +98,7 @@ def put(target: Value, steps: Sequence[Step], value: Value, lookup: Lookup) -> V
         return {**kept, step.name: put(kept.get(step.name, UNDEFINED), rest, value, lookup)}
     if not isinstance(target, list):
         return [put(UNDEFINED, rest, value, lookup)]
-    position = step.position if isinstance(step, Index) else read_path(step.path, lookup)
+    position = step.position if isinstance(step, Index) else _read_path(step.path, lookup)
     if position == 0 and type(position) is int:
         element = put(UNDEFINED, rest, value, lookup)
         behind_end = isinstance(step, Index) and step.behind_end

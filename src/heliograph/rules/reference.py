@@ -5,9 +5,6 @@ from typing import Final
 
 from heliograph.rules.functions import FUNCTIONS, Function
 
-BEGIN: Final = "<!-- functions: begin -->"
-END: Final = "<!-- functions: end -->"
-
 _RESULTS: Final = {
     "N": "number",
     "I": "integer",
@@ -34,10 +31,3 @@ def _family(title: str, functions: list[Function]) -> str:
 def _row(function: Function) -> str:
     summary = function.summary.replace("|", "\\|")
     return f"| `{function.name}({function.signature})` | {_RESULTS[function.result]} | {summary} |"
-
-
-def put_reference_into(page: str) -> str:
-    """Return a page with the current reference between its two markers."""
-    head, _, rest = page.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n\n{function_reference()}\n\n{END}{tail}"

@@ -100,7 +100,7 @@ def is_number(value: Value) -> bool:
     return type(value) is int or type(value) is float
 
 
-def kind_of(value: Value) -> str:
+def _kind_of(value: Value) -> str:
     """The kind of a value, in the words of the documentation."""
     if isinstance(value, str | bytes):
         return "string"
@@ -113,12 +113,12 @@ def kind_of(value: Value) -> str:
 def describe(value: Value) -> str:
     """A value with its kind, for messages; long ones are shortened."""
     if value is None or isinstance(value, Undefined):
-        return kind_of(value)
+        return _kind_of(value)
     try:
         text = repr(value[:60] if isinstance(value, str | bytes) else value)
     except ValueError:  # of Python, for an integer in it
-        return f"an {kind_of(value)} with more than {INTEGER_DIGITS_MAX:,} digits"
-    return f"the {kind_of(value)} {text if len(text) <= 60 else text[:57] + '...'}"
+        return f"an {_kind_of(value)} with more than {INTEGER_DIGITS_MAX:,} digits"
+    return f"the {_kind_of(value)} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
 def integer_of_digits(digits: str) -> int:

@@ -28,7 +28,7 @@ Run: TypeAlias = Callable[[Row, LiveColumns], int]
 PIPELINE_PREFIX: Final = "$pipeline/"
 """What the topics begin with under which rows are stored for the pipeline; nobody else can publish to them."""
 
-MADE_BY_MAX: Final = 32  # rules through which one message may make another
+_MADE_BY_MAX: Final = 32  # rules through which one message may make another
 _PAYLOAD_BYTES_MAX: Final = 268_435_455 - 200_000  # of a packet, with room for the largest topic and properties
 _ORIGINAL: Final = "${pub_props.'User-Property'}"
 _IDENTIFIERS: Final = {name: identifier for identifier, name in props.NAMES.items()}
@@ -128,7 +128,7 @@ class Republish:
     def run(self, row: Row, columns: LiveColumns) -> int:
         """Make the message and hand it over; what this rule has made itself does not make it publish again."""
         out, made_by, rule_id = self._outlet.messages, columns.made_by, self._rule_id
-        if made_by and (rule_id in made_by or len(made_by) >= MADE_BY_MAX):
+        if made_by and (rule_id in made_by or len(made_by) >= _MADE_BY_MAX):
             self._counters.recursions += 1
             raise ActionError(
                 f"recursive_republish_detected: {columns.origin} was made by {', '.join(made_by)}, so that rule "

@@ -37,7 +37,7 @@ from heliograph.rules.topic_index import TopicIndex
 
 _log = logging.getLogger(__name__)
 
-RULES_LISTED_MAX: Final = 1000
+_RULES_LISTED_MAX: Final = 1000
 _EVALUATION_WORK: Final = 48  # of a rule, in deliveries
 _ROWS_PRINTED_PER_S: Final = 100
 _LINES_PER_MINUTE: Final = 100  # about what went wrong, of all rules together
@@ -215,7 +215,7 @@ class RuleEngine:
             counts = rule.counters.snapshot()
             for name, count in counts.items():
                 sums[name] += count
-            if position < RULES_LISTED_MAX:
+            if position < _RULES_LISTED_MAX:
                 numbers.update({f"rules.{rule.rule_id}.{name}": count for name, count in counts.items()})
         numbers.update({f"rules.{name}": count for name, count in sums.items()})
         numbers["rules.count"] = len(self._rules)

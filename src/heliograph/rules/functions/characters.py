@@ -15,7 +15,7 @@ import regex
 
 from heliograph.rules.errors import EvaluationFault
 
-CLUSTERED_MAX: Final = 2_000_000
+_CLUSTERED_MAX: Final = 2_000_000
 """Code points of the longest text whose clusters are looked for; that takes less than half a second."""
 
 WHITE: Final = " \t\n\v\f\r\x85\u200e\u200f\u2028\u2029"
@@ -113,8 +113,8 @@ def _may_join() -> Pattern[str]:
 
 
 def _check_length(count: int) -> None:
-    if count > CLUSTERED_MAX:
+    if count > _CLUSTERED_MAX:
         raise EvaluationFault(
-            f"the text has {count:,} code points, some of which join into one character; up to {CLUSTERED_MAX:,} are "
+            f"the text has {count:,} code points, some of which join into one character; up to {_CLUSTERED_MAX:,} are "
             "looked at"
         )

@@ -22,9 +22,9 @@ _NOT_FINITE: Final = {"nan": math.nan, "infinity": math.inf, "-infinity": -math.
 _LEVELS_MAX: Final = 100  # as the decoder has it
 _ITEMS_MAX: Final = 50_000  # of one repeated field: an item can be two bytes, and becomes a map in microseconds
 
-IMPLICIT: Final = 0
-EXPLICIT: Final = 1
-LIST: Final = 2
+_IMPLICIT: Final = 0
+_EXPLICIT: Final = 1
+_LIST: Final = 2
 TABLE: Final = 3
 
 
@@ -58,13 +58,13 @@ class MessageDecoder:
         """The map of a message."""
         result: dict[str, Value] = {}
         for name, presence, convert in self._steps:
-            if presence == EXPLICIT and not message.HasField(name):
+            if presence == _EXPLICIT and not message.HasField(name):
                 continue
             value = getattr(message, name)
-            if presence >= LIST:
+            if presence >= _LIST:
                 if not value:
                     continue
-                if presence == LIST:
+                if presence == _LIST:
                     if convert is not None and len(value) > _ITEMS_MAX:
                         raise SchemaError(f"{name} has {len(value):,} items; at most {_ITEMS_MAX:,} are decoded")
                     result[name] = list(value) if convert is None else [convert(item) for item in value]
@@ -87,8 +87,8 @@ def _decoding_step(field: FieldDescriptor, made: dict[str, MessageDecoder]) -> t
         key, value = entry.fields_by_name["key"], entry.fields_by_name["value"]
         return field.name, TABLE, _table_converter(key, _converter(value, made))
     if field.is_repeated:
-        return field.name, LIST, _converter(field, made)
-    return field.name, EXPLICIT if field.has_presence else IMPLICIT, _converter(field, made)
+        return field.name, _LIST, _converter(field, made)
+    return field.name, _EXPLICIT if field.has_presence else _IMPLICIT, _converter(field, made)
 
 
 def _table_converter(key: FieldDescriptor, convert: Convert | None) -> Convert:

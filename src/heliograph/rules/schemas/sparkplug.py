@@ -28,7 +28,7 @@ DDATA: Final = "DDATA"
 _PAYLOAD: Final = "Payload"
 _FILE: Final = "sparkplug_b.proto"
 
-DATA_TYPES: Final = (
+_DATA_TYPES: Final = (
     *("Unknown", "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float", "Double"),
     *("Boolean", "String", "DateTime", "Text", "UUID", "DataSet", "Bytes", "File", "Template", "PropertySet"),
     *("PropertySetList", "Int8Array", "Int16Array", "Int32Array", "Int64Array", "UInt8Array", "UInt16Array"),
@@ -147,7 +147,7 @@ def _bytes(content: Value) -> bytes:
 
 def data_type_name(datatype: Value) -> Value:
     """The name of a data type by its number; what has no name stays."""
-    return DATA_TYPES[datatype] if type(datatype) is int and 0 <= datatype < len(DATA_TYPES) else datatype
+    return _DATA_TYPES[datatype] if type(datatype) is int and 0 <= datatype < len(_DATA_TYPES) else datatype
 
 
 def metric_value(metric: Mapping[str, Value], datatype: Value = UNDEFINED) -> Value:

@@ -17,7 +17,7 @@ from heliograph.rules.spark.output_types import EXACT, OutputType, output_type
 from heliograph.rules.spark.row_evaluator import OutputColumns, Row, Rows
 from heliograph.rules.spark.worker import worker
 
-STATUS_FIELDS: Final = ("passed", "error")
+_STATUS_FIELDS: Final = ("passed", "error")
 
 _DEFAULTS: Final = dict(zip(STORED_NAMES, MessageColumns("", b"").message, strict=True))
 
@@ -58,7 +58,7 @@ def struct_of(rows: Sequence[Row], outputs: OutputColumns | None) -> pa.StructAr
     """The Arrow struct array of evaluated rows."""
     kinds = _kinds(outputs)
     types = [pa.bool_(), pa.string(), *(kind.arrow for kind in kinds)]
-    fields = [*STATUS_FIELDS, *(f"c{position}" for position in range(len(kinds)))]
+    fields = [*_STATUS_FIELDS, *(f"c{position}" for position in range(len(kinds)))]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(types)
     arrays = [pa.array(values, kind) for values, kind in zip(columns, types, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields)
@@ -70,7 +70,7 @@ def struct_of_all(rows: Sequence[Rows], outputs: OutputColumns | None) -> pa.Str
     row_type = pa.struct([(f"c{position}", kind.arrow) for position, kind in enumerate(kinds)])
     passed, errors, several = zip(*rows, strict=True) if rows else ((), (), ())
     arrays = [pa.array(passed, pa.bool_()), pa.array(errors, pa.string()), pa.array(several, pa.list_(row_type))]
-    return pa.StructArray.from_arrays(arrays, [*STATUS_FIELDS, "rows"])
+    return pa.StructArray.from_arrays(arrays, [*_STATUS_FIELDS, "rows"])
 
 
 def struct_of_all_ddl(outputs: OutputColumns | None) -> str:
