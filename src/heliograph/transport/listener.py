@@ -24,9 +24,9 @@ from heliograph.transport.certificates import Certificates
 from heliograph.transport.connection import Connection
 from heliograph.transport.direct import DirectConnection
 from heliograph.transport.link import Link, UpgradingLink
+from heliograph.transport.listener_counters import ListenerCounters
 from heliograph.transport.peer_certificate import Identity
 from heliograph.transport.sockets import Poller, ProtocolTransport, SocketTransport
-from heliograph.transport.tally import Tally
 from heliograph.transport.upgrade import UpgradePolicy
 from heliograph.transport.websocket import WebSocketConnection, WebSocketHandshake
 
@@ -104,7 +104,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self._all_gone = asyncio.Event()
         self._checked_certificates_us = context.clock()
         self._checked_silence_us = self._checked_certificates_us
-        self._tally = Tally(f"{kind}:{name}", context.clock)
+        self._counters = ListenerCounters(f"{kind}:{name}", context.clock)
 
     @property
     def _handshake_s(self) -> float:
@@ -171,16 +171,16 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         for arrival in [each for each in self._arrivals if 0 < each.deadline_us < uptime_us]:
             self._arrivals.discard(arrival)
             arrival.close()
-            self._tally.time_out(arrival.peername, "TLS or PROXY handshake")
+            self._counters.time_out(arrival.peername, "TLS or PROXY handshake")
         for handshake in [each for each, deadline_us in self._requests.items() if deadline_us < uptime_us]:
             handshake.abort()
-            self._tally.time_out(handshake.peername, "WebSocket request")
+            self._counters.time_out(handshake.peername, "WebSocket request")
         self._cut_stalled(uptime_us)
         self._cut_silent(uptime_us)
         if self._certificates is not None and uptime_us - self._checked_certificates_us >= _CERTIFICATE_CHECK_US:
             self._checked_certificates_us = uptime_us
             self._certificates.reload_if_changed()
-        self._tally.tell()
+        self._counters.tell()
 
     def renew(self, settings: config.Listener, options: ChannelOptions, identity: Identity) -> None:
         """Have other settings hold for the connections that come from now on.
@@ -227,7 +227,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         """How many connections there are, and how many did not become one, and why."""
         numbers = {
             "current_connections": len(self._links) + len(self._arrivals),
-            **self._tally.statistics(),
+            **self._counters.statistics(),
         }
         if self._acceptor is not None:
             numbers.update(self._acceptor.statistics())
@@ -295,19 +295,19 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
     def count_failure(self, peername: str, reason: str) -> None:
         """A peer broke the protocol of TLS, WebSocket or its proxy."""
-        self._tally.fail(peername, reason)
+        self._counters.fail(peername, reason)
 
     # --- from a socket to a connection
 
     def _accepted(self, connection: socket.socket, address: object) -> None:
         host = plain_host(str(address[0])) if isinstance(address, tuple) else ""
         if not self._rules.allow(host):
-            self._tally.denied += 1
+            self._counters.denied += 1
             connection.close()
             return
         most = self._settings.max_connections
         if most is not None and len(self._links) + len(self._arrivals) >= most:
-            self._tally.refused += 1
+            self._counters.refused += 1
             connection.close()
             return
         arrival = Arrival(connection, address_text(address if isinstance(address, tuple) else connection.getsockname()))
@@ -362,7 +362,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
                     ssl_shutdown_timeout=_TLS_GOODBYE_S,
                 )
         except (TimeoutError, ConnectionAbortedError):  # the second is what the event loop calls a slow handshake
-            self._tally.time_out(arrival.peername, "TLS handshake")
+            self._counters.time_out(arrival.peername, "TLS handshake")
         except OSError as error:
             if certificates is None:
                 arrival.connection.close()
@@ -388,7 +388,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         if self._send_timeout_us and self._congested:
             for link, since_us in list(self._congested.items()):
                 if uptime_us - since_us > self._send_timeout_us:
-                    self._tally.stalled += 1
+                    self._counters.stalled += 1
                     link.abort()
 
     def _cut_silent(self, uptime_us: int) -> None:

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 _LINES_A_MINUTE: Final = 60
 
 
-class Tally:
+class ListenerCounters:
     """What became of connections that were not served to their end; owned by a listener, which ticks it.
 
     Args:
