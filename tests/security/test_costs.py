@@ -246,7 +246,7 @@ MAKERS: Final[dict[str, Callable[[Path], Make]]] = {
     "durable shared subscription that has delivered a message": _groups_that_were_awake,
     "open QoS 2 identifier": _identifiers,
     "message that waits, beside its packet": _waiting,
-    "delayed message, beside its packet": _delayed,
+    "delayed message, beside its packet and client id": _delayed,
     "session in memory with a subscription": _sessions,
     "session in memory with a will that waits": _wills,
     "retained message in memory, beside its packet": _retained,

@@ -19,6 +19,7 @@ class NodeProcess:
         port: The MQTT port; 0 for a free one, which a restart keeps.
         file_bytes_max: The largest file that the process may write, to have its disk run full.
         open_files_max: How many files the process may have open.
+        cgroup: The cgroup that it runs in; None for that of the test.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class NodeProcess:
         port: int = 0,
         file_bytes_max: int | None = None,
         open_files_max: int | None = None,
+        cgroup: Path | None = None,
     ) -> None:
         self.directory = directory
         self.settings = settings
@@ -36,6 +38,7 @@ class NodeProcess:
         self.flight_port = 0
         self.file_bytes_max = file_bytes_max
         self.open_files_max = open_files_max
+        self.cgroup = cgroup
         self.log = directory / "node.log"
         self.ready_line = ""
         self._process: subprocess.Popen[str] | None = None
@@ -63,6 +66,9 @@ class NodeProcess:
             command = ["prlimit", f"--fsize={self.file_bytes_max}", *command]
         if self.open_files_max is not None:
             command = ["prlimit", f"--nofile={self.open_files_max}", *command]
+        if self.cgroup is not None:
+            enter = 'echo $$ > "$0" && exec "$@"'
+            command = ["sh", "-c", enter, str(self.cgroup / "cgroup.procs"), *command]
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
                 [*command, "--data-dir", str(self.data_dir)],

@@ -8,6 +8,7 @@ from typing import Final
 from mypy_extensions import i64
 
 _NOTED_CLIENTS_MAX: Final = 10_000
+_NOTED_ID_BYTES_MAX: Final = 4 << 20  # a client id may have 65,535
 
 
 class Pressure:
@@ -33,6 +34,7 @@ class Pressure:
         self.refuses_connections = False
         self.heavy: dict[str, int] = {}
         self.noted: dict[str, int] = {}
+        self._noted_id_bytes: i64 = 0
         self.qos0_shed: i64 = 0
         self.growth_refused: i64 = 0
         self.connections_refused: i64 = 0
@@ -50,9 +52,21 @@ class Pressure:
         Args:
             growth_bytes: By how much, below 0 if they have become less.
         """
-        before = self.noted.get(clientid, 0)
-        if before > 0 or (growth_bytes > 0 and len(self.noted) < _NOTED_CLIENTS_MAX):
-            self.noted[clientid] = max(0, before + growth_bytes)
+        noted = self.noted
+        if clientid in noted:
+            noted[clientid] = max(0, noted[clientid] + growth_bytes)
+        elif (
+            growth_bytes > 0
+            and len(noted) < _NOTED_CLIENTS_MAX
+            and self._noted_id_bytes + len(clientid) <= _NOTED_ID_BYTES_MAX
+        ):
+            noted[clientid] = growth_bytes
+            self._noted_id_bytes += len(clientid)
+
+    def forget(self) -> None:
+        """Memory is no longer short: who grew while it was does not count any more."""
+        self.noted = {}
+        self._noted_id_bytes = 0
 
     def __repr__(self) -> str:
         flags = [

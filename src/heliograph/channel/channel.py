@@ -154,6 +154,11 @@ class Channel(Entrance):
             waiting += self._inbox.size_bytes
         return int(self._outbox.waiting_bytes + self._wire.unsent_bytes() + waiting)
 
+    def held_bytes(self, shared: dict[int, int]) -> int:
+        """Bytes that the connection holds, without its session's; see `Waiter.held_bytes`."""
+        waiting = 0 if self._inbox is None else self._inbox.size_bytes
+        return int(self._outbox.waiting_bytes + self._wire.note_shared(shared) + waiting)
+
     def alias_bytes(self) -> int:
         """Bytes of the topic aliases that the client set."""
         return 0 if self._publishing is None else self._publishing.alias_bytes()

@@ -86,6 +86,14 @@ class Waiter(Spreader):
         """Bytes that closing it would free: what waits for the peer, or for its next packet to be whole."""
         return 0
 
+    def held_bytes(self, shared: dict[int, int]) -> int:
+        """Bytes that the connection holds beside its session.
+
+        Args:
+            shared: Where larger pieces are noted instead, by the identity of the object: others may hold them too.
+        """
+        return 0
+
     def alias_bytes(self) -> int:
         """Bytes of the topic aliases that the client set."""
         return 0

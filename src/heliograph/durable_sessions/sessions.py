@@ -475,9 +475,10 @@ class DurableSessions(Durability):
             self._submit()
         await self._state.close()
 
-    def statistics(self) -> dict[str, int]:
-        """What replays have done, and what waits."""
-        numbers = {f"durable_sessions.{name}": count for name, count in self._counts.items()}
+    def statistics(self) -> dict[str, float]:
+        """What replays have done, and what waits; counts of the database as `storage.sessions.*`."""
+        numbers: dict[str, float] = {f"durable_sessions.{name}": count for name, count in self._counts.items()}
+        numbers.update({f"storage.sessions.{name}": value for name, value in self._state.statistics().items()})
         numbers.update(self._replays.statistics())
         numbers.update(self._journal.statistics())
         numbers.update(self._survey.statistics())

@@ -1,36 +1,37 @@
 """What lies free inside the allocators of this process: the C library's, and the interpreter's for small objects.
 
-Such memory is resident and nobody's. The interpreter says how much it has only in a table for people.
+Such memory is resident and nobody's. Neither allocator says which of its free pages went back to the system, so what
+the C library has free is found from the other side: what is resident and in use by nobody. The interpreter says what it
+has only in a table for people.
 """
 
 import ctypes
 import re
-from collections.abc import Callable
 from typing import Final
 
-_POOLS: Final = re.compile(rb"(\d+) unused pools \* (\d+) bytes")
-_BLOCKS: Final = re.compile(rb"# bytes in available blocks += +([\d,]+)")
+from heliograph.node.memory_limit import Resident, resident
+
+_IN_OBJECTS: Final = re.compile(rb"^# bytes in allocated blocks += +([\d,]+)$", re.MULTILINE)
+_ARENAS: Final = re.compile(rb"^(\d+) arenas \* (\d+) bytes/arena", re.MULTILINE)
 
 
 class _Mallinfo(ctypes.Structure):
     _fields_ = (
-        *((f"_{number}", ctypes.c_size_t) for number in range(8)),
+        *((f"_{number}", ctypes.c_size_t) for number in range(4)),
+        ("mapped", ctypes.c_size_t),
+        *((f"_{number}", ctypes.c_size_t) for number in range(5, 7)),
+        ("in_use", ctypes.c_size_t),
         ("free", ctypes.c_size_t),
         ("_", ctypes.c_size_t),
     )
 
 
 class Allocator:
-    """The allocators of this process; owned by the memory contract.
+    """The allocators of this process; owned by the memory contract."""
 
-    Args:
-        resident: What the process has in memory.
-    """
-
-    def __init__(self, resident: Callable[[], int]) -> None:
-        self._resident = resident
-        self._given_back = 0  # of what is free in the C library's: what is not resident since it was trimmed
+    def __init__(self) -> None:
         self._library: ctypes.CDLL | None = None
+        self._beside_bytes = 0  # resident and of neither allocator
         try:
             library = ctypes.CDLL(None)
             library.malloc_trim.argtypes = [ctypes.c_size_t]
@@ -43,34 +44,38 @@ class Allocator:
         except (OSError, AttributeError):
             return  # another C library or interpreter: nothing is known to be free
         self._library = library
+        arenas, _ = _object_bytes(library)
+        info = library.mallinfo2()
+        self._beside_bytes = max(0, resident().own_bytes - arenas - info.mapped - info.in_use - info.free)
 
     def trim(self) -> None:
         """Give memory that was freed back to the operating system: that takes some milliseconds."""
         if self._library is not None:
-            before = self._resident()
             self._library.malloc_trim(0)
-            self._given_back += max(0, before - self._resident())
 
-    def free_bytes(self) -> int:
-        """What is resident and free."""
-        if self._library is None:
-            return 0
-        free = int(self._library.mallinfo2().free)
-        self._given_back = min(self._given_back, free)
-        return free - self._given_back + _free_for_objects(self._library)
+    def measure(self) -> tuple[Resident, int]:
+        """What is resident now, and how much of it is free, or lost to how the interpreter divides memory."""
+        library = self._library
+        if library is None:
+            return resident(), 0
+        arenas, free_of_objects = _object_bytes(library)
+        info, now = library.mallinfo2(), resident()
+        unused = now.own_bytes - arenas - info.mapped - info.in_use - self._beside_bytes
+        return now, max(0, min(int(info.free), unused)) + free_of_objects
 
 
-def _free_for_objects(library: ctypes.CDLL) -> int:
-    """What the interpreter's allocator for small objects has free."""
+def _object_bytes(library: ctypes.CDLL) -> tuple[int, int]:
+    """What the interpreter's allocator for small objects has, and what of it holds none."""
     text, size = ctypes.c_void_p(), ctypes.c_size_t()
     stream = library.open_memstream(ctypes.byref(text), ctypes.byref(size))
     if not stream:
-        return 0
+        return 0, 0
     ctypes.pythonapi._PyObject_DebugMallocStats(stream)
     library.fclose(stream)
     table = ctypes.string_at(text, size.value)
     library.free(text)
-    pools, blocks = _POOLS.search(table), _BLOCKS.search(table)
-    if pools is None or blocks is None:
-        return 0
-    return int(pools[1]) * int(pools[2]) + int(blocks[1].replace(b",", b""))
+    arenas, in_objects = _ARENAS.search(table), _IN_OBJECTS.search(table)
+    if arenas is None or in_objects is None:
+        return 0, 0
+    arenas_bytes = int(arenas[1]) * int(arenas[2])
+    return arenas_bytes, max(0, arenas_bytes - int(in_objects[1].replace(b",", b"")))

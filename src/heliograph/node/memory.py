@@ -4,6 +4,7 @@
 Sessions are counted a part in each tick, so that a million of them hold up nobody.
 """
 
+import heapq
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -14,7 +15,7 @@ from heliograph.channel.context import ChannelTable
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node import memory_policy as policy
 from heliograph.node.allocator import Allocator
-from heliograph.node.memory_limit import resident_bytes
+from heliograph.node.memory_limit import resident
 from heliograph.observe.alarms import Alarms
 from heliograph.session.session import Session
 from heliograph.session.table import SessionTable
@@ -23,6 +24,8 @@ _log = logging.getLogger(__name__)
 
 _SESSIONS_PER_TICK: Final = 5000
 _TICKS_PER_TRIM: Final = 4
+_TELL_US: Final = 60_000_000
+_TOLD_CLIENTS: Final = 3
 _MIB: Final = 1 << 20
 # Bytes of one, measured; tests/security/test_costs.py holds them to what docs/security.md says.
 SESSION_BYTES: Final = 1100
@@ -68,7 +71,6 @@ class MemoryContract:
     Args:
         limit: Bytes that the process may have; None for no limit, where it only counts.
         numbers: The node's statistics.
-        resident: What the process has.
     """
 
     def __init__(
@@ -80,7 +82,6 @@ class MemoryContract:
         delayed: DelayedMessages,
         alarms: Alarms,
         numbers: Callable[[], Mapping[str, float]],
-        resident: Callable[[], int] = resident_bytes,
     ) -> None:
         self.stage = 0
         self._limit = limit
@@ -90,19 +91,21 @@ class MemoryContract:
         self._delayed = delayed
         self._alarms = alarms
         self._numbers = numbers
-        self._resident = resident
-        self._allocator = Allocator(resident)
-        self._used = resident()
-        # What interpreter and libraries have before anybody came.
-        self._begin_bytes = self._used - self._allocator.free_bytes()
+        self._allocator = Allocator()
+        begin, free = self._allocator.measure()
+        self._used = begin.all_bytes
+        # What interpreter and libraries have before anybody came, beside their files.
+        self._begin_bytes = begin.own_bytes - free
         self._census = Census(table)
         self._closed_count = 0
         self._shrunk_count = 0
         self._ticks = 0  # while memory is short
+        self._refused_told = 0  # of `Pressure.growth_refused`, how much the log was told of,
+        self._tell_refused_at_us = 0  # and when it may be told of more
 
     def tick(self) -> None:
         """Look at memory, and do what its stage asks for."""
-        self._used = self._resident()
+        self._used = resident().all_bytes
         self._census.go_on(_SESSIONS_PER_TICK)
         if self._limit is None:
             return
@@ -113,14 +116,15 @@ class MemoryContract:
             self._give_back()
         if stage >= policy.GROWTH:
             self._broker.pressure.heavy = policy.heavy(self._holdings())
+        self._tell_refused()
         if stage >= policy.CONNECTIONS:
             self._close_connections(self._limit)
 
     def statistics(self) -> dict[str, float]:
         """What the process has and may have, who holds it, and what was done."""
         pressure = self._broker.pressure
-        held = self.held()
-        used = self._resident()
+        self._census.renew(_SESSIONS_PER_TICK)
+        used, held = self._account()
         return {
             "memory.used": used,
             "memory.limit": self._limit or 0,
@@ -134,15 +138,18 @@ class MemoryContract:
             "memory.connections_refused": int(pressure.connections_refused),
         }
 
-    def held(self) -> dict[str, int]:
-        """Bytes by owner: counts times what one costs, and the bytes that are held."""
+    def _account(self) -> tuple[int, dict[str, int]]:
+        """What the process has, and its owners at this moment: counts times what one costs, and bytes that are held."""
         numbers, census = self._numbers(), self._census.done
-        buffered = [channel.buffered_bytes() for channel in self._channels.all()]
+        shared: dict[int, int] = {}
+        connections = [CONNECTION_BYTES + channel.held_bytes(shared) for channel in self._channels.all()]
         storage = sum(value for name, value in numbers.items() if name.endswith((".memory_bytes", ".buffered_bytes")))
         streams = sum(value for name, value in numbers.items() if name.endswith(".streams"))
         in_memory = "storage.retained.open" not in numbers
         retained = numbers.get("retained.bytes", 0) + numbers.get("retained.count", 0) * RETAINED_BYTES
-        return {
+        aliases = sum(channel.alias_bytes() for channel in self._channels.all())
+        now, free = self._allocator.measure()
+        return now.all_bytes, {
             "sessions": census.sessions + self._table.asleep_count * ASLEEP_BYTES,
             "subscriptions": census.subscriptions,
             "queues": census.queues,
@@ -152,10 +159,10 @@ class MemoryContract:
             "shared_groups": sum(int(numbers.get(f"shared_groups.{name}", 0)) * size for name, size in _GROUPS),
             "caches": int(numbers.get("routes.cached", 0) * ROUTE_BYTES),
             "storage": int(storage + streams * STREAM_BYTES),
-            "aliases": sum(channel.alias_bytes() for channel in self._channels.all()),
-            "connections": len(buffered) * CONNECTION_BYTES + sum(buffered),
-            "interpreter": self._begin_bytes,
-            "free": self._allocator.free_bytes(),
+            "aliases": aliases,
+            "connections": sum(connections) + sum(shared.values()),
+            "interpreter": self._begin_bytes + now.all_bytes - now.own_bytes,
+            "free": free,
         }
 
     # --- inside
@@ -168,7 +175,7 @@ class MemoryContract:
         pressure.refuses_growth = stage >= policy.GROWTH
         pressure.refuses_connections = stage >= policy.CONNECTS
         if stage == 0:
-            pressure.noted = {}
+            pressure.forget()
         if stage < policy.GROWTH:
             pressure.heavy = {}
         self._broker.router.keep_small(pressure.is_on)
@@ -188,7 +195,7 @@ class MemoryContract:
             if stage == 0:
                 _log.warning("memory is no longer short: %s", state)
             return
-        held = self.held()
+        _, held = self._account()
         most = ", ".join(f"{name} {held[name] // _MIB} MiB" for name in sorted(held, key=lambda one: -held[one])[:3])
         for one in range(before + 1, stage + 1):
             details = {"used": self._used, "limit": limit, **held}
@@ -196,6 +203,22 @@ class MemoryContract:
         advice = "Raise node.memory_limit, or lower the limits in docs/security.md"
         _log.warning("memory is short: %s; most is held by %s. From now on %s. %s",
                      state, most, _WHAT_HAPPENS[stage], advice)  # fmt: skip
+
+    def _tell_refused(self) -> None:
+        """Tell the log what was refused: MQTT 3 has no word for it, so that nothing else tells of messages."""
+        pressure, now = self._broker.pressure, int(self._broker.uptime_us)
+        count = int(pressure.growth_refused) - self._refused_told
+        if count == 0 or now < self._tell_refused_at_us:
+            return
+        self._refused_told += count
+        self._tell_refused_at_us = now + _TELL_US
+        most = heapq.nlargest(_TOLD_CLIENTS, pressure.heavy.items(), key=lambda holding: holding[1])
+        _log.warning(
+            "memory is short: %d sessions, subscriptions, delayed and retained messages were refused; those of MQTT 3 "
+            "are told that their messages were taken. Most is held by the clients %s",
+            count,
+            ", ".join(f"{clientid[:60]!r} ({size // _MIB} MiB)" for clientid, size in most) or "(none stands out)",
+        )
 
     def _holdings(self) -> dict[str, int]:
         holdings = dict(self._census.holdings)
@@ -213,7 +236,7 @@ class MemoryContract:
         self._ticks += 1
         if self._ticks % _TICKS_PER_TRIM == 1:
             self._allocator.trim()
-            self._used = self._resident()
+            self._used = resident().all_bytes
 
     def _close_connections(self, limit: int) -> None:
         buffers = {number: channel.buffered_bytes() for number, channel in self._channels.items()}
@@ -253,6 +276,12 @@ class Census:
         self._sums = Sums()
         self._found: dict[str, int] = {}
 
+    def renew(self, count: int) -> None:
+        """Count all of them now if there are no more than so many; otherwise the last count has to do."""
+        if len(self._table) - self._table.asleep_count <= count:
+            self._sums, self._found, self._left = Sums(), {}, iter(self._table.all())
+            self.go_on(count + 1)
+
     def go_on(self, count: int) -> None:
         """Count so many more; at the end begin anew with the next call."""
         looked = 0
@@ -260,7 +289,7 @@ class Census:
         for session in islice(self._left, count):
             looked += 1
             subscriptions, queues, qos2 = session.held_bytes()
-            sums.sessions += SESSION_BYTES
+            sums.sessions += SESSION_BYTES + len(session.clientid)
             sums.subscriptions += subscriptions
             sums.queues += queues
             sums.qos2 += qos2

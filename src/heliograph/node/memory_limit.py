@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from heliograph.config.units import Part
 
@@ -11,10 +11,23 @@ _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _NO_LIMIT: Final = 1 << 60
 
 
-def resident_bytes() -> int:
+class Resident(NamedTuple):
+    """What a process has in memory.
+
+    Attributes:
+        all_bytes: All of it.
+        own_bytes: That without pages of files, which are the program and its libraries.
+    """
+
+    all_bytes: int
+    own_bytes: int
+
+
+def resident() -> Resident:
     """What this process has in memory."""
     with Path("/proc/self/statm").open("rb") as statm:
-        return int(statm.read().split()[1]) * _PAGE_BYTES
+        _, pages, of_files, *_ = statm.read().split()
+    return Resident(int(pages) * _PAGE_BYTES, (int(pages) - int(of_files)) * _PAGE_BYTES)
 
 
 def limit_bytes(setting: int | Part | None, root: Path = Path("/")) -> int | None:

@@ -17,6 +17,7 @@ from heliograph.shared_groups.groups import Declared, DurableGroups, GroupMessag
 from heliograph.shared_groups.protocol import GroupName, Timers
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import OnGrown
+from heliograph.storage.state.interface import StateDatabase
 from heliograph.storage.state.local import LocalState
 
 _log = logging.getLogger(__name__)
@@ -46,9 +47,15 @@ class NodeGroups:
     """
 
     def __init__(
-        self, groups: DurableGroups, site_id: Callable[[], str], messages: MessageDatabase, broker: Broker
+        self,
+        groups: DurableGroups,
+        state: StateDatabase,
+        site_id: Callable[[], str],
+        messages: MessageDatabase,
+        broker: Broker,
     ) -> None:
         self._groups = groups
+        self._state = state
         self._site_id = site_id
         self._messages = messages
         self._broker = broker
@@ -110,9 +117,10 @@ class NodeGroups:
         self._unsubscribe()
         await self._groups.close()
 
-    def statistics(self) -> dict[str, int]:
-        """Counts named `shared_groups.*`."""
-        return self._groups.statistics()
+    def statistics(self) -> dict[str, float]:
+        """Counts named `shared_groups.*`, and of their database `storage.shared_groups.*`."""
+        of_state = {f"storage.shared_groups.{name}": value for name, value in self._state.statistics().items()}
+        return {**self._groups.statistics(), **of_state}
 
     def __repr__(self) -> str:
         return f"NodeGroups({self._groups!r})"
@@ -156,4 +164,4 @@ def open_shared_groups(
         timers,
         declared,
     )
-    return NodeGroups(groups, site_id, messages, broker)
+    return NodeGroups(groups, state, site_id, messages, broker)

@@ -37,7 +37,7 @@ _RETRY_US: Final = 5_000_000
 _HOLD_WORK: Final = 512
 _HOLD_BYTES_PER_WORK_LOG2: Final = 4
 # What a held message costs beside its packet.
-_MESSAGE_BYTES: Final = 1024
+_MESSAGE_BYTES: Final = 600
 
 
 _FULL: Final = Refusal("delayed_full", rc.QUOTA_EXCEEDED, False)
@@ -297,4 +297,4 @@ class Delayed:
 
 
 def _size_of(message: Message) -> int:
-    return len(message.publish.data) + _MESSAGE_BYTES
+    return len(message.publish.data) + len(message.clientid) + _MESSAGE_BYTES

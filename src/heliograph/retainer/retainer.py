@@ -56,6 +56,7 @@ class Retainer(RetainedStore):
         self._dropped_full = 0
         self._dropped_payload_size = 0
         self._dropped_rate = 0
+        self._dropped_memory = 0
         self._expired = 0
 
     def __len__(self) -> int:
@@ -79,6 +80,7 @@ class Retainer(RetainedStore):
             self._dropped_full += 1
             self._forget(message)
         elif self.broker.pressure.refuses_growth and not self._may_grow(message):
+            self._dropped_memory += 1
             self._forget(message)
         elif self._keep(message, self._expires_us(message)):
             self._count_max = max(self._count_max, len(self))
@@ -129,6 +131,7 @@ class Retainer(RetainedStore):
             "retained.dropped.full": self._dropped_full,
             "retained.dropped.payload_size": self._dropped_payload_size,
             "retained.dropped.publish_rate": self._dropped_rate,
+            "retained.dropped.memory": self._dropped_memory,
         }
 
     # --- for those who keep them

@@ -48,7 +48,7 @@ class Delivery:
 
 def size_of(message: Message) -> i64:
     """What the limit of bytes counts for a message that waits."""
-    return len(message.publish.data) + DELIVERY_BYTES
+    return len(message.publish.data) + len(message.clientid) + DELIVERY_BYTES
 
 
 def make_queue(options: SessionOptions) -> "MessageQueue":

@@ -144,6 +144,10 @@ class Wire:
         """How many bytes the transport holds that the peer has not taken."""
         return 0
 
+    def note_shared(self, shared: dict[int, int]) -> int:
+        """Note which of them other transports may hold too, by the identity of the object; how many the others are."""
+        return self.unsent_bytes()
+
     def close(self) -> None:
         """Close the connection behind the bytes sent before."""
         raise NotImplementedError(type(self).__name__)

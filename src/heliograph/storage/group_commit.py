@@ -25,8 +25,8 @@ from heliograph.storage.wal import SyncRequest
 # three to eight times as much, so fewer of those make a batch.
 _BATCH_MESSAGES_MAX: Final = 1024
 _BATCH_BYTES_MAX: Final = 256 << 10
-_MESSAGE_OVERHEAD_BYTES: Final = 256  # what a message of the broker costs in memory beside its payload,
-_TOPIC_OVERHEAD_BYTES: Final = 256  # and what counts for one with another topic than the one before
+_MESSAGE_OVERHEAD_BYTES: Final = 320  # what a message of the broker costs in memory beside its payload,
+_TOPIC_OVERHEAD_BYTES: Final = 160  # and one with another topic than the one before
 # Batches that are answered for in one loop turn: 1 to 3 ms if acknowledgements wait for all of their messages.
 _ANSWERS_PER_TURN: Final = 8
 _BUSY_PAUSE_S: Final = 0.005

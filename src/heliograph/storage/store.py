@@ -26,7 +26,7 @@ from heliograph.storage.wal import LogFiles, SyncRequest
 # When what failed for want of room is tried again in less room than it may need: it often needs less, and only an open
 # database can drop what is old.
 FULL_INTERVAL_S: Final = 60.0
-_MEMORY_PROPERTIES: Final = ("cur-size-all-mem-tables", "block-cache-usage", "estimate-table-readers-mem")
+_MEMORY_PROPERTIES: Final = ("size-all-mem-tables", "block-cache-usage", "estimate-table-readers-mem")
 
 
 class Store:

@@ -28,6 +28,7 @@ _READS_PER_LOOK: Final = 16  # 200 us of small packets
 _READ_BYTES_MIN: Final = 476  # with the head of a bytes object, what Python's own allocator gives without the system's
 _READ_BYTES_MAX: Final = 65_536
 _READS_BEFORE_CLOSE_MAX: Final = 16
+_SHARED_BYTES_MIN: Final = 4096
 _PIECES_MAX: Final = 64  # written at once
 _HIGH_WATERMARK: Final = 65_536
 
@@ -229,6 +230,16 @@ class SocketTransport(Wire):
     def unsent_bytes(self) -> int:
         """How many bytes the system did not take yet."""
         return self._unsent_bytes
+
+    def note_shared(self, shared: dict[int, int]) -> int:
+        """See `Wire.note_shared`."""
+        own: int = self._unsent_bytes
+        for piece in self._unsent or ():
+            data: object = piece.obj if isinstance(piece, memoryview) else piece
+            if isinstance(data, bytes) and len(data) >= _SHARED_BYTES_MIN:
+                shared[id(data)] = len(data)
+                own -= len(piece)
+        return own
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         """The `socket`; nothing else is known."""
