@@ -45,6 +45,20 @@ def test_not_more_than_a_thousand_at_a_time() -> None:
     assert alarms.statistics() == {"alarms.active": 1000, "alarms.dropped": 1}
 
 
+def test_alarms_and_their_history_keep_no_more_than_the_beginning_of_long_texts() -> None:
+    node = Node()
+    alarms = node.alarms
+    for letter in "ab":
+        longest = "c" * 65_000 + letter
+        assert alarms.activate(f"client/{longest}", f"client {longest} is slow", {"clientid": longest, "count": 3})
+        assert not alarms.activate(f"client/{longest}", "", {})
+        assert alarms.deactivate(f"client/{longest}")
+    first, second = alarms.history()
+    assert all(len(alarm.to_json()) < 3000 for alarm in (first, second))
+    assert first.details["count"] == 3
+    assert first.details["clientid"] != second.details["clientid"]
+
+
 def test_who_comes_later_sees_what_goes_on() -> None:
     node = Node("retainer.enable = false")
     alarms = node.alarms

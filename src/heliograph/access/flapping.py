@@ -8,6 +8,7 @@ from heliograph.access.banned import CLIENTID, Ban, BanList
 from heliograph.broker.client import ClientInfo
 from heliograph.config import FlappingDetect
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.observe.short_text import short_text
 
 _CLIENTS_MAX: Final = 100_000
 # Ends of connections that are the broker's doing, or another client's.
@@ -51,8 +52,8 @@ class FlappingDetector:
         settings = self._settings.get(client.zone)
         if settings is None or not settings.enable or reason in _NOT_COUNTED:
             return
-        now = self._clock()
-        began, count = self._counted.pop(client.clientid, (now, 0))
+        now, clientid = self._clock(), short_text(client.clientid)
+        began, count = self._counted.pop(clientid, (now, 0))
         if now - began > settings.window_time * 1_000_000:
             began, count = now, 0
         count += 1
@@ -62,7 +63,7 @@ class FlappingDetector:
         if len(self._counted) >= self._clients_max:
             del self._counted[next(iter(self._counted))]
             self._forgotten += 1
-        self._counted[client.clientid] = (began, count)
+        self._counted[clientid] = (began, count)
 
     def expire(self) -> None:
         """Forget clients whose span of time is over."""

@@ -8,7 +8,6 @@ All carry JSON as EMQX's do. An alarm that is active already is not raised again
 message makes one. What raises them is the business of other rooms.
 """
 
-import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -16,11 +15,13 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from heliograph.observe.outgoing import Outgoing
+from heliograph.observe.short_text import short_text
 
 ACTIVE_MAX: Final = 1000
 HISTORY_MAX: Final = 1000
-# A client id may have 65,535 bytes, and more alarms than one hold it. Of a longer name the rest is a hash.
-_NAME_MAX: Final = 200
+# The last sentence of an alarm that nothing but a start can prove to be over.
+UNTIL_START: Final = "The alarm ends when the node starts again"
+_TEXT_MAX: Final = 1000
 # What a level of a topic name cannot hold, in the name of an alarm that names a client.
 _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "+": "%2B", "#": "%23", "\0": "%00"})
 
@@ -32,7 +33,7 @@ class Alarm:
     Attributes:
         name: What it is known by; one of a name is active at a time. A hash stands for what is beyond 200 characters.
         message: What is wrong, for people.
-        details: The same for programs.
+        details: The same for programs. A hash stands for what is beyond 1,000 characters of a text.
         activate_at: When it began, in milliseconds since the epoch.
         deactivate_at: When it ended; None while it is active.
     """
@@ -96,13 +97,13 @@ class Alarms:
 
     def activate(self, name: str, message: str, details: Mapping[str, object]) -> bool:
         """Begin an alarm; False if one of that name is active already, or too many are."""
-        name = _bounded(name)
+        name = short_text(name)
         if name in self._active:
             return False
         if len(self._active) >= ACTIVE_MAX:
             self._dropped += 1
             return False
-        alarm = Alarm(name, message, details, self._now_us() // 1000)
+        alarm = Alarm(name, short_text(message, _TEXT_MAX), _shortened(details), self._now_us() // 1000)
         payload = alarm.to_json()
         self._outgoing.put(self._prefix + "activate", payload)
         if self._retained is not None:
@@ -114,7 +115,7 @@ class Alarms:
 
     def deactivate(self, name: str) -> bool:
         """End an alarm; False if none of that name is active."""
-        alarm = self._active.pop(_bounded(name), None)
+        alarm = self._active.pop(short_text(name), None)
         if alarm is None:
             return False
         ended = replace(alarm, deactivate_at=self._now_us() // 1000)
@@ -152,8 +153,6 @@ class Alarms:
         return f"Alarms({', '.join(self._active) or 'none active'})"
 
 
-def _bounded(name: str) -> str:
-    """The name under which an alarm is known."""
-    if len(name) <= _NAME_MAX:
-        return name
-    return f"{name[:_NAME_MAX]}~{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}"
+def _shortened(details: Mapping[str, object]) -> dict[str, object]:
+    """Details whose texts are bounded: a thousand alarms are kept, and some hold what a client calls itself."""
+    return {name: short_text(value, _TEXT_MAX) if isinstance(value, str) else value for name, value in details.items()}

@@ -12,6 +12,7 @@ from heliograph.mqtt import packets as p
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.lasting import LastingAlarms
+from heliograph.observe.short_text import short_text
 from heliograph.observe.views import ClientView
 
 ALARM: Final = "clientid_conflict"
@@ -71,10 +72,11 @@ class ClientLog:
         if minute != self._minute:
             self._minute = minute
             self._denied.clear()
-        count = self._denied.get(client.clientid, 0) + 1
+        clientid = short_text(client.clientid)
+        count = self._denied.get(clientid, 0) + 1
         if count > _DENIALS_OF_CLIENT or (count == 1 and len(self._denied) >= _DENIALS_A_MINUTE):
             return
-        self._denied[client.clientid] = count
+        self._denied[clientid] = count
         to = "publish to" if action == "publish" else "subscribe to"
         more = "; what it is denied further on in this minute is not told" if count == _DENIALS_OF_CLIENT else ""
         self._denials.write(
@@ -110,7 +112,7 @@ class ConflictWatch:
         """Callback of `client.disconnected`: count those whose place was taken."""
         if reason not in _TAKEN:
             return
-        now, clientid = self._clock(), client.clientid
+        now, clientid = self._clock(), short_text(client.clientid)
         recent = [at for at in self._taken.pop(clientid, []) if now - at < self.WINDOW_US]
         times = [*recent[1 - self.COUNT :], now]
         if len(self._taken) >= self.CLIENTS_MAX:

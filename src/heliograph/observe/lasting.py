@@ -10,6 +10,7 @@ from typing import Final
 
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.observe.short_text import short_text
 
 _ACTIVE_MAX: Final = 100
 _LINES_A_MINUTE: Final = 30
@@ -39,6 +40,7 @@ class LastingAlarms:
         Args:
             message: What is wrong and what to do.
         """
+        who = short_text(who)
         if self._last.pop(who, None) is None:
             if len(self._last) >= _ACTIVE_MAX or not self._alarms.activate(f"{self._kind}/{who}", message, details):
                 self._missed += 1
@@ -48,7 +50,7 @@ class LastingAlarms:
 
     def goes_on(self, who: str) -> bool:
         """Whether the alarm of a client goes on."""
-        return who in self._last
+        return short_text(who) in self._last
 
     def tick(self) -> None:
         """End the alarms of those to whom it did not happen for a while."""
