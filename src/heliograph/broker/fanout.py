@@ -5,7 +5,8 @@ to find, is put into the lane of its topic here and goes on in later turns; so d
 while the lane is not empty, and none overtakes another. Lanes take turns: a message with a hundred thousand receivers
 holds up its own topic, and nothing else for longer than a step.
 
-A subscription that is made meanwhile may get the message too; one that is given up gets it no more.
+A subscription that is made meanwhile does not get the message: its client is sent the newest retained message of the
+topic, and what is on its way here may be older. One that is given up gets it no more.
 """
 
 from collections import deque
@@ -60,6 +61,7 @@ class Fanout:
 
     Attributes:
         cost: What all of that is, in deliveries.
+        number: Its place among all messages that went to very many; it passes by subscriptions that were made later.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Fanout:
         self.size = size
         self.cost: i64 = size * (1 + (len(message.publish.data) >> _BYTES_PER_WORK_LOG2))
         self.spreader = spreader
+        self.number: i64 = 0
         self.is_done = False
         self._entries = entries
         self._at = at
@@ -125,11 +128,7 @@ class Fanout:
             only = entry.only
             if only is not None:
                 work += each
-                self.count += 1
-                try:
-                    only.subscriber.deliver(message, only)
-                except Exception as error:  # noqa: BLE001 - the other receivers get it, whatever it is
-                    self._faults.contain(DELIVERIES, error, only.subscriber.abort)
+                self._deliver(message, only)
             else:
                 work += 1
                 self._walk(entry)
@@ -146,12 +145,16 @@ class Fanout:
             at += 1
             self._next = at
             if subscription.slot >= 0:  # it was not given up meanwhile
-                self.count += 1
-                try:
-                    subscription.subscriber.deliver(message, subscription)
-                except Exception as error:  # noqa: BLE001 - as in `advance`
-                    self._faults.contain(DELIVERIES, error, subscription.subscriber.abort)
+                self._deliver(message, subscription)
         return at - first
+
+    def _deliver(self, message: Message, subscription: Subscription) -> None:
+        if subscription.made_after < self.number:
+            self.count += 1
+            try:
+                subscription.subscriber.deliver(message, subscription)
+            except Exception as error:  # noqa: BLE001 - the other receivers get it, whatever it is
+                self._faults.contain(DELIVERIES, error, subscription.subscriber.abort)
 
     def _walk(self, entry: FilterEntry) -> None:
         many = entry.many
@@ -263,6 +266,7 @@ class Fanouts:
             fanout.spreader.on_spreading()
         self.widest = max(self.widest, fanout.size)
         self.spread_count += 1
+        fanout.number = self.spread_count
         self.count += 1
         if self.on_waiting is None:
             while self.count > 0:

@@ -176,6 +176,7 @@ class Broker:
     def subscribe(self, subscription: Subscription) -> None:
         """Route messages to a subscription from now on, alone or as a member of its shared group."""
         self.work += _SUBSCRIBE_WORK + (len(subscription.topic_filter) >> _FILTER_BYTES_PER_WORK_LOG2)
+        subscription.made_after = self.fanouts.spread_count
         if not subscription.group:
             self.router.add(subscription)
         elif self.shared.join(subscription):

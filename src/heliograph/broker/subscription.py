@@ -55,6 +55,10 @@ class Subscription:
         qos: The granted maximum QoS.
         subscription_id: The MQTT 5 subscription identifier, 0 for none.
         group: The shared group that it is a member of, empty for none.
+
+    Attributes:
+        made_after: How many messages had gone to very many (`Fanouts.spread_count`) when it was made; it gets none of
+            them.
     """
 
     def __init__(
@@ -72,6 +76,7 @@ class Subscription:
         self.topic_filter = topic_filter
         self.group = group
         self.qos = qos
+        self.made_after: i64 = 0
         self.subscription_id: i32 = i32(subscription_id)
         self.slot: i32 = UNLISTED  # where it stands in its list, so that leaving costs the same for any number
         self.retain_handling: i16 = i16(retain_handling)
