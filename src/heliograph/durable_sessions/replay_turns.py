@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from heliograph.broker.faults import TURNS, Faults
 from heliograph.durable_sessions.replay import Loss, Outcome, Replay, ReplayedDatabase
-from heliograph.observe.alarms import Alarms
+from heliograph.observe.alarms import UNTIL_START, Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.session.durable import DurableSession
 from heliograph.storage.columnar.offload_errors import OffloadError, OffloadPendingError
@@ -168,7 +168,8 @@ class Replays:
         )
         if loss.is_damage:
             details = {"client": session.clientid, "stream": loss.where, "since": loss.since, "until": loss.until}
-            self._alarms.activate(_DAMAGE_ALARM, f"replays leave out what is damaged: {loss.why}", details)
+            told = f"replays leave out what is damaged: {loss.why}. {UNTIL_START}"
+            self._alarms.activate(_DAMAGE_ALARM, told, details)
 
     def __repr__(self) -> str:
         return f"Replays({len(self._replays)} sessions, {len(self._wanting)} wait for their turn)"

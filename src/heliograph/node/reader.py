@@ -9,6 +9,7 @@ from heliograph.config import Config
 from heliograph.node.clock import uptime_us
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
+from heliograph.observe.alarms import UNTIL_START
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.parts import Part
 from heliograph.storage.reader.local_token import FILE, announce, withdraw
@@ -94,7 +95,7 @@ class ReaderPart(Part):
         told = (
             f"a reader of stored messages met damage in the database {damage['database']!r} "
             f"(stream {str(damage['stream'])!r}): {damage['problem']}. Stop the node and mend it with "
-            f"`heliograph storage check --repair {damage['database']}`"
+            f"`heliograph storage check --repair {damage['database']}`. {UNTIL_START}"
         )
         self._damaged_places += 1
         self._damage_log.write(logging.ERROR, "%s", told)

@@ -18,7 +18,7 @@ from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.options import retainer_options
 from heliograph.node.refusals import Refusals
-from heliograph.observe.alarms import Alarms
+from heliograph.observe.alarms import UNTIL_START, Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.parts import Part
 from heliograph.retainer.disc import DiscRetainer, RetainedCommits
@@ -82,7 +82,8 @@ class RetainedCommit(RetainedCommits):
         """Log it, and raise an alarm until the node starts again: nothing else tells subscribers what they miss."""
         self._log.write(logging.ERROR, "retained messages cannot be read [%s]: %s", error.code, error)
         if isinstance(error, StorageDamagedError):
-            self._alarms.activate(_DAMAGE_ALARM, f"retained messages are not delivered: {error}", error.details())
+            told = f"retained messages are not delivered: {error}. {UNTIL_START}"
+            self._alarms.activate(_DAMAGE_ALARM, told, error.details())
 
     def is_idle(self) -> bool:
         """Whether everything that was taken is durable."""

@@ -4,8 +4,11 @@ The file `DATA_DIR/databases` has a line for each: its folder and name, as in `s
 `begun anew` says that an operator gave up what that database held. The site id, `storage/site_id`, has a line too.
 """
 
+import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +20,7 @@ _ANEW: Final = " begun anew"
 
 
 class Register:
-    """The register of one data directory. Read anew each time: a repair may have changed it.
+    """The register of one data directory. Read anew each time: a repair may have changed it. Safe to use in any thread.
 
     Args:
         data_dir: The data directory.
@@ -54,7 +57,8 @@ class Register:
         Raises:
             OSError: It was not noted.
         """
-        self._write(self._lines() | {_name(path)})
+        with self._alone():
+            self._write(self._lines() | {_name(path)})
 
     def remove(self, path: Path, *, begins_anew: bool = False) -> None:
         """A database is not there any more, and another may be made.
@@ -66,8 +70,16 @@ class Register:
         Raises:
             OSError: It was not noted.
         """
-        lines = self._lines() - {_name(path)}
-        self._write(lines | {_name(path) + _ANEW} if begins_anew else lines)
+        with self._alone():
+            lines = self._lines() - {_name(path)}
+            self._write(lines | {_name(path) + _ANEW} if begins_anew else lines)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let nothing else change the register meanwhile, also in another process: one of two changes would be lost."""
+        with self._file.with_name(f"{_FILE}.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def _lines(self) -> set[str]:
         try:
