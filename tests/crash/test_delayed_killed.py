@@ -1,40 +1,17 @@
 """Delayed messages and a broker that ends before they are due: all that were acknowledged arrive, in order."""
 
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
 from support.process import NodeProcess
+from support.watcher import Watcher
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 COUNT = 200
-
-
-class Watcher:
-    """A subscriber of `t` whose session outlives the broker."""
-
-    def __init__(self, port: int) -> None:
-        self.heard: list[int] = []
-        self.has_all = threading.Event()
-        self._has_subscribed = threading.Event()
-        self.client = Client(CallbackAPIVersion.VERSION2, client_id="watcher", clean_session=False)
-        self.client.reconnect_delay_set(1, 1)
-        self.client.on_message = self._on_message
-        self.client.on_subscribe = lambda *_: self._has_subscribed.set()
-        self.client.connect("127.0.0.1", port)
-        self.client.loop_start()
-        self.client.subscribe("t", 2)
-        assert self._has_subscribed.wait(20)
-
-    def _on_message(self, client: Client, data: Any, message: Any) -> None:
-        self.heard.append(int(message.payload))
-        if len(self.heard) == COUNT:
-            self.has_all.set()
 
 
 def publish_delayed(port: int, delay_s: int) -> None:
@@ -54,7 +31,7 @@ def publish_delayed(port: int, delay_s: int) -> None:
 @pytest.mark.parametrize("ends", ["killed", "stopped"])
 def test_every_delayed_message_that_was_acknowledged_arrives_after_a_restart(tmp_path: Path, ends: str) -> None:
     with NodeProcess(tmp_path) as node:
-        watcher = Watcher(node.port)
+        watcher = Watcher(node.port, "t", 2, COUNT)
         publish_delayed(node.port, 3)
         if ends == "killed":
             node.kill()
@@ -64,7 +41,7 @@ def test_every_delayed_message_that_was_acknowledged_arrives_after_a_restart(tmp
         try:
             assert watcher.has_all.wait(60), len(watcher.heard)
             for qos in (1, 2):  # paho hands out what came at QoS 2 when its handshake ends
-                mine = [number for number in watcher.heard if number % 2 == qos - 1]
+                mine = [number for _, payload in watcher.heard if (number := int(payload)) % 2 == qos - 1]
                 assert mine == list(range(qos - 1, COUNT, 2))
         finally:
-            watcher.client.loop_stop()
+            watcher.stop()

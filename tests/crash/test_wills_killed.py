@@ -1,47 +1,22 @@
 """Wills of many clients at once, and a broker that is killed or stopped before they are due: all of them arrive."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-from paho.mqtt.client import Client
-from paho.mqtt.enums import CallbackAPIVersion
 
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from support.packets import properties
 from support.process import NodeProcess
+from support.watcher import Watcher
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 CLIENTS = 20
 FOR_EVER_S = 0xFFFFFFFF
-
-
-class Watcher:
-    """A subscriber of `w/#` whose session outlives the broker."""
-
-    def __init__(self, port: int) -> None:
-        self.heard: set[str] = set()
-        self.has_all = threading.Event()
-        self._has_subscribed = threading.Event()
-        self.client = Client(CallbackAPIVersion.VERSION2, client_id="watcher", clean_session=False)
-        self.client.reconnect_delay_set(1, 1)
-        self.client.on_message = self._on_message
-        self.client.on_subscribe = lambda *_: self._has_subscribed.set()
-        self.client.connect("127.0.0.1", port)
-        self.client.loop_start()
-        self.client.subscribe("w/#", 1)
-        assert self._has_subscribed.wait(20)
-
-    def _on_message(self, client: Client, data: Any, message: Any) -> None:
-        self.heard.add(message.topic)
-        if len(self.heard) == CLIENTS:
-            self.has_all.set()
 
 
 @pytest.fixture
@@ -68,8 +43,8 @@ def test_every_will_that_is_due_arrives_after_a_restart(
     tmp_path: Path, held: ExitStack, ends: str, are_connected: bool, retain: bool
 ) -> None:
     with NodeProcess(tmp_path) as node:
-        watcher = Watcher(node.port)
-        held.callback(watcher.client.loop_stop)
+        watcher = Watcher(node.port, "w/#", 1, CLIENTS)
+        held.callback(watcher.stop)
         for number in range(CLIENTS):
             connection = held.enter_context(connect_with_will(node.port, number, retain=retain))
             if not are_connected:
