@@ -13,7 +13,7 @@ SOURCES = ROOT / "src" / "heliograph"
 PURE_ROOMS = ("mqtt", "broker", "session", "channel")
 
 # Everything that a room without I/O, time and chance needs. Another module is a decision, not an accident.
-ALLOWED = {"collections", "collections.abc", "heapq", "types", "typing", "mypy_extensions"}
+ALLOWED = {"collections", "collections.abc", "dataclasses", "heapq", "types", "typing", "mypy_extensions"}
 # Names that reach a clock, a socket, a loop or chance without an import statement.
 FORBIDDEN_NAMES = {"__import__", "breakpoint", "eval", "exec", "input", "open", "print"}
 

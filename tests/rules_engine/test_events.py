@@ -10,6 +10,7 @@ from heliograph.broker.message import make_message
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.rules.events import COMMON_COLUMNS, EVENTS
+from heliograph.session.options import SessionOptions
 from support.services import Node
 
 
@@ -65,11 +66,8 @@ def test_a_column_that_an_event_does_not_list_is_undefined(event: Any) -> None:
 
 def _options() -> ChannelOptions:
     """Where everything has a value: a mountpoint, and clients for whom messages are dropped while they are there."""
-    options = ChannelOptions(mountpoint="m/")
-    options.session.max_inflight = 1
-    options.session.max_mqueue_len = 1
-    options.session.mqueue_store_qos0 = True
-    return options
+    session = SessionOptions(max_inflight=1, max_mqueue_len=1, mqueue_store_qos0=True)
+    return ChannelOptions(mountpoint="m/", session=session)
 
 
 def _cause_everything(node: Node) -> None:
