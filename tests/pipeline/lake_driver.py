@@ -43,7 +43,7 @@ def _bring(kind: str, mode: OutputMode, output: Path, file: Path, number: int, s
         setattr(SqlCatalog, "commit_table", die)  # noqa: B010 (mypy refuses the plain assignment)
     if kind == "delta":
         delta = DeltaSink(mode.value, mode, key=key)
-        table = delta._open(batch)
+        table = delta.find(batch)
         if not delta.has(table, batch):
             die_at(step, "opened")
             delta.commit(table, staged, batch)

@@ -30,7 +30,7 @@ def test_a_backfill_and_a_second_read_of_a_batch_keep_the_options_of_the_query()
     until = UntilDataSource(_OPTIONS | {"untilTime": "5", "borderOffset": offset}).streamReader(MESSAGE_SCHEMA)
     again = RangeDataSource(_OPTIONS | {"fromOffset": offset, "toOffset": offset}).reader(MESSAGE_SCHEMA)
     assert UntilDataSource(_OPTIONS | {"untilTime": "5"}).schema().startswith("topic")
-    for reader in (until, again._stream):
+    for reader in (until, again.stream):
         options = reader.options
         assert options.tls_ca == "authorities.pem"
         assert (options.trigger_messages_max, options.partition_messages) == (7, 3)

@@ -57,17 +57,17 @@ class RangeReader(DataSourceReader):
     """Reads what the stream reader reads between two offsets. It pickles to the workers."""
 
     def __init__(self, stream: MessageStreamReader, start: Offset, end: Offset) -> None:
-        self._stream = stream
+        self.stream = stream
         self._start = start
         self._end = end
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the read. Called once, in a planning process on the driver."""
-        return self._stream.partitions(self._start, self._end)
+        return self.stream.partitions(self._start, self._end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the record batches of one partition. Called once for each, on a worker."""
-        return self._stream.read(partition)
+        return self.stream.read(partition)
 
 
 class UntilDataSource(_PartDataSource):

@@ -125,7 +125,7 @@ class DeltaSink:
 
     def _write_batch(self, rows: DataFrame, batch: Batch) -> Written:
         with _translated(self.path):
-            table = self._open(batch)
+            table = self.find(batch)
             if self.has(table, batch):
                 return Written(_count(table), {"rows": 0, "files": 0, "bytes": 0})
             name = f"{self.path.replace('://', '/')}/{batch.owner}"
@@ -134,7 +134,7 @@ class DeltaSink:
             with staged_rows(with_valid_texts(changes), batch.output, name) as staged:
                 files = self.commit(table, staged, batch)
                 figures = {"rows": staged.rows, "files": files, "bytes": staged.bytes}
-        table = self._open(batch)
+        table = self.find(batch)
         self._maintain(table, batch.number)
         return Written(_count(table), figures)
 
@@ -200,7 +200,7 @@ class DeltaSink:
         except Exception as error:  # noqa: BLE001 (whatever its library raises)
             _log.warning("the Delta table %s could not be tidied up: %s", self.path, error)
 
-    def _open(self, batch: Batch) -> "DeltaTable | None":
+    def find(self, batch: Batch) -> "DeltaTable | None":
         """The table, None if there is none.
 
         Raises:

@@ -123,11 +123,16 @@ class RedisServers:
             with self.connected(target, self.addresses[0]) as connection:
                 yield connection
             return
-        with self.connected(target, self._ask_sentinels(target)) as connection:
-            connection.send_command("ROLE")
-            if connection.read_response()[0] != b"master":
-                raise TransientError(f"{target}: the server that the sentinel names is no primary any more")
-            yield connection
+        library = _library()
+        asking = self._settings(self.sentinel_username, self.sentinel_password)
+        sentinels = library.sentinel.Sentinel(self.addresses, sentinel_kwargs=asking)
+        try:
+            settings = self._settings(self.username, self.password)
+            with _connection(target, sentinels.master_for(self.sentinel, db=self.database, **settings)) as connection:
+                yield connection
+        finally:
+            for client in sentinels.sentinels:
+                client.close()
 
     @contextmanager
     def connected(self, target: str, address: Address) -> Iterator[Any]:
@@ -137,52 +142,13 @@ class RedisServers:
             TransientError: It cannot be reached now, or was lost.
             SinkError: It does not let us in, or answered with an error.
         """
-        with self._connected(target, address, self.username, self.password, self.database) as connection:
+        host, port = address
+        settings = self._settings(self.username, self.password)
+        with _connection(target, _library().Redis(host, port, db=self.database, **settings)) as connection:
             yield connection
 
-    def _ask_sentinels(self, target: str) -> Address:
-        problem = ""
-        for address in self.addresses:
-            try:
-                with self._connected(target, address, self.sentinel_username, self.sentinel_password, 0) as connection:
-                    connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.sentinel)
-                    answer = connection.read_response()
-            except TransientError as error:
-                problem = str(error)
-                continue
-            if answer is not None:
-                return answer[0].decode(), int(answer[1])
-            problem = f"{target}: the sentinel {_text(address)} knows no {self.sentinel}"
-        raise TransientError(problem)
-
-    @contextmanager
-    def _connected(
-        self, target: str, address: Address, username: str | None, password: Secret | None, database: int
-    ) -> Iterator[Any]:
-        try:
-            import redis
-        except ImportError as error:
-            raise SinkError(f"Redis needs the package redis: {INSTALL}") from error
-        client = self._client(address, username, password, database)
-        try:
-            try:
-                connection = client.connection_pool.get_connection()
-            except OSError as error:
-                raise TransientError(f"{target}: {error}") from error
-            # What reading the rows raises passes: a connection raises the library's own errors from here on.
-            yield connection
-        except (redis.exceptions.AuthenticationError, redis.exceptions.NoPermissionError) as error:
-            raise SinkError(f"{target}: {error}") from error
-        except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError) as error:
-            raise TransientError(f"{target}: {error}") from error
-        except redis.exceptions.RedisError as error:
-            raise _translated(target, error) from error
-        finally:
-            client.close()
-            client.connection_pool.disconnect()
-
-    def _client(self, address: Address, username: str | None, password: Secret | None, database: int) -> Any:
-        import redis
+    def _settings(self, username: str | None, password: Secret | None) -> dict[str, Any]:
+        """How the library connects."""
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
@@ -196,17 +162,45 @@ class RedisServers:
                 "ssl_certfile": self.tls.certfile,
                 "ssl_keyfile": self.tls.keyfile or self.tls.certfile,
             }
-        return redis.Redis(
-            host=address[0],
-            port=address[1],
-            db=database,
-            username=username,
-            password=password.reveal() if password is not None else None,
-            socket_timeout=self.timeout_s,
-            socket_connect_timeout=self.timeout_s,
-            retry=Retry(NoBackoff(), 0),
+        return {
+            "username": username,
+            "password": password.reveal() if password is not None else None,
+            "socket_timeout": self.timeout_s,
+            "socket_connect_timeout": self.timeout_s,
+            "retry": Retry(NoBackoff(), 0),
             **tls,
-        )
+        }
+
+
+def _library() -> Any:
+    try:
+        import redis
+        import redis.sentinel
+    except ImportError as error:
+        raise SinkError(f"Redis needs the package redis: {INSTALL}") from error
+    return redis
+
+
+@contextmanager
+def _connection(target: str, client: Any) -> Iterator[Any]:
+    """A connection of a client, which is closed afterwards; what the library raises comes out translated."""
+    errors = _library().exceptions
+    try:
+        try:
+            connection = client.connection_pool.get_connection()
+        except OSError as error:
+            raise TransientError(f"{target}: {error}") from error
+        # What reading the rows raises passes: a connection raises the library's own errors from here on.
+        yield connection
+    except (errors.AuthenticationError, errors.NoPermissionError) as error:
+        raise SinkError(f"{target}: {error}") from error
+    except (errors.ConnectionError, errors.TimeoutError) as error:
+        raise TransientError(f"{target}: {error}") from error
+    except errors.RedisError as error:
+        raise _translated(target, error) from error
+    finally:
+        client.close()
+        client.connection_pool.disconnect()
 
 
 def _translated(target: str, error: Exception) -> Exception:
