@@ -8,6 +8,7 @@ from contextlib import suppress
 from heliograph.access.banned import Ban, BanError, BanList
 from heliograph.access.bootstrap import load_bans
 from heliograph.config import Banned, Config
+from heliograph.node.metrics.clients import BANS
 from heliograph.parts import Apply, Part
 
 _log = logging.getLogger(__name__)
@@ -21,6 +22,7 @@ class BansPart(Part):
     """
 
     name = "bans"
+    metrics = BANS
     roots = ("banned",)
     live = roots
 

@@ -15,6 +15,7 @@ from heliograph.config import Config, MessagesConfig
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
+from heliograph.node.metrics import storage as metrics
 from heliograph.node.options import compaction_options, database_options, offload_options, retention_options
 from heliograph.node.refusals import Refusals, refusal_code
 from heliograph.node.sink import CopyingSink, StorageSink
@@ -174,6 +175,7 @@ class Databases(Part):
     """
 
     name = "databases"
+    metrics = (*metrics.COMMITS, *metrics.MESSAGES)
     needs = ("kernel",)
     roots = ("durable_storage.messages", "durable_storage.databases")
 

@@ -18,6 +18,8 @@ from heliograph.node.commit_join import CommitJoin
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
+from heliograph.node.metrics import clients as metrics
+from heliograph.node.metrics.storage import COMMITS
 from heliograph.node.options import levels_max
 from heliograph.observe.alarms import Alarms
 from heliograph.parts import Part
@@ -206,6 +208,7 @@ class DelayedPart(Part):
     """
 
     name = "delayed"
+    metrics = (*metrics.DELAYED, *COMMITS)
     needs = ("kernel", "databases", "bans")
     roots = ("delayed", "durable_storage.delayed")
 

@@ -10,6 +10,8 @@ from heliograph.durable_sessions.taken import note_off
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
+from heliograph.node.metrics import clients as metrics
+from heliograph.node.metrics.storage import COMMITS
 from heliograph.node.options import channel_options
 from heliograph.node.shared_groups import NodeGroups, open_shared_groups
 from heliograph.parts import Part, every
@@ -26,6 +28,7 @@ class SessionsPart(Part):
     """
 
     name = "sessions"
+    metrics = (*metrics.SESSIONS, *COMMITS)
     needs = ("kernel", "databases")
     roots = (
         "durable_sessions",

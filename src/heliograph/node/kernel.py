@@ -9,6 +9,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
 from heliograph.node.clock import NodeClock, uptime_us
 from heliograph.node.data_dir import DataDirectory
+from heliograph.node.metrics import kernel as metrics
 from heliograph.node.publisher import SystemPublisher
 from heliograph.node.reports import ProtocolErrorLog
 from heliograph.observe.alarms import Alarm, Alarms
@@ -53,6 +54,7 @@ class KernelPart(Part):
     """
 
     name = "kernel"
+    metrics = metrics.KERNEL
     needs = ("data_dir",)
     roots = (
         "broker",

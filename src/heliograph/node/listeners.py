@@ -13,6 +13,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.node import announcements
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.kernel import KernelPart
+from heliograph.node.metrics import process as metrics
 from heliograph.node.options import listener_options, zone_of
 from heliograph.node.schemas import EnvironmentPart
 from heliograph.parts import Apply, Part, every
@@ -34,6 +35,7 @@ class ListenersPart(Part):
     """
 
     name = "listeners"
+    metrics = metrics.LISTENERS
     needs = ("kernel", "sessions", "retained", "services", "memory", "authorization", "environment")
     roots = ("listeners", "mqtt", "zones", "force_shutdown", "authorization.cache", "authorization.deny_action")
     live = (

@@ -7,6 +7,7 @@ from heliograph.node.delayed import DelayedPart
 from heliograph.node.kernel import KernelPart
 from heliograph.node.memory import MemoryContract
 from heliograph.node.memory_limit import limit_bytes
+from heliograph.node.metrics.process import MEMORY
 from heliograph.parts import Part
 
 
@@ -18,6 +19,7 @@ class MemoryPart(Part):
     """
 
     name = "memory"
+    metrics = MEMORY
     needs = ("kernel", "delayed", "services")
     roots = ("node.memory_limit",)
 

@@ -1,7 +1,9 @@
 """The list of what a node is made of, as its configuration says."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from heliograph.broker.hooks import Hooks
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config, PipelineAction
 from heliograph.node.authorization import AuthorizationPart
@@ -14,6 +16,7 @@ from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
 from heliograph.node.log_part import LogPart
 from heliograph.node.memory_part import MemoryPart
+from heliograph.node.options import make_broker
 from heliograph.node.pipeline import PipelinePart
 from heliograph.node.reader import ReaderPart
 from heliograph.node.retained import RetainedPart, is_on_disc
@@ -60,6 +63,13 @@ def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> 
     if config.pipeline.enable and config.durable_storage.flight.enable:
         parts.append(PipelinePart(config, directory, kernel, reader, listeners))
     return parts
+
+
+def every_part(config: Config) -> list[Part]:
+    """The parts of a node that has all that a node can have; none of them is ever started."""
+    broker = make_broker(config, Hooks(lambda name, error: None))
+    whole = replace(config, pipeline=replace(config.pipeline, enable=True, file="-"))
+    return make_parts(whole, broker, lambda name: {}, lambda uptime_us: {})
 
 
 def is_anything_stored(config: Config) -> bool:

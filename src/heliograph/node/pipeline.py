@@ -17,6 +17,7 @@ from heliograph.config import Config, PipelineConfig
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
+from heliograph.node.metrics.process import PIPELINE
 from heliograph.node.reader import ReaderPart
 from heliograph.observe.alarms import Alarms
 from heliograph.parts import Part
@@ -139,6 +140,7 @@ class PipelinePart(Part):
     """The pipeline beside a node, which publishes to the first of its TCP listeners; owned by the node."""
 
     name = "pipeline"
+    metrics = PIPELINE
     needs = ("kernel", "reader", "listeners")
     roots = ("pipeline",)
 

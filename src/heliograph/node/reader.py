@@ -9,6 +9,7 @@ from heliograph.config import Config
 from heliograph.node.clock import uptime_us
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
+from heliograph.node.metrics import storage as metrics
 from heliograph.observe.alarms import UNTIL_START
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.parts import Part
@@ -26,6 +27,7 @@ class ReaderPart(Part):
     """The process beside the node that serves bulk reads; owned by the node."""
 
     name = "reader"
+    metrics = metrics.READER
     needs = ("kernel", "databases")
     roots = ("durable_storage.flight",)
 

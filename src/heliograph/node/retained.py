@@ -16,6 +16,8 @@ from heliograph.node.commit_join import CommitJoin
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
+from heliograph.node.metrics import clients as metrics
+from heliograph.node.metrics.storage import COMMITS
 from heliograph.node.options import retainer_options
 from heliograph.node.refusals import Refusals
 from heliograph.observe.alarms import UNTIL_START, Alarms
@@ -195,6 +197,7 @@ class RetainedPart(Part):
     """
 
     name = "retained"
+    metrics = (*metrics.RETAINED, *COMMITS)
     needs = ("kernel", "databases", "commits")
     roots = ("retainer", "durable_storage.retained")
 

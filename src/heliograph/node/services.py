@@ -37,6 +37,7 @@ from heliograph.node.delayed import DelayedPart
 from heliograph.node.drop_watch import DropWatch
 from heliograph.node.kernel import KernelPart, Voice
 from heliograph.node.message_policies import MessagePolicies
+from heliograph.node.metrics import services as metrics
 from heliograph.node.options import levels_max
 from heliograph.node.rules import make_rule_engine
 from heliograph.node.schemas import EnvironmentPart, make_sparkplug
@@ -282,6 +283,7 @@ class ServicesPart(Part):
     """
 
     name = "services"
+    metrics = metrics.SERVICES
     needs = ("kernel", "bans", "delayed", "environment", "databases", "commits")
     roots = (
         "sys_topics",

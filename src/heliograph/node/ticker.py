@@ -7,6 +7,7 @@ from typing import Final
 
 from heliograph.node.clock import uptime_us
 from heliograph.node.kernel import KernelPart
+from heliograph.node.metrics.process import LOOP
 from heliograph.observe.lasting import LastingAlarms
 from heliograph.parts import Part
 
@@ -26,12 +27,14 @@ class Ticker(Part):
     """
 
     name = "ticker"
+    metrics = LOOP
     needs = ("kernel", "listeners")
 
     def __init__(self, kernel: KernelPart, tick: Callable[[int], Mapping[str, str]]) -> None:
         self._kernel = kernel
         self._tick = tick
         self._task: asyncio.Task[None] | None = None
+        self._lag_s = self._longest_lag_s = 0.0
 
     async def start(self) -> None:
         """Begin."""
@@ -43,10 +46,17 @@ class Ticker(Part):
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    def statistics(self) -> dict[str, float]:
+        """How late ticks come."""
+        return {"loop.lag_s": round(self._lag_s, 6), "loop.longest_lag_s": round(self._longest_lag_s, 6)}
+
     async def _run(self) -> None:
         failing = LastingAlarms(ALARM, self._kernel.alarms, _log, uptime_us, _QUIET_US)
         while True:
+            began_us = uptime_us()
             await asyncio.sleep(_TICK_S)
+            self._lag_s = max(0.0, (uptime_us() - began_us) / 1e6 - _TICK_S)
+            self._longest_lag_s = max(self._longest_lag_s, self._lag_s)
             for name, error in self._tick(self._kernel.clock.begin_turn()).items():
                 failing.happened(name, f"the part {name} of the node fails when it is ticked: {error}", {"part": name})
             failing.tick()

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from heliograph.broker.faults import Faults
 from heliograph.config import Config
+from heliograph.observe.metric import Catalogue, Sample
 from heliograph.parts.changes import Apply, Plan, covers, overlaid
 from heliograph.parts.part import Part
 
@@ -33,6 +34,7 @@ class Parts:
         self._faults = faults
         self._parts = sorted_by_need(list(parts))
         self._by_name = {part.name: part for part in self._parts}
+        self._catalogue = Catalogue(metric for part in self._parts for metric in part.metrics)
         self._running: list[Part] = []
         self._asked: list[Part] = []  # for their statistics: all that have started
 
@@ -149,6 +151,11 @@ class Parts:
             if part.name != leaving_out:
                 numbers.update(part.statistics())
         return numbers
+
+    def samples(self) -> list[Sample]:
+        """The same numbers with what each of them is; one that its part has not declared is left out."""
+        found = (self._catalogue.sample(name, value) for name, value in self.statistics().items())
+        return [sample for sample in found if sample is not None]
 
     def __repr__(self) -> str:
         return f"Parts({len(self._running)} of {len(self._parts)} run)"

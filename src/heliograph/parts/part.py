@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from heliograph.config import Config
+from heliograph.observe.metric import Metric
 from heliograph.parts.changes import Apply
 
 
@@ -20,6 +21,7 @@ class Part:
         roots: The paths of the configuration that it is made of, with all that lies below them; `*` is any name.
         live: Those of them whose changes it applies while it runs; others wait for the next start.
         fixed: Those below `live` that wait for it nevertheless.
+        metrics: What the numbers of `statistics` are.
     """
 
     name: ClassVar[str]
@@ -27,6 +29,7 @@ class Part:
     roots: ClassVar[Sequence[str]] = ()
     live: ClassVar[Sequence[str]] = ()
     fixed: ClassVar[Sequence[str]] = ()
+    metrics: ClassVar[Sequence[Metric]] = ()
 
     async def start(self) -> None:
         """Begin to work. What it raises ends the start of the node, and everything that has started stops again."""
@@ -54,7 +57,7 @@ class Part:
         """
 
     def statistics(self) -> Mapping[str, float]:
-        """Its counters and sizes by name; asked from its start on, and still after its stop."""
+        """Its numbers by the flat names of its metrics; asked from its start on, and still after its stop."""
         return {}
 
     def summary(self) -> str:

@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final, Generic, TypeVar
 
+from heliograph.observe.histogram import Histogram
 from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError
 from heliograph.storage.interface import Grouped, StorableMessage
 from heliograph.storage.wal import SyncRequest
@@ -28,6 +29,7 @@ _BATCH_BYTES_MAX: Final = 256 << 10
 _MESSAGE_OVERHEAD_BYTES: Final = 320  # what a message of the broker costs in memory beside its payload,
 _TOPIC_OVERHEAD_BYTES: Final = 160  # and one with another topic than the one before
 # Batches that are answered for in one loop turn: 1 to 3 ms if acknowledgements wait for all of their messages.
+_COMMIT_BOUNDS_S: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 _ANSWERS_PER_TURN: Final = 8
 _BUSY_PAUSE_S: Final = 0.005
 
@@ -92,6 +94,7 @@ class CommitQueue(Generic[Item]):
         self._counts = {"commits": 0, "batches": 0, "messages": 0, "refused_messages": 0, "stalls": 0}
         self._commit_s = 0.0
         self._last_commit_s = 0.0
+        self._commit_times = Histogram("commit_time", _COMMIT_BOUNDS_S)
 
     def take(self, item: Item, size: int) -> int:
         """Take an item that costs so many bytes and return the ticket of the batch that will hold it.
@@ -147,6 +150,7 @@ class CommitQueue(Generic[Item]):
             "buffered_bytes": self._buffered_bytes,
             "commit_s": self._commit_s,
             "last_commit_s": self._last_commit_s,
+            **self._commit_times.statistics(),
         }
 
     async def close(self) -> None:
@@ -231,6 +235,7 @@ class CommitQueue(Generic[Item]):
             self._wake()
         self._last_commit_s = self._loop.time() - self._began
         self._commit_s += self._last_commit_s
+        self._commit_times.add(self._last_commit_s)
         self._counts["commits"] += 1
         self._unanswered.extend(done)
         self._error = error

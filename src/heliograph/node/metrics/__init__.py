@@ -1,0 +1,1 @@
+"""The metrics of a node: what each number that its parts report is."""

@@ -1,0 +1,75 @@
+"""The metrics of what a node keeps for clients: durable sessions, groups, retained and delayed messages, bans."""
+
+from typing import Final
+
+from heliograph.observe.metric import Metric, counter, gauge
+
+SESSIONS: Final[tuple[Metric, ...]] = (
+    counter("durable_sessions.awoken", "Sessions that were read from the disk because their clients came."),
+    counter("durable_sessions.slept", "Sessions that left memory since their clients were away."),
+    counter("durable_sessions.looked_up", "Clients whose sessions were looked for on the disk."),
+    gauge("durable_sessions.lookups_waiting", "Clients that wait while their sessions are looked for."),
+    counter("durable_sessions.unreadable", "Sessions that could not be read."),
+    gauge("durable_sessions.asleep", "Sessions on the disk only."),
+    counter("durable_sessions.forgotten", "Sessions that were given up while the disk could not be read."),
+    counter("durable_sessions.replayed", "Messages that were read again for sessions."),
+    gauge("durable_sessions.replaying", "Sessions that are behind and read what they missed."),
+    counter("durable_sessions.damaged_streams", "Places that replays left out since they are damaged."),
+    counter("durable_sessions.dropped_backlogs", "Places that replays left out since they were dropped."),
+    counter("durable_sessions.replay_errors", "Replays that had to wait for the disk."),
+    counter("durable_sessions.refused_commits", "Commits of session state that the disk refused."),
+    gauge("durable_sessions.pending", "Batches of session state that wait for their commit."),
+    counter("durable_sessions.met", "Sessions that were found on the disk since the start."),
+    counter("durable_sessions.expired", "Of these, those that had expired."),
+    counter("durable_sessions.orphaned", "Records of sessions that are no more."),
+    counter("durable_sessions.removed", "Sessions that were removed from the disk."),
+    gauge("durable_sessions.to_remove", "Sessions that are still to be removed."),
+    gauge("shared_groups.kept", "Shared groups that are kept on the disk."),
+    gauge("shared_groups.awake", "Of these, those that are in memory as a whole."),
+    counter("shared_groups.woken", "Times that one was brought back to memory."),
+    gauge("shared_groups.members", "Their members."),
+    counter("shared_groups.refused", "Members that they refused."),
+    counter("shared_groups.returned", "Messages that members gave back."),
+    counter("shared_groups.damaged_places", "Places that they left out since they are damaged."),
+    counter("shared_groups.delivered", "Messages that they delivered."),
+    counter("shared_groups.read", "Messages that they read."),
+    counter("shared_groups.read_errors", "Reads that had to wait for the disk."),
+    gauge("shared_groups.letters", "Messages between leaders and members that are under way."),
+    gauge("shared_groups.leaders", "Groups that this node leads."),
+    counter("shared_groups.refused_saves", "Saves of groups that the disk refused."),
+    counter("shared_groups.elections", "Times that a leader was chosen."),
+    counter("shared_groups.lost_leases", "Times that a leader lost its lease."),
+    counter("shared_groups.saves", "Saves of groups."),
+    gauge("shared_groups.streams", "Streams that leaders share out."),
+    gauge("shared_groups.borrowers", "Members that leaders share them out among."),
+    counter("shared_groups.granted", "Shares that members were given."),
+    counter("shared_groups.revoked", "Shares that were taken from members."),
+    counter("shared_groups.lost_borrowers", "Members that no longer answered."),
+    gauge("shared_groups.assigned_shares", "Shares that members have."),
+)
+RETAINED: Final[tuple[Metric, ...]] = (
+    gauge("retained.count", "Retained messages."),
+    gauge("retained.max", "The most that may be retained; 0 for no limit."),
+    gauge("retained.bytes", "Their bytes.", "bytes"),
+    counter("retained.expired", "Retained messages that expired."),
+    counter("retained.dropped.full", "Messages that were not retained since the limit was reached."),
+    counter("retained.dropped.payload_size", "Messages that were not retained since they are too large."),
+    counter("retained.dropped.publish_rate", "Messages that were not retained since too many came at once."),
+    counter("retained.dropped.memory", "Messages that were not retained since memory was short."),
+    counter("retained.read_failed", "Reads of retained messages that failed."),
+)
+DELAYED: Final[tuple[Metric, ...]] = (
+    gauge("delayed.count", "Messages that are held to be published later."),
+    gauge("delayed.bytes", "What they take.", "bytes"),
+    counter("messages.delayed", "Messages that were taken to be published later."),
+    counter("delayed.published", "Of these, those that were published."),
+    counter("delayed.dropped.invalid", "Delayed messages whose delay or topic makes no sense."),
+    counter("delayed.dropped.full", "Delayed messages that found no room."),
+    counter("delayed.dropped.banned", "Delayed messages of clients that were banned meanwhile."),
+    counter("delayed.dropped.not_stored", "Delayed messages that the disk refused."),
+)
+BANS: Final[tuple[Metric, ...]] = (
+    gauge("banned.count", "Bans that hold."),
+    counter("banned.refused_clients", "Clients that they refused."),
+    counter("banned.refused_entries", "Bans that found no room."),
+)

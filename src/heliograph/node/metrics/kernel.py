@@ -1,0 +1,109 @@
+"""The metrics of the kernel: bytes, packets, messages, connections, sessions, routes, hooks, faults, time."""
+
+from typing import Final
+
+from heliograph.observe.metric import Metric, counter, gauge
+
+_PACKETS: Final = (
+    ("connect", "CONNECT", "r"),
+    ("connack", "CONNACK", "s"),
+    ("publish", "PUBLISH", "rs"),
+    ("puback", "PUBACK", "rs"),
+    ("pubrec", "PUBREC", "rs"),
+    ("pubrel", "PUBREL", "rs"),
+    ("pubcomp", "PUBCOMP", "rs"),
+    ("subscribe", "SUBSCRIBE", "r"),
+    ("suback", "SUBACK", "s"),
+    ("unsubscribe", "UNSUBSCRIBE", "r"),
+    ("unsuback", "UNSUBACK", "s"),
+    ("pingreq", "PINGREQ", "r"),
+    ("pingresp", "PINGRESP", "s"),
+    ("disconnect", "DISCONNECT", "rs"),
+    ("auth", "AUTH", "rs"),
+)
+_RECEIVED: Final = [
+    counter(f"packets.{name}.received", f"{kind} packets from clients.") for name, kind, ways in _PACKETS if "r" in ways
+]
+_SENT: Final = [
+    counter(f"packets.{name}.sent", f"{kind} packets to clients.") for name, kind, ways in _PACKETS if "s" in ways
+]
+_QOS: Final = [
+    metric
+    for qos in range(3)
+    for metric in (
+        counter(f"messages.qos{qos}.received", f"PUBLISH packets of QoS {qos} from clients."),
+        counter(f"messages.qos{qos}.sent", f"PUBLISH packets of QoS {qos} to clients, repetitions included."),
+    )
+]
+
+KERNEL: Final[tuple[Metric, ...]] = (
+    counter("bytes.received", "Bytes from clients.", "bytes"),
+    counter("bytes.sent", "Bytes to clients.", "bytes"),
+    counter("packets.received", "Packets from clients."),
+    counter("packets.sent", "Packets to clients."),
+    *_RECEIVED,
+    *_SENT,
+    counter("packets.connack.error", "CONNACK packets that refused a client."),
+    counter("packets.connack.auth_error", "Clients that were not authenticated."),
+    counter("packets.publish.error", "PUBLISH packets that storage refused."),
+    counter("packets.publish.auth_error", "PUBLISH packets that their clients were not allowed to send."),
+    counter("packets.publish.dropped", "PUBLISH packets that found no room for another QoS 2 exchange."),
+    counter("packets.ack.missed", "Acknowledgements of what was not on its way."),
+    counter("packets.subscribe.auth_error", "Filters that their clients were not allowed to subscribe to."),
+    counter("packets.protocol_errors", "Connections that ended because a client broke the protocol."),
+    counter("messages.received", "PUBLISH packets from clients."),
+    counter("messages.sent", "PUBLISH packets to clients, repetitions included."),
+    *_QOS,
+    counter("messages.publish", "Messages that were published, those of the broker itself included."),
+    counter("messages.delivered", "Messages that were sent to subscribers."),
+    counter("messages.acked", "Messages that subscribers acknowledged."),
+    counter("messages.refused", "Messages that storage refused."),
+    counter("messages.dropped", "Messages that nobody got."),
+    counter("messages.dropped.no_subscribers", "Messages that nobody subscribed to and nothing stored."),
+    counter("delivery.dropped", "Messages that one of their subscribers did not get, for any reason."),
+    counter("delivery.dropped.queue_full", "Of these, those whose subscriber's queue was full."),
+    counter("delivery.dropped.qos0_msg", "Of these, QoS 0 messages that their subscriber's queue does not keep."),
+    counter("delivery.dropped.no_local", "Of these, those whose subscriber published them and wants none of its own."),
+    counter("delivery.dropped.expired", "Of these, those that expired while they waited."),
+    counter("delivery.dropped.too_large", "Of these, those larger than their subscriber takes."),
+    counter("delivery.dropped.not_authorized", "Of these, those that their subscriber may not have."),
+    counter("connections.accepted", "Connections that were accepted."),
+    counter("connections.closed", "Connections that ended."),
+    counter("connections.idle_timeout", "Connections that were closed because no CONNECT came in time."),
+    counter("connections.force_shutdown", "Connections that were cut because too much waited for their peer."),
+    gauge("connections.count", "Connections."),
+    gauge("live_connections.count", "Connections whose client is connected."),
+    gauge("sessions.count", "Sessions, with and without a connection."),
+    gauge("sessions.away", "Sessions without a connection, in memory."),
+    counter("sessions.refused", "Sessions that were refused: as many as are allowed have no connection."),
+    counter("wills.refused", "Wills that were refused when they were to be published."),
+    counter("wills.lost", "Wills that were lost because too many waited to be published again."),
+    gauge("topics.count", "Topic filters that somebody subscribed to."),
+    gauge("subscriptions.count", "Subscriptions."),
+    gauge("subscriptions.parked", "Subscriptions of sessions that are away."),
+    gauge("subscriptions.shared.count", "Shared subscriptions."),
+    gauge("routes.cached", "Topics whose subscribers are remembered."),
+    counter("routes.cache_misses", "Topics whose subscribers had to be looked for."),
+    counter("routes.cache_resets", "Times that the memory of topics was full and was cleared."),
+    gauge("shared_groups.count", "Shared groups with members."),
+    counter("shared_groups.dropped", "Messages for which a shared group had no member."),
+    counter("shared_groups.publishers_forgotten", "Publishers whose chosen member was forgotten to bound memory."),
+    gauge("fanouts.count", "Messages on their way to very many subscriptions."),
+    counter("fanouts.spread", "Messages that were spread over more turns than one."),
+    gauge("turns.waiting", "Connections that wait for their turn."),
+    gauge("turns.longest_work", "The most that one turn did, in deliveries."),
+    gauge("turns.longest_us", "The longest turn that channels shared.", "microseconds"),
+    counter("faults.contained", "Faults of the broker's own code that were contained, at all boundaries."),
+    counter("faults.contained.at", "The same at one boundary.", "", "faults.contained.{boundary}"),
+    counter("hooks.failed", "Callbacks that raised, by hook point.", "", "hooks.failed.{point}"),
+    counter("clock.jumps.ahead", "Times that the wall clock jumped ahead."),
+    counter("clock.jumps.back", "Times that the wall clock was set back."),
+    counter("clock.jumps.followed", "Jumps ahead that the node's time followed."),
+    gauge("clock.error_s", "How far the wall clock is ahead of the node's time.", "seconds"),
+    counter("system_messages.invalid", "Messages of the broker's own whose topic nothing can be published to."),
+    counter("system_messages.published", "Messages of the broker's own that were published."),
+    gauge("system_messages.waiting", "Messages of the broker's own that wait to be published."),
+    counter("system_messages.dropped", "Messages of the broker's own that found no room to wait."),
+    gauge("alarms.active", "Alarms that go on."),
+    counter("alarms.dropped", "Alarms that found no room."),
+)  # fmt: skip
