@@ -20,12 +20,12 @@ class Batches:
 
     output: Path
     owner: str = "11111111-owner-1"
-    guest_of: str | None = None
+    backfill_of: str | None = None
     refused: list[tuple[dict[str, Any], str]] = field(default_factory=list)
 
     def number(self, number: int) -> Batch:
         """One of them."""
-        return Batch("obs", self.owner, number, self.output, "127.0.0.1:1883", self._refuse, self.guest_of)
+        return Batch("obs", self.owner, number, self.output, "127.0.0.1:1883", self._refuse, self.backfill_of)
 
     def _refuse(self, row: Mapping[str, Any], reason: str) -> None:
         self.refused.append((dict(row), reason))

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from heliograph.broker.message import Message, make_message
+from heliograph.broker.message import Message
 from heliograph.message_policies.errors import TransformationFault
 from heliograph.mqtt.properties import Properties, encode_properties
+from heliograph.policies.changed_message import changed_message
 from heliograph.rules.engine.columns import LiveColumns, NodeView
 from heliograph.rules.values import Value, bytes_of, describe, string_of
 
@@ -92,20 +93,7 @@ class Draft(Mapping[str, Value]):
             properties = message.properties if property_bytes else Properties()
             properties.user = self.user
             property_bytes = encode_properties(properties)
-        other = make_message(
-            message.id_high,
-            message.id_low,
-            self.topic,
-            payload,
-            self.qos,
-            self.retain,
-            property_bytes,
-            message.clientid,
-            message.username,
-        )
-        other.expiry_s = message.expiry_s  # it may be the broker's own, of which the properties say nothing
-        other.made_by = message.made_by
-        return other
+        return changed_message(message, self.topic, payload, self.qos, self.retain, property_bytes)
 
     # --- what expressions read
 

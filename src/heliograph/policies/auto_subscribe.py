@@ -12,8 +12,7 @@ from heliograph.config import AutoSubscribeTopic
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.topic import subscription_fault
 from heliograph.observe.bounded_log import BoundedLog
-from heliograph.policies.readdressing import topic_fault
-from heliograph.policies.template import TopicTemplate
+from heliograph.policies.template import TopicTemplate, topic_fault
 
 _NAMES: Final = ("clientid", "username", "host", "port", "client_attrs")
 

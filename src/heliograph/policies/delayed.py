@@ -23,7 +23,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.topic import DELAYED_PREFIX, topic_name_fault, without_delay
 from heliograph.observe.bounded_log import BoundedLog
-from heliograph.policies.readdressing import readdressed
+from heliograph.policies.changed_message import with_topic
 
 DELAY_MAX_S: Final = 42_949_670
 # A number that is smaller, and larger than the longest delay, was meant as a delay; the time of it is long past.
@@ -146,7 +146,7 @@ class Delayed:
         if self._broker.refuses(message, without_delay(topic)):
             self._broker.counters.messages_not_authorized += 1
             return _NOT_AUTHORIZED
-        number, held = self._number + 1, readdressed(message, topic)
+        number, held = self._number + 1, with_topic(message, topic)
         if self.store is not None and not self.store.put(number, int(self._broker.now_us) + delay_us, held):
             self._dropped_unstored += 1
             return _NOT_STORED
@@ -180,7 +180,7 @@ class Delayed:
         while self._uncommitted and self._uncommitted[0][0] <= ticket:
             _, is_joined, number, message = self._uncommitted.popleft()
             if is_joined_refused if is_joined else is_refused:  # queues may hold this one, under its ticket
-                self._hold(int(self._broker.uptime_us) + _RETRY_US, number, readdressed(message, message.topic))
+                self._hold(int(self._broker.uptime_us) + _RETRY_US, number, with_topic(message, message.topic))
             else:
                 self._forget(number)
 

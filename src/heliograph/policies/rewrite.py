@@ -19,8 +19,8 @@ from heliograph.config import RewriteRule
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.topic import bare_filter, subscription_fault, topic_filter_fault, topic_matches, topic_name_fault
 from heliograph.observe.bounded_log import BoundedLog
-from heliograph.policies.readdressing import readdressed, topic_fault
-from heliograph.policies.template import TopicTemplate
+from heliograph.policies.changed_message import with_topic
+from heliograph.policies.template import TopicTemplate, topic_fault
 
 _NAMES: Final = ("clientid", "username")
 # How long one match may take, and how long a rule that took longer rests: a hostile topic costs 1 % of the loop.
@@ -96,7 +96,7 @@ class TopicRewrite:
         if other is None:
             return OK
         self._rewritten += 1
-        return OK, readdressed(message, other)
+        return OK, with_topic(message, other)
 
     def shape(self, message: Message) -> Message:
         """What `on_message_publish` makes of a message, without counting or telling of it."""
@@ -104,7 +104,7 @@ class TopicRewrite:
         other = None if match is None else match.rule.template.fill(_values_of(message), match.groups)
         if other is None or other == message.topic or self._fault(other, is_filter=False) is not None:
             return message
-        return readdressed(message, other)
+        return with_topic(message, other)
 
     def on_client_subscribe(
         self, client: ClientInfo, _properties: object, entries: list[p.SubscribeEntry]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from heliograph.mqtt.template import split_template
+from heliograph.mqtt.topic import MAX_TOPIC_BYTES
 
 _NAME: Final = re.compile(r"[a-z]+|client_attrs\.[0-9A-Za-z_-]+")
 _GROUP: Final = re.compile(r"\$([0-9]+)")
@@ -72,3 +73,14 @@ def _group_of(digits: str, groups: int) -> tuple[int, int]:
         if 1 <= int(digits[:length]) <= groups:
             return int(digits[:length]), length
     return 0, 0
+
+
+def topic_fault(topic: str, fault: str | None) -> str | None:
+    """`fault`, or that a topic that was filled in has too many bytes for a packet."""
+    if (
+        fault is None
+        and len(topic) > MAX_TOPIC_BYTES // 4
+        and len(topic.encode("utf-8", "surrogatepass")) > MAX_TOPIC_BYTES
+    ):
+        return f"it has more than {MAX_TOPIC_BYTES} bytes"
+    return fault

@@ -70,7 +70,7 @@ class Span:
         border: The offset at which the query itself began, behind which nothing is read; None where it began at a time.
         directory: Its checkpoint.
         owner: Its identity for the sink.
-        guest_of: The identity of the query.
+        backfill_of: The identity of the live query.
     """
 
     start: str
@@ -78,7 +78,7 @@ class Span:
     border: Offset | None
     directory: Path
     owner: str
-    guest_of: str
+    backfill_of: str
 
 
 @dataclass
@@ -210,13 +210,13 @@ class PreparedQuery:
         write_identity(self.directory, self.identity)
         running = RunningQuery(self.inputs, positions_reached(self.directory))
         owner = self.span.owner if self.span is not None else self.identity.id
-        guest_of = self.span.guest_of if self.span is not None else None
+        backfill_of = self.span.backfill_of if self.span is not None else None
         settings = self.settings
 
         def write(rows: DataFrame, number: int) -> None:
             refusals = Refusals(self.name, self.directory, number, self.letters_max)
             output, mqtt = settings.output, settings.mqtt
-            batch = Batch(self.name, owner, number, output, mqtt, refusals.refuse, guest_of)
+            batch = Batch(self.name, owner, number, output, mqtt, refusals.refuse, backfill_of)
             written = self.sink.write(rows, batch)
             facts = running.facts()
             # What a run that was killed had refused is of rows that are not counted now.

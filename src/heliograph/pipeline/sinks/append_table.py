@@ -77,7 +77,7 @@ class AppendTable:
         file_format: What its files are.
         partition_by: Columns that become directories.
         size: How large its files should be.
-        guest_of: The owner of the table, if another writes beside it.
+        backfill_of: The owner of the table, if another writes beside it.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class AppendTable:
         file_format: FileFormat,
         partition_by: Sequence[str] = (),
         size: TargetSize | None = None,
-        guest_of: str | None = None,
+        backfill_of: str | None = None,
     ) -> None:
         self._place = place
         self._owner = owner
         self._format = file_format
         self._partition_by = tuple(partition_by)
         self._size = size or TargetSize()
-        self._ledger = Ledger(place, owner, guest_of)
+        self._ledger = Ledger(place, owner, backfill_of)
 
     def __repr__(self) -> str:
         return f"AppendTable({self._place.shown!r})"

@@ -233,7 +233,7 @@ def _application(batch: Batch) -> str:
 
 
 def _owner(batch: Batch) -> str:
-    return batch.guest_of or batch.owner
+    return batch.backfill_of or batch.owner
 
 
 def _count(table: "DeltaTable | None") -> int:

@@ -122,7 +122,7 @@ class FilesSink:
     def _append(self, rows: DataFrame, batch: Batch) -> Written:
         place = open_location(self.path, self.storage_options, batch.output)
         file_format = FileFormat(self.format_name, self.compression, self.options)
-        table = AppendTable(place, batch.owner, file_format, self.partition_by, self.size, batch.guest_of)
+        table = AppendTable(place, batch.owner, file_format, self.partition_by, self.size, batch.backfill_of)
         manifest = table.write(rows, batch.number)
         figures = {"rows": manifest.rows, "bytes": manifest.bytes, "files": len(manifest.files)}
         return Written(table.rows(), figures)

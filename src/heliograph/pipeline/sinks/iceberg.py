@@ -160,7 +160,7 @@ class IcebergSink:
             return None
         if not self.shared:
             refuse_foreign_table(
-                self.table, table.properties.get(_OWNER, "something else"), batch.guest_of or batch.owner
+                self.table, table.properties.get(_OWNER, "something else"), batch.backfill_of or batch.owner
             )
         return table
 
@@ -172,7 +172,7 @@ class IcebergSink:
         """Make the table for rows of a schema."""
         catalog = self._catalog(batch.output)
         catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
-        properties = {**_TABLE_PROPERTIES, _OWNER: batch.guest_of or batch.owner}
+        properties = {**_TABLE_PROPERTIES, _OWNER: batch.backfill_of or batch.owner}
         if self.target_file_bytes is not None:
             properties["write.target-file-size-bytes"] = str(self.target_file_bytes)
         with catalog.create_table_transaction(self.table, schema, properties=properties) as transaction:

@@ -48,8 +48,8 @@ class Batch:
         mqtt: host:port of the broker.
         refuse: Called on the driver with a row that the target will never take and the reason. The row goes to the dead
             letters, and the batch goes on without it. What may go well when tried again is no reason to refuse.
-        guest_of: The owner beside which a backfill or a replay writes into the same target, with an owner and numbers
-            of its own; None for the query itself. A target that belongs to one owner takes its guests too.
+        backfill_of: The owner of the live query into whose target a backfill or a replay writes, with an owner and
+            numbers of its own; None for the live query. A target that belongs to one owner takes its backfills too.
     """
 
     query: str
@@ -58,7 +58,7 @@ class Batch:
     output: Path
     mqtt: str
     refuse: Callable[[Mapping[str, Any], str], None]
-    guest_of: str | None = None
+    backfill_of: str | None = None
 
 
 @dataclass(frozen=True)

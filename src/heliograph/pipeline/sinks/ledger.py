@@ -40,14 +40,14 @@ class Ledger:
     Args:
         place: Where the table lies.
         owner: Name of the checkpoint that counts the batches; a table belongs to one.
-        guest_of: The owner of the table, if this one is its guest: guests have files and numbers of their own.
+        backfill_of: The owner of the table, if a backfill writes: backfills have files and numbers of their own.
     """
 
-    def __init__(self, place: TableLocation, owner: str, guest_of: str | None = None) -> None:
+    def __init__(self, place: TableLocation, owner: str, backfill_of: str | None = None) -> None:
         self._place = place
         self._table = place.bookkeeping
-        self._directory = self._table if guest_of is None else self._table / "guests" / owner
-        self._owner = guest_of or owner
+        self._directory = self._table if backfill_of is None else self._table / "guests" / owner
+        self._owner = backfill_of or owner
         self.staging = self._directory / "staging"
 
     def claim(self, suffix: str) -> None:
@@ -80,7 +80,7 @@ class Ledger:
         return _newest(self._directory)
 
     def rows_total(self) -> int:
-        """The rows of the table from all batches, of its owner and of guests."""
+        """The rows of the table from all batches, of its owner and of backfills."""
         everybody = [self._table, *(self._table / "guests").glob("*")]
         return sum(newest.rows_total for one in everybody if (newest := _newest(one)) is not None)
 

@@ -50,7 +50,7 @@ class ParquetSink(FilesSink):
     def _replace(self, rows: DataFrame, batch: Batch) -> Written:
         place = open_location(self.path, self.storage_options, batch.output)
         key = self.key if self.mode is OutputMode.UPDATE else ()
-        total = ResultTable(place, batch.guest_of or batch.owner, key, self.compression or "zstd").write(
+        total = ResultTable(place, batch.backfill_of or batch.owner, key, self.compression or "zstd").write(
             rows, batch.number
         )
         return Written(total)

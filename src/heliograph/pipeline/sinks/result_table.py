@@ -63,7 +63,7 @@ class ResultTable:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep out a guest of another process, which would replace the file at the same time."""
+        """Keep out a backfill of another process, which would replace the file at the same time."""
         self._place.bookkeeping.mkdir(parents=True, exist_ok=True)
         with (self._place.bookkeeping / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

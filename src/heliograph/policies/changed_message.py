@@ -1,0 +1,33 @@
+"""Messages like another: with its id, publisher and lifetime, and a content of their own."""
+
+from heliograph.broker.message import Message, make_message
+
+
+def changed_message(
+    message: Message, topic: str, payload: bytes, qos: int, retain: bool, property_bytes: bytes
+) -> Message:
+    """A message with another content.
+
+    Args:
+        topic: A valid topic name.
+        property_bytes: Its properties as a packet has them.
+    """
+    other = make_message(
+        message.id_high,
+        message.id_low,
+        topic,
+        payload,
+        qos,
+        retain,
+        property_bytes,
+        message.clientid,
+        message.username,
+    )
+    other.expiry_s = message.expiry_s  # it may be the broker's own, of which the properties say nothing
+    other.made_by = message.made_by
+    return other
+
+
+def with_topic(message: Message, topic: str) -> Message:
+    """The same message under another topic, which must be a valid name."""
+    return changed_message(message, topic, message.payload, message.qos, message.retain, message.property_bytes)
