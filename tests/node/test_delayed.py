@@ -241,6 +241,65 @@ def test_a_will_is_published_again_only_where_its_own_databases_refuse_it(retain
     assert sub.heard() == ["PUBLISH w 'gone' q0"] * times
 
 
+class CopyingNode(DelayedNode):
+    """A node that keeps each message in a further database, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copy = self.join.follow("copy")
+        self.sink.copies.append(self.copy)
+
+    def answer(self, error: StorageError | None = None) -> None:
+        """The further database has what it was given, or refuses it and what is to come."""
+        self.broker.is_refusing = error is not None
+        self.sink.refusal_code = code_of(error)
+        self.copy.done(self.sink.open_ticket, error)
+        self.commit_all()
+
+
+FULL = StorageFullError("no space", database="copy")
+
+
+def test_a_publication_that_one_of_several_databases_refuses_is_not_made_again_before_that_takes_it() -> None:
+    node = CopyingNode()
+    node.connect().publish("$delayed/1/t", b"x", 1, 5)
+    node.commit_all()
+    sub = node.connect("sub")
+    sub.subscribe("t")
+    node.advance(1)
+    node.answer(FULL)
+    for _ in range(60):
+        node.advance(1)
+        node.commit_all()
+    assert sub.heard() == ["PUBLISH t 'x' q0"]
+    assert node.statistics()["delayed.count"] == 1
+    node.answer()
+    node.advance(10)
+    node.answer()
+    assert sub.heard() == ["PUBLISH t 'x' q0"]
+    assert node.disk == {}
+
+
+def test_wills_that_one_of_several_databases_refuses_are_not_published_again_before_that_takes_them() -> None:
+    node = CopyingNode()
+    sub = node.connect("sub")
+    sub.subscribe("w/#")
+    node.connect("first", will=p.Will("w/0", b"", 1, False, properties())).drop()
+    node.answer(FULL)
+    for number in range(1, 20):
+        node.connect("c", will=p.Will(f"w/{number}", b"", 1, False, properties())).drop()
+    for _ in range(120):
+        node.advance(1)
+        node.commit_all()
+    assert sub.heard() == ["PUBLISH w/0 '' q0"]
+    node.answer()
+    for _ in range(31):  # one of them asks, and then all others come
+        node.advance(1)
+        node.answer()
+    assert sorted(sub.heard()) == sorted(f"PUBLISH w/{number} '' q0" for number in range(20))
+    assert node.sessions.published_wills.statistics()["wills.refused"] == 0
+
+
 def test_a_will_that_is_stored_says_nothing_of_those_that_other_databases_refuse() -> None:
     node = DelayedNode()
     sub = node.connect("sub")

@@ -384,7 +384,7 @@ def test_statistics_and_repr() -> None:
         "inflight_max": 1,
         "mqueue_len": 1,
         "mqueue_max": 7,
-        "mqueue_bytes": DELIVERY_BYTES + len(publish("t", b"2", 1, 1).data),
+        "mqueue_bytes": DELIVERY_BYTES + len(publish("t", b"2", 1, 1).data) + len("pub"),
         "mqueue_bytes_max": 8 * 1024 * 1024,
         "mqueue_dropped": 0,
         "awaiting_rel_cnt": 1,

@@ -23,7 +23,7 @@ from heliograph.channel.peer import Peer as Address
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.topic import topic_matches
-from heliograph.node.commit_join import CommitJoin
+from heliograph.node.commit_join import CommitJoin, Follower
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Flusher, Wire
@@ -52,6 +52,8 @@ class FakeSink(DurableSink):
         self.open_ticket = 1
         self.committed_ticket = 0
         self.join: CommitJoin | None = None  # with databases that tests have beside it
+        self.copies: list[Follower] = []  # databases that each message goes to as well
+        self.refusal_code = 0  # with which one of them refuses messages now
         self.tied_ticket = 0  # of the newest message that another database took something of
 
     def wants(self, topic: str) -> bool:
@@ -60,7 +62,13 @@ class FakeSink(DurableSink):
     def append(self, message: Message) -> int:
         self.messages.append((self.open_ticket, message))
         message.ticket = self.open_ticket
+        for copy in self.copies:
+            copy.took(self.open_ticket)
+            self.is_joined = True
         return self.open_ticket
+
+    def refusal(self, topic: str) -> int:
+        return self.refusal_code
 
     def tie(self) -> None:
         """Another database took something of the message that is handled now."""

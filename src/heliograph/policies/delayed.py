@@ -281,7 +281,7 @@ class Delayed:
         message.id_low = self._ids.next_low()
         outcome: Outcome | None = None
         try:
-            outcome = publish(self._broker, message)
+            outcome = publish(self._broker, message, may_refuse=True)
         except ProtocolError as error:  # the topic was valid when it came; the operator's limits may differ now
             self._log.warn("delayed message to %.200r is dropped: %s", message.topic, error)
         except Exception as error:  # noqa: BLE001 - others are published when they are due, whatever it is

@@ -34,6 +34,7 @@ class RefusedWills:
     def __init__(self) -> None:
         self.waiting: deque[PublishedWill] = deque()
         self._is_proven = True  # the disk takes messages, as far as anybody knows
+        self._asking: Will | None = None  # the one that is tried while it does not
         self._pause_us: i64 = _RETRY_FIRST_US
         self._due_us: i64 = 0  # when the next one is tried while it does not
 
@@ -44,8 +45,14 @@ class RefusedWills:
             self._due_us = uptime_us + self._pause_us
         self.waiting.append(published)
 
+    def stored(self, will: Will) -> None:
+        """A will is on the disk: if it is the one that was tried, all others may follow."""
+        if will is self._asking:
+            self.prove()
+
     def prove(self) -> None:
         """The disk has taken one."""
+        self._asking = None
         self._is_proven = True
         self._pause_us = _RETRY_FIRST_US
 
@@ -56,6 +63,7 @@ class RefusedWills:
         if not self._is_proven:
             self._due_us = uptime_us + self._pause_us
             self._pause_us = min(2 * self._pause_us, _RETRY_LAST_US)
+            self._asking = self.waiting[0].will
         return self.waiting.popleft()
 
 
@@ -91,6 +99,7 @@ class PublishedWills:
                 continue
             stored.append(published)
             self._refused.prove()
+            self._refused_joined.stored(published.will)
             if published.is_joined:
                 self._refused_joined.prove()
         return stored

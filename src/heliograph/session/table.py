@@ -369,7 +369,7 @@ class SessionTable:
             self.broker.counters.messages_not_authorized += 1
         else:
             try:
-                outcome = publish(self.broker, will.message)
+                outcome = publish(self.broker, will.message, may_refuse=True)
             except Exception as error:  # noqa: BLE001 - its session ends or lives on, whatever it is
                 self.broker.faults.contain(PUBLISHING, error)
         if outcome is not None and outcome.may_repeat:
