@@ -205,7 +205,7 @@ HOOK_POINTS: Final = (
     HookSpec(CLIENT_AUTHORIZE, ClientAuthorizeCallback, "client action topic", '"allow"', CLOSED, may_wait=True),
     HookSpec(CLIENT_SUBSCRIBE, ClientSubscribeCallback, "client properties", "the packet's"),
     HookSpec(CLIENT_UNSUBSCRIBE, ClientUnsubscribeCallback, "client properties", "the packet's"),
-    HookSpec(MESSAGE_PUBLISH, MessagePublishCallback, "", "the message"),
+    HookSpec(MESSAGE_PUBLISH, MessagePublishCallback, "", "the message", may_wait=True),
     HookSpec(CLIENT_CONNECTED, ClientConnectedCallback, "client connect"),
     HookSpec(CLIENT_DISCONNECTED, ClientDisconnectedCallback, "client reason properties"),
     HookSpec(CLIENT_CHECK_AUTHN_COMPLETE, AuthnCompleteCallback, "client step code"),

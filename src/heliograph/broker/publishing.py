@@ -10,8 +10,9 @@ from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.durable import NOT_STORED
 from heliograph.broker.fanout import Spreader
-from heliograph.broker.hooks import STOP, Refusal
+from heliograph.broker.hooks import STOP, PendingChain, Refusal
 from heliograph.broker.message import Message
+from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Route
 from heliograph.mqtt import reason_codes as rc
@@ -40,6 +41,9 @@ class Outcome:
         is_unheard: No subscription matches its topic, and nothing stores it.
         refusal: Why it was not published; None if it was.
         unkept: The reason code with which storage refuses it now, so that it was not published; 0 if it was.
+
+    Attributes:
+        pending: What it waits for, so that nothing became of it yet; None for nearly all.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Outcome:
         self.is_unheard = is_unheard
         self.refusal = refusal
         self.unkept = unkept
+        self.pending: PendingOutcome | None = None
 
     @property
     def may_repeat(self) -> bool:
@@ -91,21 +96,46 @@ def publish(
         if code != rc.SUCCESS:
             return _unkept(broker, code)
     if route.hooked and not directly:
-        hooked = run_hooks(broker, message)
-        if isinstance(hooked, Refusal):
-            # Nobody knows where a callback keeps what it took: it may be any database.
-            ticket: i64 = broker.pending_ticket() if hooked.code == rc.SUCCESS else NOT_STORED
-            return Outcome(ticket, True, 0, False, hooked, 0)
-        message = hooked
-        if message.topic != route.topic:
-            route = broker.route(message.topic.encode("utf-8"))
-            if route.is_sys and broker.refuses(message, route.topic):
-                return _deny(broker, message)
-            if may_refuse and broker.is_refusing:
-                code = _refusal_code(broker, route, message)
-                if code != rc.SUCCESS:
-                    return _unkept(broker, code)
-    ticket = NOT_STORED
+        verdict, hooked = broker.hooks.message_publish.run((), message)
+        if isinstance(hooked, PendingChain):
+            outcome = Outcome(NOT_STORED, False, 0, False, None, 0)
+            outcome.pending = PendingOutcome(broker, message, spreader, may_refuse, hooked)
+            return outcome
+        return _publish_hooked(broker, message, route, spreader, may_refuse, verdict, hooked)
+    return _keep_and_dispatch(broker, message, route, spreader, directly)
+
+
+def _publish_hooked(
+    broker: Broker,
+    message: Message,
+    route: Route,
+    spreader: Spreader | None,
+    may_refuse: bool,
+    verdict: str,
+    accumulator: object,
+) -> Outcome:
+    """Go on with what the `message.publish` chain has made of a message."""
+    hooked = _hooked(broker, message, verdict, accumulator)
+    if isinstance(hooked, Refusal):
+        # Nobody knows where a callback keeps what it took: it may be any database.
+        ticket: i64 = broker.pending_ticket() if hooked.code == rc.SUCCESS else NOT_STORED
+        return Outcome(ticket, True, 0, False, hooked, 0)
+    if hooked.topic != route.topic:
+        route = broker.route(hooked.topic.encode("utf-8"))
+        if route.is_sys and broker.refuses(hooked, route.topic):
+            return _deny(broker, hooked)
+        if may_refuse and broker.is_refusing:
+            code = _refusal_code(broker, route, hooked)
+            if code != rc.SUCCESS:
+                return _unkept(broker, code)
+    return _keep_and_dispatch(broker, hooked, route, spreader, False)
+
+
+def _keep_and_dispatch(
+    broker: Broker, message: Message, route: Route, spreader: Spreader | None, directly: bool
+) -> Outcome:
+    """Retain and store a message, and hand it to its receivers."""
+    ticket: i64 = NOT_STORED
     is_joined = False
     if message.retain and not directly:
         is_joined = True
@@ -129,6 +159,41 @@ def publish(
     return Outcome(ticket, is_joined, receivers, is_unheard, None, 0)
 
 
+class PendingOutcome(Pending[bool]):
+    """A message of which a callback of `message.publish` has yet to answer; resolved when `outcome` is there.
+
+    Nothing of it is kept or delivered before. The publisher's client waits, or the message does where none can.
+    """
+
+    def __init__(
+        self, broker: Broker, message: Message, spreader: Spreader | None, may_refuse: bool, chain: PendingChain
+    ) -> None:
+        super().__init__()
+        self.outcome: Outcome | None = None
+        self._broker = broker
+        self._message = message
+        self._spreader = spreader
+        self._may_refuse = may_refuse
+        self._chain = chain
+        broker.add_wait(self)
+        chain.then(self._on_answer)
+
+    def expire(self) -> None:
+        """The deadline has passed: go on as if the callback had raised."""
+        self._chain.expire()
+
+    def cancel(self) -> None:
+        """The publisher is gone, and the message with it."""
+        super().cancel()
+        self._chain.cancel()
+
+    def _on_answer(self, answer: tuple[str, object]) -> None:
+        broker, message = self._broker, self._message
+        route = broker.route(message.topic.encode("utf-8"))  # filters may have come and gone
+        self.outcome = _publish_hooked(broker, message, route, self._spreader, self._may_refuse, answer[0], answer[1])
+        self.resolve(True)
+
+
 def retain_again(broker: Broker, message: Message) -> i64:
     """Retain a message that an earlier process published: a crash may have taken its place among the retained ones.
 
@@ -146,6 +211,10 @@ def run_hooks(broker: Broker, message: Message) -> Message | Refusal:
     message goes on as it was: its publisher is not to blame.
     """
     verdict, outcome = broker.hooks.message_publish.run((), message)
+    return _hooked(broker, message, verdict, outcome)
+
+
+def _hooked(broker: Broker, message: Message, verdict: str, outcome: object) -> Message | Refusal:
     if not isinstance(outcome, Message):
         if verdict != STOP:
             return message

@@ -12,9 +12,10 @@ from heliograph.broker.counters import Counters
 from heliograph.broker.drops import DropLedger
 from heliograph.broker.durable import NOT_STORED, DurableSink
 from heliograph.broker.fanout import Fanout, Fanouts, Spreader
-from heliograph.broker.faults import DELIVERIES, Faults
+from heliograph.broker.faults import DELIVERIES, PUBLISHING, Faults
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message
+from heliograph.broker.pending import Wait
 from heliograph.broker.pressure import Pressure
 from heliograph.broker.retained import RetainedStore
 from heliograph.broker.router import Route, Router
@@ -32,6 +33,10 @@ _BYTES_PER_WORK_LOG2: Final = 8
 _SUBSCRIBE_WORK: Final = 16
 _KEPT_GROUP_WORK: Final = 1024  # what members of a group that is kept on the disk cost more
 _FILTER_BYTES_PER_WORK_LOG2: Final = 2  # a filter of many levels takes long to find its place
+
+
+# How long the answer of a callback is waited for where no client's options say so.
+_ANSWER_US_MAX: Final = 15_000_000
 
 
 class Broker:
@@ -71,7 +76,24 @@ class Broker:
         self.now_us: i64 = 0  # the time of this turn in microseconds since the epoch; never falls
         self.uptime_us: i64 = 0  # the time of this turn on a clock that nobody sets; what times out runs on it
         self.newest_ticket: i64 = NOT_STORED  # of the last message that sessions can replay
+        self._waits: list[Wait] = []  # messages of which a callback has yet to answer
         self.work: i64 = 0  # what was done so far, in deliveries (30 to 60 ns); channels yield their turn by it
+
+    def add_wait(self, wait: Wait) -> None:
+        """A message waits for an answer, no longer than until its deadline."""
+        wait.due_us = self.uptime_us + _ANSWER_US_MAX
+        self._waits.append(wait)
+
+    def expire_waits(self, uptime_us: i64) -> None:
+        """Do without the answers that have not come in time."""
+        if not self._waits:
+            return
+        waits, self._waits = self._waits, []
+        for wait in waits:
+            if wait.is_late(uptime_us):
+                self.faults.run(PUBLISHING, wait.expire)
+            if not wait.is_resolved and not wait.is_cancelled:
+                self._waits.append(wait)
 
     def begin_turn(self, uptime_us: i64) -> None:
         """Say what time it is, on the clock that nobody sets."""

@@ -37,11 +37,12 @@ _USER_PROPERTY_WORK: Final = 8
 
 
 class WaitingPublish:
-    """A PUBLISH that was checked and waits for the decision whether its client may publish it."""
+    """A PUBLISH that was checked and waits for an answer: whether its client may publish it, or what becomes of it."""
 
     def __init__(self, publish: p.Publish, expiry_s: i64) -> None:
         self.publish = publish
         self.expiry_s = expiry_s
+        self.pending: publishing.PendingOutcome | None = None
 
 
 class Publishing:
@@ -93,7 +94,7 @@ class Publishing:
         self._route: Route | None = None  # that of the last PUBLISH
         self._allowed_route: Route | None = None  # the last one that the client was allowed, and until when
         self._allowed_until_us: i64 = 0
-        self._waiting: WaitingPublish | None = None  # until it is known whether the client may publish it
+        self._waiting: WaitingPublish | None = None  # until an answer is there
         self._acks: PendingAcks | None = None  # made when the first acknowledgement must wait
         self.stored = False  # something went to storage; reset by the channel
 
@@ -162,6 +163,26 @@ class Publishing:
         )
         # At QoS 0 nobody repeats what is refused: it goes on to its subscribers.
         outcome = publishing.publish(broker, message, route, self._waiter, publish.qos != 0)
+        if outcome.pending is not None:
+            pending = outcome.pending
+            waited_us_max = self._options.idle_timeout_us
+            pending.due_us = broker.uptime_us + waited_us_max if waited_us_max != 0 else 0
+            self._waiting = WaitingPublish(publish, expiry_s)
+            self._waiting.pending = pending
+            self._waiter.wait_for(pending, self._on_published)
+            return
+        self._conclude(publish, route, outcome)
+
+    def _on_published(self, _: bool) -> None:
+        """What became of the message that waits is known now."""
+        waiting = self._waiting
+        self._waiting = None
+        if waiting is not None and waiting.pending is not None and waiting.pending.outcome is not None:
+            route = self._broker.route(waiting.publish.topic)
+            self._conclude(waiting.publish, route, waiting.pending.outcome)
+
+    def _conclude(self, publish: p.Publish, route: Route, outcome: publishing.Outcome) -> None:
+        """Answer a PUBLISH by what became of its message."""
         if outcome.ticket != NOT_STORED or route.hooked:  # a rule may have stored what it made of it
             self.stored = True
         if publish.qos == 0 and outcome.refusal is None:

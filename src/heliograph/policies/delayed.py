@@ -286,6 +286,13 @@ class Delayed:
             self._log.warn("delayed message to %.200r is dropped: %s", message.topic, error)
         except Exception as error:  # noqa: BLE001 - others are published when they are due, whatever it is
             self._broker.faults.contain(PUBLISHING, error)
+        pending = None if outcome is None else outcome.pending
+        if pending is None:
+            self._settle(number, message, outcome)
+        else:
+            pending.then(lambda _: self._settle(number, message, pending.outcome))
+
+    def _settle(self, number: int, message: Message, outcome: Outcome | None) -> None:
         if outcome is not None and outcome.may_repeat:  # it is to be delayed once more
             self._hold(int(self._broker.uptime_us) + _RETRY_US, number, message)
             return

@@ -9,7 +9,7 @@ from heliograph.broker import hooks
 from heliograph.broker.durable import NOT_STORED
 from heliograph.broker.faults import PUBLISHING, SESSIONS
 from heliograph.broker.pending import Pending
-from heliograph.broker.publishing import Outcome, publish
+from heliograph.broker.publishing import Outcome, PendingOutcome, publish
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
@@ -44,6 +44,20 @@ class AskedWill:
     def on_decided(self, allowed: bool) -> None:
         """It may be published, or not."""
         self._table.publish_will(self._clientid, self._will, allowed)
+
+
+class PendingWill:
+    """A will of which a callback of `message.publish` has yet to answer."""
+
+    def __init__(self, table: "SessionTable", clientid: str, will: Will, pending: PendingOutcome) -> None:
+        self._table = table
+        self._clientid = clientid
+        self._will = will
+        self._pending = pending
+
+    def on_published(self, _: bool) -> None:
+        """It is known what became of it."""
+        self._table.settle_will(self._clientid, self._will, self._pending.outcome)
 
 
 class SessionTable:
@@ -227,6 +241,7 @@ class SessionTable:
     def expire(self, uptime_us: i64) -> None:
         """End the sessions and publish the wills that are due, so many at once; the rest waits for the next call."""
         self._drop_some()
+        self.broker.expire_waits(uptime_us)
         if self._asked_wills:
             self._expire_asked(uptime_us)
         count: i64 = 0
@@ -372,6 +387,14 @@ class SessionTable:
                 outcome = publish(self.broker, will.message, may_refuse=True)
             except Exception as error:  # noqa: BLE001 - its session ends or lives on, whatever it is
                 self.broker.faults.contain(PUBLISHING, error)
+        pending = None if outcome is None else outcome.pending
+        if pending is None:
+            self.settle_will(clientid, will, outcome)
+        else:
+            pending.then(PendingWill(self, clientid, will, pending).on_published)
+
+    def settle_will(self, clientid: str, will: Will, outcome: Outcome | None) -> None:
+        """Forget a will that was published, as soon as it is stored, or publish it again; None if it failed."""
         if outcome is not None and outcome.may_repeat:
             self.published_wills.refused(clientid, will, self.broker.uptime_us)
         elif outcome is None or outcome.ticket == NOT_STORED:
