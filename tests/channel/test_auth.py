@@ -65,8 +65,7 @@ def said(peer: Peer) -> list[tuple[int, bytes | None]]:
     """Codes and data of the AUTH packets that came, which must be all that came."""
     found = []
     for packet in peer.received():
-        assert isinstance(packet, p.Disconnect)
-        assert packet.kind == p.AUTH
+        assert isinstance(packet, p.Auth)
         assert packet.properties.strings == {props.AUTHENTICATION_METHOD: "quiz"}
         found.append((packet.code, packet.properties.binaries.get(props.AUTHENTICATION_DATA)))
     return found
@@ -121,10 +120,10 @@ def test_a_client_that_is_only_asked_disturbs_nobody_who_has_its_id() -> None:
 @pytest.mark.parametrize(
     ("packet", "code"),
     [
-        (p.Disconnect(p.AUTH, CONTINUE, properties(authentication_method="other")), rc.BAD_AUTHENTICATION_METHOD),
-        (p.Disconnect(p.AUTH, CONTINUE, properties()), rc.PROTOCOL_ERROR),
-        (p.Disconnect(p.AUTH, AGAIN, properties(authentication_method="quiz")), rc.PROTOCOL_ERROR),
-        (p.Disconnect(p.AUTH, 0, properties(authentication_method="quiz")), rc.PROTOCOL_ERROR),
+        (p.Auth(CONTINUE, properties(authentication_method="other")), rc.BAD_AUTHENTICATION_METHOD),
+        (p.Auth(CONTINUE, properties()), rc.PROTOCOL_ERROR),
+        (p.Auth(AGAIN, properties(authentication_method="quiz")), rc.PROTOCOL_ERROR),
+        (p.Auth(0, properties(authentication_method="quiz")), rc.PROTOCOL_ERROR),
         (publish("t", b"x", 1, 1), rc.PROTOCOL_ERROR),
         (SUBSCRIBE, rc.PROTOCOL_ERROR),
         (p.Ping(p.PINGREQ), rc.PROTOCOL_ERROR),
@@ -385,8 +384,8 @@ def test_what_a_client_sends_while_it_authenticates_again_waits_too() -> None:
     answers: list[Pending[object]] = [Pending(), Pending()]
     thinking = iter(answers)
     kernel.broker.hooks.point(hooks.CLIENT_AUTHENTICATE).add(lambda *args: next(thinking), 1)
-    again = p.Disconnect(p.AUTH, AGAIN, properties(authentication_method="quiz"))
-    answered = p.Disconnect(p.AUTH, CONTINUE, properties(authentication_method="quiz"))
+    again = p.Auth(AGAIN, properties(authentication_method="quiz"))
+    answered = p.Auth(CONTINUE, properties(authentication_method="quiz"))
     peer.send(again, publish("t", b"", 1, 1), answered, publish("t", b"", 1, 2))
     assert peer.received() == []
     kernel.advance(10)
@@ -404,7 +403,7 @@ def test_an_authenticator_that_never_answers_a_connected_client_ends_its_connect
     peer = let_in(kernel)
     kernel.broker.hooks.client_authenticate.remove(quiz)
     kernel.broker.hooks.client_authenticate.add(lambda *args: Pending())
-    peer.send(p.Disconnect(p.AUTH, AGAIN, properties(authentication_method="quiz")))
+    peer.send(p.Auth(AGAIN, properties(authentication_method="quiz")))
     kernel.advance(14)
     assert not peer.closed()
     kernel.advance(2)

@@ -25,7 +25,7 @@ def test_disconnect_closes_without_an_answer(version: int) -> None:
 
 def test_answers_to_what_came_before_disconnect_are_sent() -> None:
     peer = Kernel().connect()
-    peer.send(publish("t", b"x", 1, 1), p.Disconnect(p.DISCONNECT, 0, properties()))
+    peer.send(publish("t", b"x", 1, 1), p.Disconnect(0, properties()))
     assert peer.heard() == ["PUBACK #1 0x10"]
     assert peer.closed()
 
@@ -34,7 +34,7 @@ def test_nothing_behind_disconnect_is_taken() -> None:
     kernel = Kernel()
     sub = kernel.connect("sub")
     sub.subscribe("t")
-    kernel.connect().send(p.Disconnect(p.DISCONNECT, 0, properties()), publish("t", b"x"))
+    kernel.connect().send(p.Disconnect(0, properties()), publish("t", b"x"))
     assert sub.heard() == []
 
 

@@ -22,7 +22,7 @@ from support.strategies import VERSIONS, client_packets, packets, topic_filters,
 
 RAW = [case.data for case in CASES if len(case.data) < 2_000]
 CLIENT_IDS = ["one", "two"]
-FROM_BROKER = (p.Connack, p.Publish, p.Ack, p.Suback, p.Ping, p.Disconnect)
+FROM_BROKER = (p.Connack, p.Publish, p.Ack, p.Suback, p.Ping, p.Disconnect, p.Auth)
 PREFIXES = ["$share/g/", "$share/h/", "$queue/", "$exclusive/"]
 AUTH_CODES = [rc.SUCCESS, rc.CONTINUE_AUTHENTICATION, rc.REAUTHENTICATE, rc.NOT_AUTHORIZED]
 ANSWERS = [rc.SUCCESS, rc.SUCCESS, rc.CONTINUE_AUTHENTICATION, rc.NOT_AUTHORIZED, rc.BAD_USERNAME_OR_PASSWORD, 999]
@@ -103,7 +103,7 @@ class Watched:
             assert not self._is_over, f"{say(packet)} behind the end"
             assert isinstance(packet, FROM_BROKER), say(packet)
             assert packet.kind != p.PINGREQ
-            if packet.kind == p.AUTH:
+            if isinstance(packet, p.Auth):
                 assert self._method is not None
                 continue
             assert isinstance(packet, p.Connack) is not self._is_let_in, say(packet)
@@ -189,7 +189,7 @@ def bold(version: int, data: st.DataObject) -> bytes:
         return encode_packet(publish(topic, b"x", topic_alias=data.draw(st.integers(1, 4))), version)
     if kind == "auth":
         named = data.draw(st.sampled_from([{"authentication_method": "quiz"}] * 4 + [{}]))
-        auth = p.Disconnect(p.AUTH, data.draw(st.sampled_from(AUTH_CODES)), properties(**named))
+        auth = p.Auth(data.draw(st.sampled_from(AUTH_CODES)), properties(**named))
         return encode_packet(auth, version)
     first = data.draw(st.sampled_from([0x40, 0x50, 0x62, 0x70]))
     return bytes([first, 3, 0, packet_id, data.draw(st.integers(0, 255))])

@@ -95,7 +95,7 @@ def test_everything_behind_it_waits_in_its_order() -> None:
     kernel, sub, pub = kernel_with(ChannelOptions(messages_rate=1.0))
     packets: list[p.Packet] = [publish("t", b"0", 1, 1), publish("t", b"1", 2, 2), publish("t", b"2", 1, 3)]
     packets += [p.Ack(p.PUBREL, 2, 0), p.Subscribe(4, [p.SubscribeEntry("x", 1, False, False, 0)], properties())]
-    packets += [publish("t", b"3", 1, 5), p.Ping(p.PINGREQ), p.Disconnect(p.DISCONNECT, 0, properties())]
+    packets += [publish("t", b"3", 1, 5), p.Ping(p.PINGREQ), p.Disconnect(0, properties())]
     pub.send(*packets)
     for _ in range(6):
         kernel.advance(1)

@@ -27,7 +27,7 @@ def test_as_many_as_are_allowed_reach_the_subscriber() -> None:
         p.Subscribe(1, [p.SubscribeEntry("t", 0, False, False, 0)], properties(user_property=TOO_MANY)),
         p.Unsubscribe(1, ["t"], properties(user_property=TOO_MANY)),
         p.Ack(p.PUBACK, 1, 0x10, properties(user_property=TOO_MANY)),
-        p.Disconnect(p.DISCONNECT, 0, properties(user_property=TOO_MANY)),
+        p.Disconnect(0, properties(user_property=TOO_MANY)),
     ],
     ids=lambda packet: p.NAMES[packet.kind],
 )

@@ -161,7 +161,7 @@ class Client:
 
     def leave(self) -> None:
         """DISCONNECT, and close."""
-        self.send(encode_packet(p.Disconnect(p.DISCONNECT, 0, Properties()), p.V5))
+        self.send(encode_packet(p.Disconnect(0, Properties()), p.V5))
         if self._writer is not None:
             self._writer.close()
 

@@ -13,7 +13,7 @@ from heliograph.storage.interface import Batch, StreamIterator
 from support.durable import DurableKernel, got, leave
 
 
-def statistics(kernel: DurableKernel, name: str) -> int:
+def statistics(kernel: DurableKernel, name: str) -> float:
     return kernel.durable.statistics()[f"durable_sessions.{name}"]
 
 

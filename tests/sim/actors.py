@@ -94,7 +94,7 @@ class Actor:
         if connection is None:
             return
         if self.chance.random() < 0.5:
-            self.send(p.Disconnect(p.DISCONNECT, 0, properties()))
+            self.send(p.Disconnect(0, properties()))
         self.world.trace(f"{self.clientid} leaves")
         connection.hang_up()
         self._forget_connection()

@@ -384,7 +384,7 @@ class Peer:
 
     def auth(self, code: int, **named: PropertyValue) -> None:
         """Send AUTH."""
-        self.send(p.Disconnect(p.AUTH, code, properties(**named)))
+        self.send(p.Auth(code, properties(**named)))
 
     def ack(self, kind: int, packet_id: int, code: int = 0) -> None:
         """Send PUBACK, PUBREC, PUBREL or PUBCOMP."""
@@ -392,7 +392,7 @@ class Peer:
 
     def disconnect(self, code: int = 0, **named: PropertyValue) -> None:
         """Send DISCONNECT."""
-        self.send(p.Disconnect(p.DISCONNECT, code, properties(**named)))
+        self.send(p.Disconnect(code, properties(**named)))
 
     def drop(self) -> None:
         """Lose the connection without a word."""

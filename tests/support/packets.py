@@ -120,7 +120,7 @@ def plain(packet: p.Packet) -> tuple[object, ...]:
         return (kind, packet.packet_id, packet.topic_filters, packet.properties.named())
     if isinstance(packet, p.Suback):
         return (kind, packet.packet_id, packet.codes, packet.properties.named())
-    if isinstance(packet, p.Disconnect):
+    if isinstance(packet, p.ReasonPacket):
         return (kind, packet.code, packet.properties.named())
     return (kind,)
 
@@ -140,7 +140,7 @@ def say(packet: p.Packet) -> str:
         return f"{kind} #{packet.packet_id}" + (f" 0x{packet.code:02x}" if packet.code else "")
     if isinstance(packet, p.Suback):
         return f"{kind} #{packet.packet_id} [{' '.join(f'0x{code:02x}' for code in packet.codes)}]"
-    if isinstance(packet, p.Disconnect):
+    if isinstance(packet, p.ReasonPacket):
         return f"{kind} 0x{packet.code:02x}"
     return kind
 

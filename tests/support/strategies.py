@@ -154,14 +154,14 @@ def subacks(draw: st.DrawFn, version: int) -> p.Suback:
 
 
 @st.composite
-def disconnects(draw: st.DrawFn, version: int) -> p.Disconnect:
+def disconnects(draw: st.DrawFn, version: int) -> p.ReasonPacket:
     """DISCONNECT, and AUTH in MQTT 5."""
     if version != p.V5:
-        return p.Disconnect(p.DISCONNECT, 0, Properties())
+        return p.Disconnect(0, Properties())
     if draw(st.booleans()):
         code = draw(st.sampled_from([0, 4, 0x80, 0x8E]))
-        return p.Disconnect(p.DISCONNECT, code, draw(property_sets(props.ALLOWED_DISCONNECT)))
-    return p.Disconnect(p.AUTH, draw(st.sampled_from([0, 0x18, 0x19])), draw(property_sets(props.ALLOWED_AUTH)))
+        return p.Disconnect(code, draw(property_sets(props.ALLOWED_DISCONNECT)))
+    return p.Auth(draw(st.sampled_from([0, 0x18, 0x19])), draw(property_sets(props.ALLOWED_AUTH)))
 
 
 @st.composite

@@ -11,7 +11,7 @@ from heliograph.broker.authentication import AuthStep
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
-from heliograph.mqtt.encode import encode_ack, encode_connack, encode_disconnect, encode_packet
+from heliograph.mqtt.encode import encode_ack, encode_connack, encode_packet, encode_reason
 from heliograph.mqtt.properties import Properties
 
 _REASON_CHARACTERS_MAX: Final = 512
@@ -42,7 +42,7 @@ def auth(method: str, step: AuthStep, bytes_max: i64) -> bytes | None:
     """AUTH: a challenge, or that an authentication anew succeeded; None where it is too large for the client."""
     properties = Properties()
     add_authentication(properties, method, step)  # [MQTT-3.15.2-2] [MQTT-3.15.2-3]
-    data = encode_disconnect(p.Disconnect(p.AUTH, step.code, properties), p.V5)
+    data = encode_reason(p.Auth(step.code, properties), p.V5)
     return data if _fits(data, bytes_max) else None
 
 
@@ -69,10 +69,10 @@ def disconnect(code: int, reason: str, bytes_max: i64) -> bytes:
         code = _TO_DISCONNECT.get(code, rc.UNSPECIFIED_ERROR)
     properties = Properties()
     add_reason(properties, reason)
-    data = encode_disconnect(p.Disconnect(p.DISCONNECT, code, properties), p.V5)
+    data = encode_reason(p.Disconnect(code, properties), p.V5)
     if _fits(data, bytes_max):
         return data
-    return encode_disconnect(p.Disconnect(p.DISCONNECT, code, Properties()), p.V5)
+    return encode_reason(p.Disconnect(code, Properties()), p.V5)
 
 
 def refused(ack: bytes, code: int, reason: str, bytes_max: i64) -> bytes:

@@ -235,9 +235,9 @@ class Channel(Entrance):
         elif isinstance(packet, p.Unsubscribe):
             self._broker.counters.unsubscribe_received += 1
             self._decode_filters(Undecoded(None, packet, data, stop))
-        elif isinstance(packet, p.Disconnect) and kind == p.DISCONNECT:
-            self._on_disconnect(session, packet)
         elif isinstance(packet, p.Disconnect):
+            self._on_disconnect(session, packet)
+        elif isinstance(packet, p.Auth):
             self._on_auth(packet)
         else:
             raise ProtocolError(f"{p.NAMES[kind]} is not for the broker")

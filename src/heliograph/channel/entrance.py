@@ -72,10 +72,10 @@ class Entrance(Reader):
         packet = decode_packet(data, pos, body, stop, self._version, self._options.max_user_properties)
         if isinstance(packet, p.Connect) and self._state == IDLE:
             self._on_connect(packet)
-        elif isinstance(packet, p.Disconnect) and packet.kind == p.DISCONNECT:
+        elif isinstance(packet, p.Disconnect):
             self._broker.counters.disconnect_received += 1
             self.end(rc.SUCCESS, "normal")
-        elif isinstance(packet, p.Disconnect):
+        elif isinstance(packet, p.Auth):
             self._on_auth(packet)
         else:  # [MQTT-3.1.2-30]
             raise ProtocolError(f"{p.NAMES[packet.kind]} while an authentication is running")
@@ -110,7 +110,7 @@ class Entrance(Reader):
             if not context.sessions.knows(clientid):
                 return clientid
 
-    def _on_auth(self, packet: p.Disconnect) -> None:
+    def _on_auth(self, packet: p.Auth) -> None:
         self._broker.counters.auth_received += 1
         handshake = self._handshake
         if handshake is None:  # [MQTT-4.12.0-7]
@@ -249,60 +249,82 @@ class Entrance(Reader):
             self._admit()
 
     def _accept(self, admission: "Admission", clean_start: bool) -> None:
-        """Open the client's session and tell it that it is connected."""
-        context, options, broker = self._context, self._options, self._broker
-        client, connect, step = admission.client, admission.connect, admission.step
-        authorizer, clientid = admission.authorizer, admission.client.clientid
-        other = context.channels.find(clientid)
-        if other is not None:
-            other.take_over(clean_start)
-        # [MQTT-3.1.4-4] 3.1.1 [MQTT-3.1.4-3]
-        session, present = context.sessions.open(
-            clientid, clean_start, options.session, decide.session_expiry_s(connect, options), self._outbox
-        )
-        client.expiry_interval_s = session.expiry_interval_s
-        session.mountpoint = client.mountpoint
-        properties = decide.connack_properties(connect, client, options)
-        if self._handshake is not None and self._handshake.method is not None:  # [MQTT-4.12.0-6]
-            answers.add_authentication(properties, self._handshake.method, step)
-        properties = self._hooked_connack(rc.SUCCESS, properties)
+        """Open the client's session and tell it that it is connected; each step needs the ones before."""
+        client, connect = admission.client, admission.connect
+        session, present = self._open_session(admission, clean_start)
+        properties = self._connack_properties(admission)
         if self._state == CLOSED:  # a callback ended it
-            context.sessions.leave(session, None)
+            self._context.sessions.leave(session, None)
             return
         if present:
             _drop_denied(session, admission.denied)
-        context.channels.register(clientid, self)
-        self._session = session
-        self._authorizer = authorizer
-        reason_bytes_max: i64 = self._packet_bytes_max if self._tells_problems else -1  # [MQTT-3.1.2-29]
-        self._publishing = Publishing(
-            context, options, session, self._outbox, self, self._ids, client, authorizer, reason_bytes_max
-        )
-        self._state = CONNECTED
-        self._heard_at_us = broker.uptime_us
-        self._silence_us_max = client.keepalive_s * 10_000 * options.keepalive_multiplier_percent
-        if session.keeps_wills():
-            will, low = connect.will, self._ids.next_low()
-            session.keep_will(
-                None if will is None else decide.will(will, client, options, broker.now_us, low, authorizer)
-            )
+        self._begin_conversation(admission, session)
         # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2] 3.1.1 [MQTT-3.1.4-4] 3.1.1 [MQTT-3.2.0-1]
         if not self._send_connack(present, rc.SUCCESS, properties):
             self._report("it does not take the CONNACK that it must have")
             self.end(rc.SUCCESS, "connack_too_large")
             return
         self._will = connect.will  # [MQTT-3.1.2-7] 3.1.1 [MQTT-3.1.2-8]
-        session.attach(  # not before: messages come behind CONNACK [MQTT-3.2.0-1] 3.1.1 [MQTT-3.2.0-1]
+        self._attach(admission, session)
+        self._broker.hooks.run(hooks.CLIENT_CONNECTED, (client, connect))
+        session.resume()
+
+    def _open_session(self, admission: "Admission", clean_start: bool) -> tuple[Session, bool]:
+        """Take the client id over from another connection, and open its session; whether that was there before."""
+        client, connect, context = admission.client, admission.connect, self._context
+        other = context.channels.find(client.clientid)
+        if other is not None:
+            other.take_over(clean_start)
+        # [MQTT-3.1.4-4] 3.1.1 [MQTT-3.1.4-3]
+        session, present = context.sessions.open(
+            client.clientid,
+            clean_start,
+            self._options.session,
+            decide.session_expiry_s(connect, self._options),
+            self._outbox,
+        )
+        client.expiry_interval_s = session.expiry_interval_s
+        session.mountpoint = client.mountpoint
+        return session, present
+
+    def _connack_properties(self, admission: "Admission") -> Properties:
+        """What the client's CONNACK tells it, as callbacks want it."""
+        properties = decide.connack_properties(admission.connect, admission.client, self._options)
+        if self._handshake is not None and self._handshake.method is not None:  # [MQTT-4.12.0-6]
+            answers.add_authentication(properties, self._handshake.method, admission.step)
+        return self._hooked_connack(rc.SUCCESS, properties)
+
+    def _begin_conversation(self, admission: "Admission", session: Session) -> None:
+        """From now on the channel serves the client; its will is saved where its session is."""
+        context, options, client = self._context, self._options, admission.client
+        context.channels.register(client.clientid, self)
+        self._session = session
+        self._authorizer = admission.authorizer
+        reason_bytes_max: i64 = self._packet_bytes_max if self._tells_problems else -1  # [MQTT-3.1.2-29]
+        self._publishing = Publishing(
+            context, options, session, self._outbox, self, self._ids, client, admission.authorizer, reason_bytes_max
+        )
+        self._state = CONNECTED
+        self._heard_at_us = self._broker.uptime_us
+        self._silence_us_max = client.keepalive_s * 10_000 * options.keepalive_multiplier_percent
+        if session.keeps_wills():
+            will, low, now = admission.connect.will, self._ids.next_low(), self._broker.now_us
+            session.keep_will(
+                None if will is None else decide.will(will, client, options, now, low, admission.authorizer)
+            )
+
+    def _attach(self, admission: "Admission", session: Session) -> None:
+        """Let messages come, behind the CONNACK [MQTT-3.2.0-1] 3.1.1 [MQTT-3.2.0-1]."""
+        connect = admission.connect
+        session.attach(
             self._outbox,
             connect.version,
             decide.receive_maximum(connect),
             decide.packet_bytes_max(connect),
-            decide.alias_max(connect, options),
-            len(client.mountpoint.encode("utf-8")),
-            authorizer,
+            decide.alias_max(connect, self._options),
+            len(admission.client.mountpoint.encode("utf-8")),
+            admission.authorizer,
         )
-        broker.hooks.run(hooks.CLIENT_CONNECTED, (client, connect))
-        session.resume()
 
     def _hooked_connack(self, code: int, properties: Properties) -> Properties:
         """What callbacks make of a CONNACK's properties."""

@@ -42,7 +42,7 @@ class Handshake:
             return AuthStep(rc.SUCCESS)
         return self._ask()
 
-    def proceed(self, auth: p.Disconnect) -> AuthStep | PendingChain:
+    def proceed(self, auth: p.Auth) -> AuthStep | PendingChain:
         """The answer to an AUTH of an authentication that is running.
 
         Raises:
@@ -54,7 +54,7 @@ class Handshake:
         self._attempt.data = auth.properties.binaries.get(props.AUTHENTICATION_DATA)
         return self._ask()
 
-    def renew(self, auth: p.Disconnect) -> AuthStep | PendingChain:
+    def renew(self, auth: p.Auth) -> AuthStep | PendingChain:
         """The answer to an AUTH of a connected client: it authenticates anew, or goes on with that.
 
         Raises:
@@ -77,7 +77,7 @@ class Handshake:
             told = (self._client, None if self._is_anonymous else step, code)
             self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHN_COMPLETE, told)
 
-    def _check_method(self, auth: p.Disconnect) -> None:
+    def _check_method(self, auth: p.Auth) -> None:
         method = auth.properties.strings.get(props.AUTHENTICATION_METHOD)
         if self.method is None:  # [MQTT-4.12.0-7]
             raise ProtocolError("AUTH from a client whose CONNECT named no authentication method")

@@ -131,8 +131,10 @@ def decode_packet(
         if body != stop:
             raise MalformedPacketError(f"{p.NAMES[kind]} with a body")
         return p.Ping(kind)
-    if kind == p.DISCONNECT or (kind == p.AUTH and version == p.V5):
-        return _decode_disconnect(kind, data, body, stop, version, user_max)
+    if kind == p.DISCONNECT:
+        return _decode_disconnect(data, body, stop, version, user_max)
+    if kind == p.AUTH and version == p.V5:
+        return _decode_auth(data, body, stop, user_max)
     if kind == p.CONNECT:
         return decode_connect(data, body, stop, user_max)
     if kind == p.CONNACK:
@@ -325,21 +327,34 @@ def _decode_suback(kind: i64, data: bytes, at: i64, stop: i64, version: i64) -> 
     return p.Suback(kind, packet_id, list(data[at:stop]), properties)
 
 
-def _decode_disconnect(kind: i64, data: bytes, at: i64, stop: i64, version: i64, user_max: i64) -> p.Disconnect:
+def _decode_disconnect(data: bytes, at: i64, stop: i64, version: i64, user_max: i64) -> p.Disconnect:
     if at == stop:
-        return p.Disconnect(kind, rc.SUCCESS, Properties())
+        return p.Disconnect(rc.SUCCESS, Properties())
     if version != p.V5:
         raise MalformedPacketError("DISCONNECT with a body")
     code: int = data[at]
-    at += 1
+    return p.Disconnect(code, _reason_properties(p.DISCONNECT, data, at + 1, stop, props.ALLOWED_DISCONNECT, user_max))
+
+
+def _decode_auth(data: bytes, at: i64, stop: i64, user_max: i64) -> p.Auth:
+    if at == stop:
+        return p.Auth(rc.SUCCESS, Properties())
+    code: int = data[at]
+    properties = _reason_properties(p.AUTH, data, at + 1, stop, props.ALLOWED_AUTH, user_max)
+    if code not in rc.AUTH_CODES:
+        raise ProtocolError(f"AUTH with reason code 0x{code:02x}, which it does not have")
+    return p.Auth(code, properties)
+
+
+def _reason_properties(
+    kind: i64, data: bytes, at: i64, stop: i64, allowed: frozenset[int], user_max: i64
+) -> Properties:
+    """The properties behind a reason code, which may be left out."""
     properties = Properties()
     if at < stop:
-        allowed = props.ALLOWED_DISCONNECT if kind == p.DISCONNECT else props.ALLOWED_AUTH
         properties, at = decode_properties(data, at, stop, allowed, user_max)
         _nothing_behind(kind, at, stop)
-    if kind == p.AUTH and code not in rc.AUTH_CODES:
-        raise ProtocolError(f"AUTH with reason code 0x{code:02x}, which it does not have")
-    return p.Disconnect(kind, code, properties)
+    return properties
 
 
 def _packet_id(kind: i64, data: bytes, at: i64, stop: i64) -> int:

@@ -102,8 +102,8 @@ def encode_packet(packet: p.Packet, version: i64) -> bytes:
         if kind == p.UNSUBACK and version != p.V5:
             return _packet(kind << 4, body)
         return _packet(kind << 4, body + bytes(packet.codes))
-    if isinstance(packet, p.Disconnect):
-        return encode_disconnect(packet, version)
+    if isinstance(packet, p.ReasonPacket):
+        return encode_reason(packet, version)
     return PINGREQ if kind == p.PINGREQ else PINGRESP
 
 
@@ -136,7 +136,7 @@ def encode_connect(packet: p.Connect) -> bytes:
     return _packet(0x10, head + b"".join(parts))
 
 
-def encode_disconnect(packet: p.Disconnect, version: i64) -> bytes:
+def encode_reason(packet: p.ReasonPacket, version: i64) -> bytes:
     """DISCONNECT or AUTH; MQTT 3 knows neither a reason nor AUTH."""
     first = packet.kind << 4
     properties = encode_properties(packet.properties)

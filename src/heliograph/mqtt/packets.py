@@ -222,10 +222,24 @@ class Ping(Packet):
         super().__init__(kind)
 
 
-class Disconnect(Packet):
-    """DISCONNECT, or AUTH as `kind` says: a reason code and properties."""
+class ReasonPacket(Packet):
+    """A packet of a reason code and properties: DISCONNECT or AUTH."""
 
     def __init__(self, kind: i64, code: int, properties: Properties) -> None:
         super().__init__(kind)
         self.code = code
         self.properties = properties
+
+
+class Disconnect(ReasonPacket):
+    """DISCONNECT."""
+
+    def __init__(self, code: int, properties: Properties) -> None:
+        super().__init__(DISCONNECT, code, properties)
+
+
+class Auth(ReasonPacket):
+    """AUTH."""
+
+    def __init__(self, code: int, properties: Properties) -> None:
+        super().__init__(AUTH, code, properties)
