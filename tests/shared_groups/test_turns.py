@@ -1,12 +1,18 @@
 """What waits for its turn is bounded, whoever writes it."""
 
 from collections.abc import Callable
+from pathlib import Path
 
+from heliograph.mqtt import packets as p
+from heliograph.mqtt.properties import Properties
+from heliograph.session.options import SessionOptions
 from heliograph.shared_groups.member import Member
 from heliograph.shared_groups.reading import Messages, OpenShare, Publishers, StreamReader
 from heliograph.shared_groups.turns import GroupTurns
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.interface import Batch, StreamId, StreamIterator
+from support.groups import GroupKernel
+from support.kernel import Peer
 
 _WRITES = 100
 _LETTERS = 300
@@ -119,3 +125,69 @@ def test_a_letter_or_a_reader_that_raises_keeps_no_other_from_its_turn() -> None
     leaders.due.pop(0)()
     assert (leaders.delivered, reader.told) == (1, 1)
     assert contained == ["turns"] * 3
+
+
+_GROUPS = 300
+_COUNTED = ("kept", "awake", "members", "woken", "elections", "saves", "delivered", "leaders")
+
+
+class _CountedKernel(GroupKernel):
+    """A node that counts what a turn does for its groups."""
+
+    most = 0
+
+    def turn(self) -> None:
+        before, batches = self._numbers(), self.batches()
+        super().turn()
+        done = [abs(one - other) for one, other in zip(self._numbers(), before, strict=True)]
+        self.most = max(self.most, *done, self.batches() - batches)
+
+    def batches(self) -> int:
+        return self.group_state.batches_count if hasattr(self, "group_state") else 0
+
+    def _numbers(self) -> list[int]:
+        if not hasattr(self, "groups"):
+            return [0] * len(_COUNTED)
+        numbers = self.groups.statistics()
+        return [numbers.get(f"shared_groups.{name}", 0) for name in _COUNTED]
+
+
+def _take(peer: Peer) -> int:
+    count = 0
+    while packets := [packet for packet in peer.received() if isinstance(packet, p.Publish)]:
+        count += len(packets)
+        peer.send(*(p.Ack(p.PUBACK, packet.packet_id, 0) for packet in packets))
+        peer.kernel.run()
+    return count
+
+
+def test_whatever_happens_to_many_groups_a_turn_does_a_part_of_it(tmp_path: Path) -> None:
+    kernel = _CountedKernel(tmp_path, session_options=SessionOptions(max_inflight=_GROUPS))
+    pub = kernel.come("pub")
+    peer = kernel.come("many")
+    filters = [f"$share/g{number}/t/#" for number in range(_GROUPS)]
+    peer.send_subscribe(*(p.SubscribeEntry(name, 1, False, False, 0) for name in filters))
+    kernel.run()
+    peer.skip()
+    for number in (1, 2):
+        pub.publish("t/1", b"x", 1, number)
+        kernel.run()
+        assert _take(peer) == _GROUPS
+        for _ in range(15):
+            kernel.advance(1)
+        assert kernel.groups.statistics()["shared_groups.awake"] == 0
+    peer.drop()
+    pub.publish("t/1", b"x", 1, 3)
+    kernel.run()
+    peer = kernel.come("many")
+    assert _take(peer) == _GROUPS
+    peer.drop()
+    kernel.run()
+    peer = kernel.come("many")
+    peer.send(p.Unsubscribe(9, filters[: _GROUPS // 2], Properties()))
+    kernel.run()
+    kernel.come("many", clean_start=True)
+    kernel.run()
+    assert kernel.groups.statistics()["shared_groups.kept"] == 0
+    assert kernel.group_disk == {}
+    assert kernel.most <= 64

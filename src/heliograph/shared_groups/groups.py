@@ -52,6 +52,7 @@ _LEAVING_AT_ONCE: Final = 16
 _SAVED_AT_ONCE: Final = 32
 _WOKEN_AT_ONCE: Final = 8  # groups
 _RESTED_AT_ONCE: Final = 16
+_PARTED_AT_ONCE: Final = 16
 _DROPPED_AT_ONCE: Final = 32
 _AWAKE_MAX: Final = 256  # groups beyond which those that have nothing to do fall asleep at once
 _CLOCKS_US: Final = 60_000_000  # how far the clock of commits may be behind that of the broker
@@ -115,6 +116,7 @@ class DurableGroups(GroupKeeper):
         self._groups: dict[str, KeptGroup] = {}
         self._begins: dict[str, tuple[int, int]] = {}  # of groups that were joined before the start
         self._dropped: dict[str, bool] = {}  # groups to be forgotten, and whether the disk may have progress of them
+        self._left: dict[str, list[Subscription]] = {}  # those that are no members any more, by group
         self._sleepers = Sleepers(self._growing_streams, self._groups.values, self._on_behind, self.turns.schedule_more)
         self._rooms = Rooms()
         self._waking: dict[KeptGroup, None] = {}
@@ -186,8 +188,9 @@ class DurableGroups(GroupKeeper):
 
     async def close(self) -> None:
         """Save how far everybody is, and close the database; clients are gone already."""
-        while self._leaving:
+        while self._leaving or self._left:
             self._leave_some()
+            self._part_some()
         self.turns.close()
         self._registry.settle_all()
         self._drop_some(len(self._dropped))
@@ -198,6 +201,9 @@ class DurableGroups(GroupKeeper):
     def keeps(self, group: SharedGroup, member: Subscription) -> bool:
         """See `GroupKeeper`."""
         key = group.clientid
+        before = self._groups.get(key)
+        if before is not None and before.members is None and key in self._left:  # this is another group of its name
+            self._part_from(key, len(self._left[key]))
         if key in self._groups:
             return True
         if not self._is_started:  # it may have durable members that nobody knows yet
@@ -228,26 +234,46 @@ class DurableGroups(GroupKeeper):
 
     def on_left(self, group: SharedGroup, member: Subscription) -> None:
         """See `GroupKeeper`."""
-        kept = self._groups.get(group.clientid)
+        kept, session = self._groups.get(group.clientid), member.subscriber
         if kept is None:
             return
-        if kept.awake is not None:
-            one = kept.awake.subscriptions.pop(member, None)
-            if one is not None and one.session.attached:
-                one.leave()
-            elif one is not None:
-                self._want_leave(one)
-        self._rooms.forget(member)
         if not group.members:
             kept.members = None
-        self.roster.leave(kept, member)
-        self._drop_if_empty(kept)
+        self._rooms.forget(member)
+        is_there = isinstance(session, Session) and session.attached
+        one = None if kept.awake is None else kept.awake.subscriptions.pop(member, None)
+        if one is not None and is_there:
+            one.leave()
+        elif one is not None:
+            self._want_leave(one)
+        self._left.setdefault(kept.key, []).append(member)
+        if is_there:
+            self._part_from(kept.key, 1)
+        else:  # its session ends, and may have thousands of groups
+            self.turns.schedule_more()
 
     def on_session_ended(self, clientid: str, _: object = None) -> None:
-        """A session ended, which may have lain on the disk only."""
-        for kept in self.roster.groups_of(clientid):
+        """A session ended that lay on the disk only; another one has left its groups."""
+        for kept in self.roster.unknown_groups(clientid):
             self.roster.remove(kept, clientid)
             self._drop_if_empty(kept)
+
+    def _part_some(self) -> None:
+        for key in list(islice(self._left, _PARTED_AT_ONCE)):
+            self._part_from(key, _PARTED_AT_ONCE)
+        if self._left:
+            self.turns.schedule_more()
+
+    def _part_from(self, key: str, count: int) -> None:
+        """So many that have left a group are no members of it any more."""
+        members = self._left[key]
+        for _ in range(min(count, len(members))):
+            member, kept = members.pop(), self._groups.get(key)
+            if kept is not None:
+                self.roster.leave(kept, member)
+                self._drop_if_empty(kept)
+        if not members:
+            del self._left[key]
 
     def _keep(self, key: str, is_behind: bool) -> KeptGroup:
         kept = self._groups.get(key)
@@ -371,7 +397,8 @@ class DurableGroups(GroupKeeper):
 
     def _wake(self, kept: KeptGroup) -> None:
         name = kept.name
-        if not kept.is_attended and not self._registry.has_claims(name):
+        if not kept.has_room and not self._registry.has_claims(name):  # many have been woken for the same room
+            self._await_rooms(kept)
             return
         made_us = self._registry.open(name, self.turns.committed_us, self.now_us())
         if made_us is None:
@@ -578,6 +605,7 @@ class DurableGroups(GroupKeeper):
         self._wake_some()
         self._start_some()
         self._rest_some()
+        self._part_some()
         self._drop_some(_DROPPED_AT_ONCE)
         self._registry.go_on()
 

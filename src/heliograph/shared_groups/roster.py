@@ -90,9 +90,9 @@ class Roster:
 
     # --- changes
 
-    def groups_of(self, clientid: str) -> list[KeptGroup]:
-        """The groups that a client's durable session is a member of."""
-        return list(self._groups.get(clientid, ()))
+    def unknown_groups(self, clientid: str) -> list[KeptGroup]:
+        """The groups that a client's durable session is a member of, of which only the disk has its subscription."""
+        return [kept for kept, subscription in self._groups.get(clientid, {}).items() if subscription is None]
 
     def memberships(self, session: Subscriber) -> Iterator[tuple[KeptGroup, Subscription]]:
         """The groups that a durable session is a member of, with its subscriptions."""
@@ -118,9 +118,10 @@ class Roster:
             self.add(kept, clientid)
             groups = self._groups[clientid]
             self.sessions.note(record.member_key(kept.name, clientid), b"%d" % now_us)
-        if groups[kept] is None:
+        before = groups[kept]
+        if before is None or before.slot < 0:
             groups[kept] = subscription
-        elif groups[kept] is not subscription:
+        elif before is not subscription:
             self._others.setdefault((kept, clientid), []).append(subscription)
 
     def leave(self, kept: KeptGroup, subscription: Subscription) -> None:
