@@ -39,6 +39,7 @@ from heliograph.session.session import Session
 from heliograph.session.table import SessionTable
 from heliograph.session.will import Will
 from heliograph.storage.errors import StorageDamagedError, StorageError, StorageFullError, UnknownStreamError
+from heliograph.storage.health import Health
 from heliograph.storage.state.interface import StateDatabase
 
 _log = logging.getLogger(__name__)
@@ -116,8 +117,7 @@ class DurableSessions(Durability):
         self._swept: list[Session] = []  # of the sweep that is under way
         self._counts = {"awoken": 0, "slept": 0}
         self.on_saved: Callable[[int], object] | None = None  # told of each ticket of session state that is durable
-        self._alarms = alarms
-        self._is_alarmed = False
+        self._health = Health(_log, alarms, _REFUSED_ALARM, "", "")  # the log says it with more detail
         self._log = BoundedLog(_log, lambda: int(broker.uptime_us))
         self._fault: StorageError | None = None  # why the sessions on the disk are not known yet
         self._given_up: dict[str, None] = {}  # clients that gave a session up meanwhile, if they had one
@@ -448,7 +448,7 @@ class DurableSessions(Durability):
 
     def tick(self, uptime_us: int) -> None:
         """Save the sessions that have moved on, so many at once."""
-        self._tell_refusal()
+        self._health.tell(self._fault or self._journal.refusal)
         if self._fault is not None:
             if uptime_us >= self._retry_due_us:
                 self._retry_due_us = uptime_us + _RETRY_US
@@ -522,17 +522,6 @@ class DurableSessions(Durability):
         self.release()
         if self.on_saved is not None:
             self.faults.run(COMMITS, partial(self.on_saved, number))
-
-    def _tell_refusal(self) -> None:
-        refusal = self._fault or self._journal.refusal
-        if self._is_alarmed == (refusal is not None):
-            return
-        self._is_alarmed = refusal is not None
-        if refusal is None:
-            self._alarms.deactivate(_REFUSED_ALARM)
-        else:
-            details = {"code": refusal.code, "database": refusal.database, "path": str(refusal.path or "")}
-            self._alarms.activate(_REFUSED_ALARM, str(refusal), details)
 
     def _sweep(self) -> None:
         """Have cursors follow the head also where nothing is delivered that must be saved: replays then begin there.

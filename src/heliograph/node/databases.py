@@ -27,6 +27,7 @@ from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.columnar.retention import Retention
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.group_commit import GroupCommit
+from heliograph.storage.health import Health
 from heliograph.storage.offload.process import OffloadProcess
 from heliograph.storage.offload.steps import Offload
 
@@ -61,32 +62,35 @@ class StoredMessages:
         self.name = name
         self.database = database
         self._on_committed = on_committed
-        self._refusals = refusals
-        self._error: StorageError | None = None  # why nothing is stored, while that is so
-        self._alarms = alarms
+        self._health = Health(
+            _log,
+            alarms,
+            self._name_of(_ALARM),
+            f"the database {name} refuses messages",
+            f"the database {name} takes messages again",
+            partial(refusals.tell, name),
+        )
+        offload_health = Health(_log, alarms, self._name_of(_OFFLOAD_ALARM), "messages cannot be offloaded now", "")
         self._retention = Retention(database, retention_options(settings))
         compaction = compaction_options(settings)
         self._compactor = None if compaction is None else Compactor(database, compaction)
         if self._compactor is not None:
             self._compactor.start()
         process = OffloadProcess(database.path.parent.parent)
-        self._offload = Offload(database, process, offload_options(settings), self._tell_offload)
+        self._offload = Offload(database, process, offload_options(settings), offload_health.tell)
         database.fetch, database.fetch_few = self._offload.fetch, self._offload.fetch_few
         try:
             database.open()
         except StorageError as error:
             # Each tick tries again to open it, and publishes that need it are refused until that works.
-            _log.error("the database %s cannot be opened [%s]: %s", name, error.code, error)
-            self._error = error
-            refusals.tell(name, error)
-            self._alarm(error)
+            self._health.tell(error, f"the database {name} cannot be opened")
         self.group = GroupCommit(
             database, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
         )
 
     def tick(self, wall_us: int) -> None:
         """Close and drop generations that are due; see whether it can be written again after a fault."""
-        if self._error is not None:
+        if not self._health.is_good:
             self._try_again()
         self._retention.tick(wall_us)
         self._offload.tick(wall_us)
@@ -118,8 +122,8 @@ class StoredMessages:
     def _committed(self, ticket: int, error: StorageError | None) -> None:
         # A commit that had nothing to store says nothing of a database that is closed.
         try:
-            if (error is None) != (self._error is None) and (error is not None or self.database.is_open):
-                self._tell(error)
+            if error is not None or self.database.is_open:
+                self._health.tell(error)
         finally:  # publishers wait for it
             self._on_committed(ticket, error)
 
@@ -128,31 +132,7 @@ class StoredMessages:
             self.database.check_usable()
         except StorageError:
             return
-        self._tell(None)
-
-    def _tell(self, error: StorageError | None) -> None:
-        self._error = error
-        self._refusals.tell(self.name, error)
-        if error is not None:
-            _log.error("the database %s refuses messages [%s]: %s", self.name, error.code, error)
-            self._alarm(error)
-            return
-        _log.warning("the database %s takes messages again", self.name)
-        self._alarms.deactivate(self._alarm_name)
-
-    def _alarm(self, error: StorageError) -> None:
-        self._alarms.activate(self._alarm_name, str(error), error.details())
-
-    def _tell_offload(self, error: StorageError | None) -> None:
-        name = self._name_of(_OFFLOAD_ALARM)
-        if error is None:
-            self._alarms.deactivate(name)
-        else:
-            self._alarms.activate(name, str(error), {"code": error.code, "database": self.name})
-
-    @property
-    def _alarm_name(self) -> str:
-        return self._name_of(_ALARM)
+        self._health.tell(None)
 
     def _name_of(self, alarm: str) -> str:
         return alarm if self.name == MESSAGES else f"{alarm}_{self.name}"

@@ -26,6 +26,7 @@ from heliograph.parts import Part
 from heliograph.policies.delayed import Delayed
 from heliograph.storage.disk import THIS_DISK
 from heliograph.storage.errors import StorageError
+from heliograph.storage.health import Health
 from heliograph.storage.state.interface import OnStateCommitted, StateBatch, StateDatabase
 from heliograph.storage.state.local import LocalState
 
@@ -68,20 +69,19 @@ class StoredDelayed:
         self._forgotten: dict[bytes, None] = {}  # keys that are still to be deleted
         self._is_scheduled = False
         self._is_loaded = not is_there
-        self._error: StorageError | None = None
-        self._alarms = alarms
+        self._health = Health(_log, alarms, _ALARM, "delayed messages are refused", "delayed messages are taken again")
         delayed.store = self
 
     def put(self, number: int, due_us: int, message: Message) -> bool:
         """See `DelayedStore.put`."""
-        if self._error is not None or not self._is_loaded:
+        if not self._health.is_good or not self._is_loaded:
             return False
         batch = StateBatch()
         batch.put(record.message_key(number), record.encode(due_us, message))
         try:
             ticket = self._database().submit(batch)
         except StorageError as error:
-            self._tell(error)
+            self._health.tell(error)
             return False
         self._puts.append((ticket, number))
         self._follower.took(ticket)
@@ -111,20 +111,19 @@ class StoredDelayed:
                     except (ValueError, TypeError) as fault:
                         _log.error("delayed message %d on the disk cannot be read: %s", number, fault)
         except StorageError as error:
-            self._tell(error)
+            self._health.tell(error)
             return
         for number, (due_us, message) in held:
             self._delayed.restore(number, due_us, message)
             count += 1
         self._is_loaded = True
-        if self._error is not None:
-            self._tell(None)
+        self._health.tell(None)
         if count:
             _log.info("%d delayed messages are held again", count)
 
     def tick(self) -> None:
         """Go on with what the disk refused."""
-        if self._error is None:
+        if self._health.is_good:
             return
         if not self._is_loaded:
             self.load()
@@ -162,7 +161,7 @@ class StoredDelayed:
             self._deletions.append((self._database().submit(batch), keys))
         except StorageError as error:
             self._forgotten.update(dict.fromkeys(keys))
-            self._tell(error)
+            self._health.tell(error)
 
     def _committed(self, ticket: int, error: StorageError | None) -> None:
         refused = []
@@ -177,20 +176,8 @@ class StoredDelayed:
                 self._forgotten.update(dict.fromkeys(keys))
         if refused:
             self._delayed.refuse(refused)
-        if (error is None) != (self._error is None):
-            self._tell(error)
+        self._health.tell(error)
         self._follower.done(ticket, error)
-
-    def _tell(self, error: StorageError | None) -> None:
-        was_told = self._error is not None
-        self._error = error
-        if error is None:
-            _log.warning("delayed messages are taken again")
-            self._alarms.deactivate(_ALARM)
-        elif not was_told:
-            _log.error("delayed messages are refused [%s]: %s", error.code, error)
-            details = {"code": error.code, "database": error.database, "path": str(error.path or "")}
-            self._alarms.activate(_ALARM, str(error), details)
 
     def __repr__(self) -> str:
         return f"StoredDelayed({self._state!r}, {len(self._puts)} wait for their commit)"

@@ -28,6 +28,7 @@ from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.group_commit import CommitQueue
+from heliograph.storage.health import Health
 from heliograph.storage.keyed.changes import Change
 from heliograph.storage.keyed.table import KeyedTable, keyed_path
 
@@ -59,8 +60,10 @@ class RetainedCommit(RetainedCommits):
         self._refusals = refusals
         self._log = BoundedLog(_log, lambda: time.monotonic_ns() // 1000)
         self.store: RetainedStore | None = None  # what the broker asks, told too
-        self._error: StorageError | None = None  # why nothing is retained, while that is so
         self._alarms = alarms
+        self._health = Health(
+            _log, alarms, _ALARM, "retained messages are refused", "retained messages are taken again", self._changed
+        )
         self._follower = join.follow(RETAINED, lambda: self.is_full)
         self._queue: CommitQueue[Change] = CommitQueue(
             table, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
@@ -69,10 +72,7 @@ class RetainedCommit(RetainedCommits):
             table.open()
         except StorageError as error:
             # Each tick tries again to open it, and changes are refused until that works.
-            _log.error("the database of retained messages cannot be opened [%s]: %s", error.code, error)
-            self._error = error
-            refusals.tell(RETAINED, error)
-            self._alarm(error)
+            self._health.tell(error, "the database of retained messages cannot be opened")
 
     def submit(self, change: Change, awaited: bool) -> None:
         """Take a change."""
@@ -112,33 +112,22 @@ class RetainedCommit(RetainedCommits):
 
     def try_again(self) -> None:
         """See whether it can be written again after a fault."""
-        if self._error is None:
+        if self._health.is_good:
             return
         try:
             self._table.check_usable()
         except StorageError:
             return
-        self._tell(None)
+        self._health.tell(None)
 
     def _committed(self, ticket: int, error: StorageError | None) -> None:
-        if (error is None) != (self._error is None):
-            self._tell(error)
+        self._health.tell(error)
         self._follower.done(ticket, error)
 
-    def _tell(self, error: StorageError | None) -> None:
-        self._error = error
+    def _changed(self, error: StorageError | None) -> None:
         self._refusals.tell(RETAINED, error)
         if self.store is not None:
             self.store.refusal = self._refusals.code(RETAINED)
-        if error is not None:
-            _log.error("retained messages are refused [%s]: %s", error.code, error)
-            self._alarm(error)
-            return
-        _log.warning("retained messages are taken again")
-        self._alarms.deactivate(_ALARM)
-
-    def _alarm(self, error: StorageError) -> None:
-        self._alarms.activate(_ALARM, str(error), error.details())
 
     def __repr__(self) -> str:
         return f"RetainedCommit({self._queue!r})"

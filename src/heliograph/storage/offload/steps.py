@@ -56,7 +56,7 @@ class Offload:
         database: Whose generations.
         process: What writes and reads files.
         options: What is offloaded, or None.
-        on_problem: Told why the target refuses, and with None that it does not any more.
+        tell: Told after each attempt why the target refuses, or with None that it does not.
     """
 
     def __init__(
@@ -64,13 +64,12 @@ class Offload:
         database: OffloadableDatabase,
         process: OffloadProcess,
         options: OffloadOptions | None,
-        on_problem: Callable[[StorageError | None], None] = lambda error: None,
+        tell: Callable[[StorageError | None], object] = lambda error: None,
     ) -> None:
         self._database = database
         self._process = process
         self._options = options
-        self._on_problem = on_problem
-        self._problem: StorageError | None = None
+        self._tell = tell
         self._refused: set[tuple[int, int]] = set()  # generations that are damaged
         self._task: asyncio.Task[None] | None = None
         after_us = _LOOK_MAX_US if options is None else options.after_us // 4
@@ -184,13 +183,6 @@ class Offload:
         except Exception:  # noqa: BLE001 - offload is never worth a node
             self._counts["failures"] += 1
             _log.exception("offload failed; the next look goes on")
-
-    def _tell(self, error: StorageError | None) -> None:
-        if error is not None and self._problem is None:
-            _log.error("messages cannot be offloaded now [%s]: %s", error.code, error)
-        if (error is None) != (self._problem is None):
-            self._on_problem(error)
-        self._problem = error
 
     async def _offload(self, shard: int, number: int, target: str) -> None:
         generation = generation_at(self._database.contents()[1], shard, number)
