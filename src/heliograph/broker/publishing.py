@@ -23,7 +23,7 @@ SPREADING: Final = -1  # receivers of a message that goes on to more of them in 
 # Work that is not a delivery, in deliveries.
 _BYTES_PER_WORK_LOG2: Final = 8
 _STORE_WORK: Final = 4
-_RETAIN_WORK: Final = 64
+_RETAIN_WORK: Final = 160
 _RETAIN_BYTES_PER_WORK_LOG2: Final = 6
 
 NOT_AUTHORIZED: Final = Refusal("not_authorized", rc.NOT_AUTHORIZED, False)  # a topic that is the broker's own
