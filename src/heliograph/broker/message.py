@@ -106,12 +106,16 @@ class Message:
         key: i64 = version * 4 + qos
         if self._head_for != key:
             publish = self.publish
-            property_bytes = publish.property_bytes
             payload = publish.payload
             # [MQTT-3.3.1-3] [MQTT-4.3.2-2] [MQTT-4.3.3-2] 3.1.1 [MQTT-3.3.1-3] 3.1.1 [MQTT-4.3.2-1]
             # 3.1.1 [MQTT-4.3.3-1]
-            self._head = publish_head(version, publish.topic, qos, False, False, len(payload), property_bytes)
-            self._tail = payload if version != p.V5 else publish_properties(version, property_bytes) + payload
+            if version < p.V5 and publish.is_plain(qos):  # as it came
+                self._head = publish.data[: publish.payload_at - 2]
+                self._tail = payload
+            else:
+                property_bytes = publish.property_bytes
+                self._head = publish_head(version, publish.topic, qos, False, False, len(payload), property_bytes)
+                self._tail = payload if version != p.V5 else publish_properties(version, property_bytes) + payload
             self._head_for = key
         return self._head, self._tail
 

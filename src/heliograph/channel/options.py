@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -9,7 +10,7 @@ from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions
 
-INFINITE: i64 = 0x7FFFFFFFFFFFFFFF
+INFINITE: Final = 0x7FFFFFFFFFFFFFFF
 
 AttributesOf = Callable[[ClientInfo, p.Connect], Mapping[str, str]]
 """Makes the attributes of a client that connects; called once for each CONNECT, raises nothing, must not wait."""

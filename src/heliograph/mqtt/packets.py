@@ -147,6 +147,10 @@ class Publish(Packet):
         """The MQTT 5 properties in wire form without their length; empty where there are none."""
         return self.data[self.properties_at : self.payload_at]
 
+    def is_plain(self, qos: i64) -> bool:
+        """Whether it is of MQTT 3 and its bytes are those of an ordinary PUBLISH at a QoS above 0."""
+        return self.version < V5 and self.qos == qos and not self.retain and not self.dup
+
     def __repr__(self) -> str:
         return f"Publish(topic={self.topic!r}, qos={int(self.qos)}, packet_id={int(self.packet_id)})"
 

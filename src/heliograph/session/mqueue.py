@@ -15,10 +15,10 @@ from heliograph.broker.message import Message
 from heliograph.broker.subscription import Subscription
 from heliograph.session.options import SessionOptions
 
-WAITING: i64 = 0  # in the queue
-PUBLISHED: i64 = 1  # PUBLISH sent, PUBACK or PUBREC awaited
-RELEASED: i64 = 2  # PUBREL sent, PUBCOMP awaited
-DROPPED: i64 = 3  # taken out of turn: the queue passes over it
+WAITING: Final = 0  # in the queue
+PUBLISHED: Final = 1  # PUBLISH sent, PUBACK or PUBREC awaited
+RELEASED: Final = 2  # PUBREL sent, PUBCOMP awaited
+DROPPED: Final = 3  # taken out of turn: the queue passes over it
 
 # What a waiting message costs beside its packet: delivery, message, PUBLISH, and their places in queues.
 DELIVERY_BYTES: Final = 512

@@ -210,8 +210,11 @@ class Outbox:
     def put_ack(self, first: i64, packet_id: i64) -> None:
         """Add a PUBACK, PUBREC, PUBREL or PUBCOMP without a reason code; `first` is its first byte."""
         chunks = self._chunks
-        chunks.append(UINT16[(first << 8) | 2])
-        chunks.append(UINT16[packet_id])
+        if chunks:
+            chunks.append(UINT16[(first << 8) | 2])
+            chunks.append(UINT16[packet_id])
+        else:  # it may stay alone, and is then sent as it is
+            chunks.append(UINT16[(first << 8) | 2] + UINT16[packet_id])
         self.waiting_bytes += 4
         if not self._touched:
             self._touched = True

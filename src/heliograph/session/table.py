@@ -21,15 +21,15 @@ from heliograph.session.published_wills import PublishedWills
 from heliograph.session.session import Session
 from heliograph.session.will import Will
 
-EXPIRY_NEVER: i64 = 0xFFFFFFFF  # MQTT 5: the session does not expire
+EXPIRY_NEVER: Final = 0xFFFFFFFF  # MQTT 5: the session does not expire
 
 # Each costs one to some microseconds, and no turn may take long.
 _SUBSCRIPTIONS_AT_ONCE: Final = 10_000
 _ENDS_AT_ONCE: Final = 4_000
 _SAVED_ENDS_AT_ONCE: Final = 400  # where they are on the disk
 
-_END: i64 = 0
-_WILL: i64 = 1
+_END: Final = 0
+_WILL: Final = 1
 
 
 class AskedWill:

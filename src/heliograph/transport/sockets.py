@@ -32,8 +32,9 @@ _SHARED_BYTES_MIN: Final = 4096
 _PIECES_MAX: Final = 64  # written at once
 _HIGH_WATERMARK: Final = 65_536
 
-_read: Final = os.read
-_write: Final = os.write
+# Descriptors stay Python's own objects: to make one for each call costs more than calling.
+_read: Final[Callable[[object, int], bytes]] = cast("Callable[[object, int], bytes]", os.read)
+_write: Final[Callable[[object, bytes], int]] = cast("Callable[[object, bytes], int]", os.write)
 
 _OUT: Final = 0x004  # EPOLLOUT
 _ENDING: Final = 0x2018  # EPOLLERR, EPOLLHUP, EPOLLRDHUP
@@ -142,6 +143,7 @@ class SocketTransport(Wire):
     def __init__(self, poller: Poller, connection: socket.socket) -> None:
         self.descriptor: Final = connection.fileno()
         self.is_awaited = False
+        self._file: Final[object] = connection.fileno()  # the same
         self._poller = poller
         self._socket = connection
         self._read_bytes: i64 = _READ_BYTES_MIN
@@ -189,7 +191,7 @@ class SocketTransport(Wire):
             return
         sent: i64 = 0
         try:
-            sent = _write(self.descriptor, data)
+            sent = _write(self._file, data)
         except BlockingIOError:
             pass
         except OSError as error:
@@ -272,7 +274,8 @@ class SocketTransport(Wire):
             return
         wanted = self._read_bytes
         try:
-            data = _read(self.descriptor, wanted)
+            # One that is a constant is made only once.
+            data = _read(self._file, _READ_BYTES_MIN if wanted == _READ_BYTES_MIN else int(wanted))
         except BlockingIOError:
             self._is_readable = False
             return
@@ -356,7 +359,7 @@ class SocketTransport(Wire):
         while self._is_readable and count < _READS_BEFORE_CLOSE_MAX:
             count += 1
             try:
-                self._is_readable = len(_read(self.descriptor, _READ_BYTES_MAX)) == _READ_BYTES_MAX
+                self._is_readable = len(_read(self._file, _READ_BYTES_MAX)) == _READ_BYTES_MAX
             except OSError:
                 break
         self._lose(None)
