@@ -110,6 +110,21 @@ def test_match_gives_every_matching_filter_once(filters: list[str], topic: str) 
     assert found == sorted(topic_filter for topic_filter in filters if matches(topic, topic_filter))
 
 
+SYSTEM = ["$SYS/#", "$SYS/a", "$SYS/+/a", "$SYS/a/b", "$share/#", "#", "a"]
+
+
+@given(filters=st.lists(st.sampled_from(SYSTEM), max_size=8), kept=st.integers(0, 8), topic=st.sampled_from(FEW))
+def test_a_topic_is_awaited_while_a_filter_matches_it(filters: list[str], kept: int, topic: str) -> None:
+    router = Router(128, 10)
+    live = [subscription(topic_filter) for topic_filter in filters]
+    for found in live:
+        router.add(found)
+    assert router.is_awaited(topic) == any(matches(topic, topic_filter) for topic_filter in filters)
+    for found in live[kept:]:
+        router.remove(found)
+    assert router.is_awaited(topic) == any(matches(topic, topic_filter) for topic_filter in filters[:kept])
+
+
 def test_a_held_route_that_left_the_cache_learns_of_a_new_subscription() -> None:
     router = Router(128, 2)
     publisher = Publisher(router)

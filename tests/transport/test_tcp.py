@@ -14,7 +14,8 @@ from heliograph.config.access_rules import parse_access_rule
 from heliograph.config.listeners import TcpListener, TcpOptions
 from heliograph.config.units import Address, Rate, UnixAddress
 from heliograph.transport.errors import ListenerError
-from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, listening
+from heliograph.transport.open_files import OpenFiles
+from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening
 from support.wire import wire
 
 
@@ -167,6 +168,33 @@ async def test_a_process_without_files_accepts_when_it_has_some_again(
     told = [record for record in caplog.records if record.levelname == "ERROR"]
     assert len(told) == 1, "once, not at every attempt"
     assert "Too many open files" in told[0].getMessage()
+
+
+async def test_a_connection_that_got_a_file_kept_for_others_is_served_once_it_can_have_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("heliograph.transport.acceptor._AFTER_FAILURE_S", 0.01)
+    first_reserved = [1_000_000]
+    monkeypatch.setattr(OpenFiles, "is_reserved", lambda self, descriptor: descriptor >= first_reserved[0])
+    async with listening() as rig:
+        client = await rig.client()
+        first_reserved[0] = 0
+        reader, writer = await asyncio.open_connection("127.0.0.1", rig.port)
+        waiting = Socket(reader, writer)
+        await waiting.say(CONNECT)
+        await rig.until("accept_failures", 3)
+        assert rig.count("out_of_files") == 1
+        assert rig.count("current_connections") == 1
+        await client.ask(PINGREQ, PINGRESP)
+        first_reserved[0] = 1_000_000
+        assert await waiting.hear(len(CONNACK)) == CONNACK
+        assert rig.count("out_of_files") == 0
+        first_reserved[0] = 0
+        left = Socket(*await asyncio.open_connection("127.0.0.1", rig.port))
+        await rig.until("accept_failures", rig.count("accept_failures") + 1)
+        await waiting.close()
+    assert await left.hear_the_end() == b""
+    await left.close()
 
 
 class no_more_files:  # noqa: N801 - reads as a statement

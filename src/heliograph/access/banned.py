@@ -187,7 +187,9 @@ class BanList:
 
     def on_client_connect(self, client: ClientInfo, _connect: object, code: int) -> object:
         """Callback of `client.connect`: refuse who is banned."""
-        if code != rc.SUCCESS or self.check(client.clientid, client.username, client.peerhost) is None:
+        if code != rc.SUCCESS or not (self._exact or self._patterns or self._networks_count):
+            return OK
+        if self.check(client.clientid, client.username, client.peerhost) is None:
             return OK
         self._refused_clients += 1
         return STOP, rc.BANNED

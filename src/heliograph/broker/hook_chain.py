@@ -80,15 +80,19 @@ class Chain:
         at: int = 0,
     ) -> tuple[str, object]:
         """Run a chain from one of its callbacks on; see `run`."""
+        arguments = (*args, accumulator)
         while at < len(callbacks):
             callback = callbacks[at]
             at += 1
             try:
-                verdict = callback(*args, accumulator)
+                verdict = callback(*arguments)
+                if verdict is None:  # most only take notice
+                    continue
                 if isinstance(verdict, Pending):
                     verdict = self._answered(verdict)
                 if isinstance(verdict, tuple):
                     verdict, accumulator = verdict
+                    arguments = (*args, accumulator)
             except Exception as error:  # noqa: BLE001 - the chain is the boundary to code of others
                 self.report(error)
                 has_failed = self.fails != OPEN

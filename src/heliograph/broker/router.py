@@ -73,6 +73,7 @@ class Router:
         self._publish_hook: HookPoint[MessagePublishCallback] | None = None
         self.epoch: i64 = 0
         self.subscriptions_count: i64 = 0
+        self._sys_filters_count: i64 = 0  # filters below `$SYS/`; without one nobody waits for the broker's own news
         self.parked_count: i64 = 0  # subscriptions whose messages reach them by another way at present
         self.cache_misses: i64 = 0
         self.cache_resets: i64 = 0
@@ -119,12 +120,14 @@ class Router:
             entry = self._trie.obtain(topic_filter)
             if entry.is_empty():
                 self._announce(entry)
+                self._sys_filters_count += i64(topic_filter.startswith(SYS_PREFIX))
         else:
             known = self._filters.get(topic_filter)
             if known is None:
                 known = FilterEntry(topic_filter)
                 self._filters[topic_filter] = known
                 self._withdraw(topic_filter)
+                self._sys_filters_count += i64(topic_filter.startswith(SYS_PREFIX))
             entry = known
         entry.add(subscription)
         self.subscriptions_count += 1
@@ -147,6 +150,7 @@ class Router:
         entry.remove(subscription, self.dispatching != 0)
         self.subscriptions_count -= 1
         if entry.is_empty():
+            self._sys_filters_count -= i64(topic_filter.startswith(SYS_PREFIX))
             if is_wildcard:
                 self._trie.remove(topic_filter)
             else:
@@ -172,6 +176,12 @@ class Router:
         if exact is not None:
             entries.append(exact)
         return entries
+
+    def is_awaited(self, topic: str) -> bool:
+        """Whether a filter matches a valid topic name. Below `$SYS/`, where mostly none does, the answer is quick."""
+        if self._sys_filters_count == 0 and topic.startswith(SYS_PREFIX):
+            return False
+        return any(not entry.is_empty() for entry in self.match(topic))
 
     @property
     def changes(self) -> i64:

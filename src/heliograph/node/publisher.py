@@ -32,13 +32,19 @@ class SystemPublisher(Kernel, Retained):
         self._invalid = 0
 
     def wants(self, topic: str) -> bool:
-        """Whether anybody would notice a message to `topic` that is not retained."""
-        try:
-            route = self._route(topic)
-        except ProtocolError:
+        """Whether anybody would notice a message to `topic` that is not retained: asked twice for each connection."""
+        broker = self._broker
+        sink = broker.sink
+        if not (
+            broker.router.is_awaited(topic)
+            or broker.hooks.message_publish.is_wanted(topic)
+            or (sink is not None and sink.wants(topic))
+        ):
+            return False
+        if _name_fault(topic) is not None:
             self._invalid += 1
             return False
-        return route.hooked or route.durable or route.is_wide or any(not entry.is_empty() for entry in route.entries)
+        return True
 
     def publish(self, topic: str, payload: bytes, retain: bool) -> None:
         """Publish a message at QoS 0; one whose topic no packet can hold is dropped and counted."""
@@ -90,10 +96,16 @@ class SystemPublisher(Kernel, Retained):
         broker = self._broker
         if topic.startswith(event_messages.PREFIX):
             return broker.route(topic.encode("utf-8"))
-        name = topic.encode("utf-8")
-        fault = topic_name_fault(topic, MAX_TOPIC_BYTES)
-        if fault is not None or len(name) > MAX_TOPIC_BYTES:
-            raise TopicNameError(fault or f"the topic name has more than {MAX_TOPIC_BYTES} bytes")
+        fault = _name_fault(topic)
+        if fault is not None:
+            raise TopicNameError(fault)
         is_durable = broker.sink is not None and broker.sink.wants(topic)
         is_hooked = broker.hooks.message_publish.is_wanted(topic)
-        return Route(name, topic, broker.router.match(topic), is_durable, is_hooked, -1)
+        return Route(topic.encode("utf-8"), topic, broker.router.match(topic), is_durable, is_hooked, -1)
+
+
+def _name_fault(topic: str) -> str | None:
+    fault = topic_name_fault(topic, MAX_TOPIC_BYTES)
+    if fault is None and len(topic.encode("utf-8")) > MAX_TOPIC_BYTES:
+        return f"the topic name has more than {MAX_TOPIC_BYTES} bytes"
+    return fault

@@ -68,11 +68,15 @@ class Acceptor:
         self._pauses_count = 0
         self._failures_count = 0
         self._files = OpenFiles()
+        self._held: tuple[socket.socket, object] | None = None  # the one that got a file kept for others
         self.is_out_of_files = False
 
     def start(self) -> None:
         """Begin to accept."""
         self._timer = None
+        if self._held is not None and not self._let_in(*self._held):
+            self._run_out()
+            return
         if self.is_out_of_files:  # nobody may be waiting any more, who would find out
             self.is_out_of_files = not self._files.has_room(self._sockets[0].fileno())
         for listening in self._sockets:
@@ -85,6 +89,13 @@ class Acceptor:
             self._timer = None
         for listening in self._sockets:
             self._loop.remove_reader(listening)
+
+    def close(self) -> None:
+        """Accept no more, nor the connection that waits for a file."""
+        self.stop()
+        if self._held is not None:
+            self._held[0].close()
+            self._held = None
 
     def statistics(self) -> dict[str, int]:
         """How often it held back for the rate, and how often no file was left, and whether that is so now."""
@@ -100,11 +111,6 @@ class Acceptor:
                 self._pauses_count += 1
                 self._pause(self._rate.wait_s())
                 return
-            if not self._files.has_room(listening.fileno()):
-                self._rate.give_back()
-                self._report(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
-                self._pause(_AFTER_FAILURE_S)
-                return
             try:
                 connection, address = listening.accept()
             except BlockingIOError:
@@ -118,9 +124,33 @@ class Acceptor:
                 self._report(error)
                 self._pause(_AFTER_FAILURE_S)
                 return
+            if self._files.is_reserved(connection.fileno()):
+                self._held = connection, address
+                self._run_out()
+                return
             self._fails = self.is_out_of_files = False
             connection.setblocking(False)
             self._on_accept(connection, address)
+
+    def _let_in(self, held: socket.socket, address: object) -> bool:
+        """Let the connection in that is held, if it can have another file now."""
+        try:
+            moved = held.dup()
+        except OSError:
+            return False
+        if self._files.is_reserved(moved.fileno()):
+            moved.close()
+            return False
+        held.close()
+        self._held = None
+        self._fails = self.is_out_of_files = False
+        moved.setblocking(False)
+        self._on_accept(moved, address)
+        return True
+
+    def _run_out(self) -> None:
+        self._report(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+        self._pause(_AFTER_FAILURE_S)
 
     def _pause(self, seconds: float) -> None:
         self.stop()

@@ -10,7 +10,10 @@ _MAPPED: Final = "::ffff:"  # how IPv4 peers look on a socket for both
 def address_text(address: object) -> str:
     """What the `socket` module calls an address, as text."""
     if isinstance(address, tuple) and len(address) >= 2:
-        host, port = plain_host(str(address[0])), address[1]
+        host, port = str(address[0]), address[1]
+        if ":" not in host:
+            return f"{host}:{port}"
+        host = plain_host(host)
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return f"unix:{address}" if isinstance(address, str) else "unix:"
 
@@ -19,6 +22,11 @@ def address_text(address: object) -> str:
 def own_address_text(address: tuple[object, ...] | str) -> str:
     """The text of an address of ours: nearly all connections of a listener have the same, and share it."""
     return address_text(address)
+
+
+def is_one_address(bound_to: object) -> bool:
+    """Whether connections to a listening socket that is bound to this all have that as their own address."""
+    return isinstance(bound_to, tuple) and bound_to[0] not in ("0.0.0.0", "::")
 
 
 def plain_host(host: str) -> str:

@@ -16,7 +16,7 @@ from heliograph.config import listeners as config
 from heliograph.config.units import UnixAddress
 from heliograph.transport import sockets
 from heliograph.transport.acceptor import Acceptor
-from heliograph.transport.addresses import address_text, own_address_text, plain_host
+from heliograph.transport.addresses import address_text, is_one_address, own_address_text, plain_host
 from heliograph.transport.admission import AccessRules, ConnectionRate
 from heliograph.transport.arrival import Arrival
 from heliograph.transport.binding import close_sockets, listening_sockets
@@ -94,6 +94,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self.is_single = websocket is not None and websocket.mqtt_piggyback == "single"
         self._send_timeout_us = int((settings.tcp_options.send_timeout or 0) * 1e6)
         self._sockets: list[socket.socket] = []
+        self._own_address = ""  # what connections come to; empty where that is asked for each
         self._acceptor: Acceptor | None = None
         self._poller: Poller | None = None  # where the event loop's own transports are not needed
         self._arrivals: set[Arrival] = set()
@@ -128,6 +129,9 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         """
         settings = self._settings
         self._sockets = await listening_sockets(self._path, settings.bind, settings.tcp_options)
+        bound_to = [listening.getsockname() for listening in self._sockets]
+        if len(bound_to) == 1 and is_one_address(bound_to[0]):
+            self._own_address = own_address_text(bound_to[0])
         if self._certificates is None and sockets.is_available():
             self._poller = Poller(self.context.begin_turn)
         rate = ConnectionRate(settings.max_conn_rate, self.context.clock())
@@ -199,7 +203,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     async def stop_accepting(self) -> None:
         """Close the listening sockets; connections go on, those that are not complete are closed."""
         if self._acceptor is not None:
-            self._acceptor.stop()
+            self._acceptor.close()
         close_sockets(self._sockets)
         self._sockets = []
         for arrival in [each for each in self._arrivals if each.deadline_us]:
@@ -245,7 +249,8 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         if not self._settings.tcp_options.nodelay and arrival.connection.family != socket.AF_UNIX:
             # The event loop switches it on for all.
             arrival.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
-        peer = Peer(arrival.peername, own_address_text(arrival.connection.getsockname()))
+        own_address = self._own_address or own_address_text(arrival.connection.getsockname())
+        peer = Peer(arrival.peername, own_address)
         header = arrival.header
         if header is not None and header.source is not None:
             peer.peername = header.source

@@ -26,13 +26,17 @@ def reserve(files_max: int) -> int:
 class OpenFiles:
     """Whether there is a file for one more connection; owned by the acceptor of one listener.
 
-    A new file gets the lowest number that is free, so the number of the next one says how many are open, about. It is
-    asked for each connection: numbers that were freed in between tell nothing.
+    A new file gets the lowest number that is free, so one with a high number says how many are open, about. Each
+    connection's is looked at: numbers that were freed in between tell nothing.
     """
 
     def __init__(self) -> None:
         files_max = limit()
         self._first_reserved = files_max - reserve(files_max)
+
+    def is_reserved(self, descriptor: int) -> bool:
+        """Whether a connection that got this number has a file that is kept for others."""
+        return descriptor >= self._first_reserved
 
     def has_room(self, any_descriptor: int) -> bool:
         """Whether a connection may be taken.
