@@ -2,6 +2,7 @@
 
 import shutil
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.delayed import make_delayed
 from heliograph.node.kernel import Voice
+from heliograph.node.message_policies import MessagePolicies
 from heliograph.node.schemas import make_environment
 from heliograph.node.services import Services
 from support.durable import DurableKernel
@@ -36,8 +38,8 @@ def transforming(*operations: str, failure_action: str = "drop") -> str:
     return f"message_transformation.transformations = [{{ {settings}, operations = [{', '.join(operations)}] }}]"
 
 
-def serve(kernel: DurableKernel, settings: str) -> Services:
-    """Have the services of a node with these settings around a kernel."""
+def serve(kernel: DurableKernel, settings: str) -> Callable[[], dict[str, int]]:
+    """Have the services and message policies of a node with these settings around a kernel; gives their statistics."""
     file = kernel.path / "node.conf"
     file.write_text(settings, encoding="utf-8")
     config = load_config(file)
@@ -49,11 +51,11 @@ def serve(kernel: DurableKernel, settings: str) -> Services:
     bans = BanList(now_s)
     delayed = make_delayed(config, kernel.context, bans)
     voice = Voice(config.node.name, kernel.context)
-    services = Services(
-        config, kernel.context, voice, bans, delayed, environment, dict, lambda: kernel.now_us // 1_000_000
-    )
+    services = Services(config, kernel.context, voice, bans, delayed, environment, dict, now_s)
+    policies = MessagePolicies(config, kernel.context, environment)
     services.start()
-    return services
+    policies.start()
+    return lambda: {**services.statistics(), **policies.statistics()}
 
 
 def coming(kernel: DurableKernel) -> Peer:
@@ -146,16 +148,16 @@ def test_one_that_is_refused_now_is_not_known(tmp_path: Path) -> None:
 def test_nobody_is_told_of_what_a_repetition_is_compared_with(tmp_path: Path) -> None:
     settings = f"{REWRITE}\n{transforming(FIELD, failure_action='ignore')}"
     kernel = killed_behind_the_messages(tmp_path, settings, b'{"n":1}', b"no JSON")
-    services = serve(kernel, settings)
+    statistics = serve(kernel, settings)
     pub = coming(kernel)
     told: list[object] = []
     kernel.broker.hooks.point(hooks.MESSAGE_TRANSFORMATION_FAILED).add(lambda *args: told.append(args))
     kernel.broker.hooks.point(hooks.MESSAGE_PUBLISH).add(told.append, -100)
-    before = services.statistics()
+    before = statistics()
     pub.publish("t/1", b'{"n":1}', 2, 1, dup=True)
     pub.publish("t/1", b"no JSON", 2, 2, dup=True)
     assert pub.heard() == ["PUBREC #1", "PUBREC #2"]
-    after = services.statistics()
+    after = statistics()
     assert told == []
     for name in ("rewrite.rewritten", "message_transformation.changes.matched", "messages.transformation_failed"):
         assert after[name] == before[name]

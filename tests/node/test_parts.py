@@ -23,7 +23,7 @@ delayed.storage_type = disc
 """
 NAMES = [
     *("log", "data_dir", "kernel", "bans", "databases", "delayed", "environment", "sessions", "commits", "retained"),
-    *("authorization", "services", "memory", "listeners", "ticker"),
+    *("authorization", "services", "message_policies", "rules", "memory", "listeners", "ticker"),
 ]
 
 

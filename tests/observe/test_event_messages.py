@@ -186,7 +186,7 @@ def test_events_cost_nothing_unless_they_are_enabled() -> None:
 
 def test_stop_takes_every_callback_out() -> None:
     node = Node(ALL)
-    node.services.stop()
+    node.stop()
     for point in ("message.delivered", "client.connected", "client.disconnected", "client.connect", "session.created"):
         assert node.broker.hooks.point(point).callbacks == []
 

@@ -34,7 +34,7 @@ def rule(sql: str, topic: str = "out", payload: str = "${.}") -> str:
 def test_a_message_that_would_become_gigabytes_becomes_some_megabytes() -> None:
     node = node_with("r " + rule('FOREACH payload.items AS item DO item, payload FROM "t"'))
     # Bounded in time as well, which a busy machine may use up here: it is the amount that is looked at.
-    node.services.rules.all()[0].compiled.bounds = replace(LIVE, cpu_s_max=math.inf)
+    node.rules.all()[0].compiled.bounds = replace(LIVE, cpu_s_max=math.inf)
     peer = node.connect("c")
     peer.publish("t", json.dumps({"items": [0] * 1000, "text": "x" * 100_000}).encode())
     numbers = node.statistics()
@@ -60,7 +60,7 @@ def test_rules_that_multiply_messages_do_not_fill_memory() -> None:
     node = Node(f"rule_engine {{ max_queued_messages = 100, rules {{ {rules} }} }}")
     waiting: list[float] = []
     node.broker.hooks.message_publish.add(
-        lambda message: waiting.append(node.services.rules.statistics()["rules.messages_waiting"])
+        lambda message: waiting.append(node.rules.statistics()["rules.messages_waiting"])
     )
     node.connect("c").publish("t", b"x")
     assert max(waiting) <= 100
@@ -68,7 +68,7 @@ def test_rules_that_multiply_messages_do_not_fill_memory() -> None:
 
 def test_messages_wait_in_so_many_bytes() -> None:
     node = Node()
-    messages, counters = node.services.rules.messages, PublishCounters()
+    messages, counters = node.rules.messages, PublishCounters()
     large = make_message(0, 0, "t", b"x" * (100 * MIB), 0, False, b"", "r", None)
     for _ in range(4):
         messages.put(large, False, counters)
@@ -91,7 +91,7 @@ def test_items_wait_for_threads_in_so_many_bytes() -> None:
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_rows_are_forged_on_no_node_that_would_store_them(is_stored: bool) -> None:
     node = Node()
-    node.services.rules.stop()
+    node.rules.stop()
     engine = RuleEngine(
         RuleEngineConfig(),
         node.broker,

@@ -21,7 +21,7 @@ def heard(node: Node) -> list[str]:
 
 def test_rules_are_added_replaced_and_removed() -> None:
     node = Node("")
-    rules = node.services.rules
+    rules = node.rules
     rules.add("a", say("one"))
     rules.add("b", say("two"))
     assert heard(node) == ["PUBLISH out 'one' q0", "PUBLISH out 'two' q0"]
@@ -37,7 +37,7 @@ def test_rules_are_added_replaced_and_removed() -> None:
 
 def test_a_broken_rule_is_refused_and_the_old_one_stays() -> None:
     node = Node("")
-    rules = node.services.rules
+    rules = node.rules
     rules.add("a", say("one"))
     with pytest.raises(RuleSyntaxError, match="line 1, column 8"):
         rules.replace("a", RuleConfig(sql="SELECT FROM t"))
@@ -48,7 +48,7 @@ def test_a_broken_rule_is_refused_and_the_old_one_stays() -> None:
 
 
 def test_names_are_unique_and_known() -> None:
-    rules = Node("").services.rules
+    rules = Node("").rules
     rules.add("a", say("one"))
     with pytest.raises(RuleExistsError, match="'a'"):
         rules.add("a", say("two"))
@@ -59,7 +59,7 @@ def test_names_are_unique_and_known() -> None:
 
 
 def test_rows_for_the_pipeline_need_storage() -> None:
-    rules = Node("").services.rules
+    rules = Node("").rules
     with pytest.raises(PipelineStorageError, match=r"durable_storage\.messages\.topics"):
         rules.add("a", RuleConfig(sql="SELECT 1 AS n FROM 't'", actions=(PipelineAction(),)))
     assert rules.all() == []
@@ -67,7 +67,7 @@ def test_rows_for_the_pipeline_need_storage() -> None:
 
 @pytest.mark.parametrize("topic", ["a/#", "$pipeline/a", "a\0", "x" * 70_000])
 def test_a_topic_to_which_nobody_can_publish_is_refused(topic: str) -> None:
-    rules = Node("").services.rules
+    rules = Node("").rules
     with pytest.raises(RuleActionError, match="the rule 'a': "):
         rules.add("a", RuleConfig(sql="SELECT 1 AS n FROM 't'", actions=(RepublishAction(topic),)))
     assert rules.all() == []
@@ -76,7 +76,7 @@ def test_a_topic_to_which_nobody_can_publish_is_refused(topic: str) -> None:
 def test_a_thousand_rules_are_listed_and_all_are_summed() -> None:
     node = Node("")
     for number in range(1005):
-        node.services.rules.add(f"r{number}", RuleConfig(sql=f"SELECT 1 AS n FROM 't/{number}'"))
+        node.rules.add(f"r{number}", RuleConfig(sql=f"SELECT 1 AS n FROM 't/{number}'"))
     node.connect("c").publish("t/1004", b"")
     numbers = node.statistics()
     assert numbers["rules.count"] == 1005
@@ -87,10 +87,10 @@ def test_a_thousand_rules_are_listed_and_all_are_summed() -> None:
 
 def test_stopped_rules_publish_what_waits_and_nothing_more() -> None:
     node = Node("")
-    node.services.rules.add("a", say("one"))
+    node.rules.add("a", say("one"))
     peer = node.connect("c")
     peer.subscribe("out")
-    node.services.stop()
+    node.stop()
     peer.publish("t", b"")
     assert peer.heard() == []
     assert not node.broker.hooks.message_publish.callbacks
@@ -98,7 +98,7 @@ def test_stopped_rules_publish_what_waits_and_nothing_more() -> None:
 
 def test_rows_for_the_pipeline_count_when_they_are_stored_or_refused(caplog: pytest.LogCaptureFixture) -> None:
     node = Node(stored=["stored"])
-    rules = node.services.rules
+    rules = node.rules
     rules.add("a", RuleConfig(sql="SELECT 1 AS n FROM 't'", actions=(PipelineAction(),)))
     peer = node.connect("c")
     for _ in range(2):

@@ -53,10 +53,10 @@ def test_a_rule_that_comes_later_is_asked_about_topics_that_are_known() -> None:
     rows = collect(node)
     peer = node.connect("c")
     peer.publish("b", b"")
-    settings = node.services.rules.all()[0].settings
-    node.services.rules.add("late", type(settings)(sql="SELECT 2 AS n FROM 'b'", actions=settings.actions))
+    settings = node.rules.all()[0].settings
+    node.rules.add("late", type(settings)(sql="SELECT 2 AS n FROM 'b'", actions=settings.actions))
     peer.publish("b", b"")
-    node.services.rules.remove("late")
+    node.rules.remove("late")
     peer.publish("b", b"")
     assert rows == [{"n": 2}]
 

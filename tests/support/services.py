@@ -12,8 +12,11 @@ from heliograph.config import Config, load_config
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.delayed import make_delayed
 from heliograph.node.kernel import Voice
+from heliograph.node.message_policies import MessagePolicies
+from heliograph.node.rules import make_rule_engine
 from heliograph.node.schemas import make_environment
 from heliograph.node.services import Services
+from heliograph.rules.engine import RuleEngine
 from support.kernel import Kernel
 
 
@@ -48,11 +51,22 @@ class Node(Kernel):
             self.environment,
             self.statistics,
             self.now_s,
-            store_row,
         )
-        self.services.start()
+        self.message_policies = MessagePolicies(config, self.context, self.environment)
+        self.rules = make_rule_engine(config, self.context, self.environment, store_row, self.context.defer)
+        for part in self._parts:
+            part.start()
         attributes = ZoneAttributes(config, self.context.clock, self.environment).of_zone(self.options.zone)
         self.options = replace(self.options, attributes_of=None if attributes is None else attributes.of)
+
+    @property
+    def _parts(self) -> tuple[MessagePolicies, RuleEngine, Services]:
+        return self.message_policies, self.rules, self.services
+
+    def stop(self) -> None:
+        """Take every callback out again."""
+        for part in self._parts:
+            part.stop()
 
     def now_s(self) -> int:
         """The wall clock."""
@@ -69,7 +83,7 @@ class Node(Kernel):
     def statistics(self) -> dict[str, float]:
         """Every counter and size."""
         numbers: dict[str, float] = dict(self.broker.counters.snapshot())
-        own = (self.voice, self.bans, self.delayed, self.services)
+        own = (self.voice, self.bans, self.delayed, *self._parts)
         for part in (self.broker, self.sessions, self.context.channels, self.retainer, *own):
             numbers.update(part.statistics())
         return numbers

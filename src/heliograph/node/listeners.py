@@ -36,7 +36,17 @@ class ListenersPart(Part):
 
     name = "listeners"
     metrics = metrics.LISTENERS
-    needs = ("kernel", "sessions", "retained", "services", "memory", "authorization", "environment")
+    needs = (
+        "kernel",
+        "sessions",
+        "retained",
+        "services",
+        "message_policies",
+        "rules",
+        "memory",
+        "authorization",
+        "environment",
+    )
     roots = ("listeners", "mqtt", "zones", "force_shutdown", "authorization.cache", "authorization.deny_action")
     live = (
         *("mqtt", "zones.*.mqtt", "zones.*.force_shutdown", "force_shutdown"),

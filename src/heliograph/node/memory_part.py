@@ -20,7 +20,7 @@ class MemoryPart(Part):
 
     name = "memory"
     metrics = MEMORY
-    needs = ("kernel", "delayed", "services")
+    needs = ("kernel", "delayed")
     roots = ("node.memory_limit",)
 
     contract: MemoryContract

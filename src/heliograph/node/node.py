@@ -15,7 +15,7 @@ from heliograph.node.kernel import KernelPart
 from heliograph.node.options import make_broker
 from heliograph.node.parts import make_parts
 from heliograph.node.reports import FaultLog, HookFailureLog
-from heliograph.node.services import ServicesPart
+from heliograph.node.rules import RulesPart
 from heliograph.parts import Parts
 from heliograph.rules.engine import RuleEngine
 
@@ -75,7 +75,7 @@ class Node:
     @property
     def rules(self) -> RuleEngine:
         """The rule engine of a node that has started."""
-        return self.parts.get(ServicesPart).services.rules
+        return self.parts.get(RulesPart).engine
 
     def log_statistics(self) -> None:
         """Write every counter that is not zero into the log, and whom most messages were dropped for, as JSON."""

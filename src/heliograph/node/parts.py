@@ -16,10 +16,12 @@ from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
 from heliograph.node.log_part import LogPart
 from heliograph.node.memory_part import MemoryPart
+from heliograph.node.message_policies import PoliciesPart
 from heliograph.node.options import make_broker
 from heliograph.node.pipeline import PipelinePart
 from heliograph.node.reader import ReaderPart
 from heliograph.node.retained import RetainedPart, is_on_disc
+from heliograph.node.rules import RulesPart
 from heliograph.node.schemas import EnvironmentPart
 from heliograph.node.services import ServicesPart
 from heliograph.node.ticker import Ticker
@@ -55,7 +57,9 @@ def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> 
         parts.append(RetainedPart(config, directory, kernel, databases))
     parts += [
         AuthorizationPart(config, broker),
-        ServicesPart(config, kernel, bans, delayed, environment, databases, lambda: numbers("")),
+        ServicesPart(config, kernel, bans, delayed, environment, lambda: numbers("")),
+        PoliciesPart(config, kernel, environment),
+        RulesPart(config, kernel, environment, databases),
         MemoryPart(config, kernel, delayed, lambda: numbers("memory")),
         listeners,
         Ticker(kernel, tick),

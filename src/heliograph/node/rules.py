@@ -1,13 +1,77 @@
-"""Joins the rule engine to a node."""
+"""The rule engine as a part of a node."""
 
+import asyncio
 from collections.abc import Callable
 
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
+from heliograph.node.databases import Databases
+from heliograph.node.kernel import KernelPart
+from heliograph.node.metrics.services import RULES
+from heliograph.node.schemas import EnvironmentPart
+from heliograph.parts import Apply, Part
 from heliograph.rules.engine import RuleEngine
 from heliograph.rules.environment import Environment
+
+
+class RulesPart(Part):
+    """Rules that run in the broker; owned by the node.
+
+    Args:
+        databases: Where rules store rows for the pipeline; None where nothing is stored.
+
+    Attributes:
+        engine: The rules.
+    """
+
+    name = "rules"
+    metrics = RULES
+    needs = ("kernel", "environment", "message_policies", "databases", "commits")
+    roots = ("rule_engine",)
+    live = ("rule_engine.rules",)
+
+    engine: RuleEngine
+
+    def __init__(
+        self, config: Config, kernel: KernelPart, environment: EnvironmentPart, databases: Databases | None
+    ) -> None:
+        self._config = config
+        self._kernel = kernel
+        self._environment = environment
+        self._databases = databases
+
+    async def start(self) -> None:
+        """Have the configured rules.
+
+        Raises:
+            RuleError: A rule cannot be used.
+        """
+        databases, from_thread = self._databases, asyncio.get_running_loop().call_soon_threadsafe
+        store_row = None if databases is None else databases.sink.append_row
+        self.engine = make_rule_engine(
+            self._config, self._kernel.context, self._environment.environment, store_row, from_thread
+        )
+        if databases is not None:
+            databases.on_stored.append(self.engine.on_rows_stored)
+        self.engine.start()
+
+    async def stop(self) -> None:
+        """Take every callback out again; what was made is published."""
+        self.engine.stop()
+
+    def check(self, new: Config) -> Apply:
+        """Make other rules ready.
+
+        Raises:
+            RuleError: A rule cannot be used.
+        """
+        return self.engine.prepare(new.rule_engine)
+
+    def statistics(self) -> dict[str, int]:
+        """Counts named `rules.*`."""
+        return self.engine.statistics()
 
 
 def make_rule_engine(

@@ -3,7 +3,6 @@
 A service that is not configured has no callback anywhere and costs nothing.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -28,24 +27,20 @@ from heliograph.broker.hook_order import (
     SPARKPLUG,
     SYS_TOPICS,
 )
-from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config, FlappingDetect
 from heliograph.node.bans import BansPart
-from heliograph.node.databases import Databases
 from heliograph.node.delayed import DelayedPart
 from heliograph.node.drop_watch import DropWatch
 from heliograph.node.kernel import KernelPart, Voice
-from heliograph.node.message_policies import MessagePolicies
 from heliograph.node.metrics import services as metrics
 from heliograph.node.options import levels_max
-from heliograph.node.rules import make_rule_engine
 from heliograph.node.schemas import EnvironmentPart, make_sparkplug
 from heliograph.observe.client_log import ClientLog, ConflictWatch
 from heliograph.observe.event_messages import EventMessages
 from heliograph.observe.metrics import Lifecycle
 from heliograph.observe.sys_topics import SysTopics
-from heliograph.parts import Apply, Part
+from heliograph.parts import Part
 from heliograph.policies.auto_subscribe import AutoSubscribe
 from heliograph.policies.delayed import Delayed
 from heliograph.policies.rewrite import TopicRewrite
@@ -102,14 +97,9 @@ class Services:
         voice: What the node says of itself.
         bans: Who may not connect.
         delayed: Messages that are published later.
-        environment: What rules, expressions and message policies may ask besides a message.
+        environment: Where functions of rules find what Sparkplug births said.
         numbers: Every counter and size of the node, these services' own included.
         now_s: The time, in seconds since the epoch.
-        store_row: Stores a row that a rule has made for the pipeline; None where nothing is stored.
-        from_thread: Calls what it is given in a turn of the event loop, callable in any thread.
-
-    Raises:
-        MessagePolicyError: A validation or transformation cannot be used.
     """
 
     def __init__(
@@ -122,8 +112,6 @@ class Services:
         environment: Environment,
         numbers: Callable[[], Mapping[str, float]],
         now_s: Callable[[], int],
-        store_row: Callable[[Message], int] | None = None,
-        from_thread: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         broker = context.broker
         levels = levels_max(config)
@@ -155,14 +143,10 @@ class Services:
             config.sys_topics.sys_heartbeat_interval,
         )
         self._sparkplug = make_sparkplug(config, environment, voice.publisher, context.clock)
-        self.message_policies = MessagePolicies(config, context, environment)
-        self.rules = make_rule_engine(config, context, environment, store_row, from_thread or context.defer)
         self._events = EventMessages(outgoing, lambda: broker.now_us, self._clients.find)
 
     def start(self) -> None:
         """Hook in what is wanted."""
-        self.message_policies.start()
-        self.rules.start()
         self._hooked = self._wanted()
         for hook in self._hooked:
             self._hooks.point(hook.point).add(hook.callback, hook.priority, hook.wants, hook.shape)
@@ -172,8 +156,6 @@ class Services:
         for hook in self._hooked:
             self._hooks.point(hook.point).remove(hook.callback)
         self._hooked = []
-        self.message_policies.stop()
-        self.rules.stop()
 
     def tick(self, uptime_us: int) -> None:
         """Do what is due.
@@ -198,8 +180,6 @@ class Services:
             self._flapping,
             self._rewrite,
             self._auto_subscribe,
-            self.message_policies,
-            self.rules,
         ]
         for part in parts:
             numbers.update(part.statistics())
@@ -279,12 +259,11 @@ class ServicesPart(Part):
 
     Args:
         numbers: Every counter and size of the node.
-        databases: Where rules store rows for the pipeline; None where nothing is stored.
     """
 
     name = "services"
     metrics = metrics.SERVICES
-    needs = ("kernel", "bans", "delayed", "environment", "databases", "commits")
+    needs = ("kernel", "bans", "delayed", "environment", "commits")
     roots = (
         "sys_topics",
         "event_message",
@@ -292,14 +271,7 @@ class ServicesPart(Part):
         "auto_subscribe",
         "flapping_detect",
         "zones.*.flapping_detect",
-        "schema_validation",
-        "message_transformation",
-        "rule_engine",
     )
-
-    live = ("rule_engine.rules", "schema_validation.validations", "message_transformation.transformations")
-
-    services: Services
 
     def __init__(
         self,
@@ -308,7 +280,6 @@ class ServicesPart(Part):
         bans: BansPart,
         delayed: DelayedPart,
         environment: EnvironmentPart,
-        databases: Databases | None,
         numbers: Callable[[], Mapping[str, float]],
     ) -> None:
         self._config = config
@@ -316,19 +287,12 @@ class ServicesPart(Part):
         self._bans = bans
         self._delayed = delayed
         self._environment = environment
-        self._databases = databases
         self._numbers = numbers
-        self._running: list[Services] = []  # the services while they are hooked in
+        self._services: Services | None = None
 
     async def start(self) -> None:
-        """Hook in what is wanted.
-
-        Raises:
-            MessagePolicyError: A validation or transformation cannot be used.
-            RuleError: A rule cannot be used.
-        """
-        databases = self._databases
-        self.services = Services(
+        """Hook in what is wanted."""
+        self._services = Services(
             self._config,
             self._kernel.context,
             self._kernel.voice,
@@ -337,42 +301,22 @@ class ServicesPart(Part):
             self._environment.environment,
             self._numbers,
             lambda: int(time.time()),
-            None if databases is None else databases.sink.append_row,
-            asyncio.get_running_loop().call_soon_threadsafe,
         )
-        self._running.append(self.services)
-        if databases is not None:
-            databases.on_stored.append(self.services.rules.on_rows_stored)
-        self.services.start()
+        self._services.start()
 
     async def stop(self) -> None:
         """Take every callback out again."""
-        while self._running:
-            self._running.pop().stop()
-
-    def check(self, new: Config) -> Apply:
-        """Make other rules, validations and transformations ready.
-
-        Raises:
-            MessagePolicyError: A validation or transformation cannot be used.
-            RuleError: A rule cannot be used.
-        """
-        services = self.services
-        steps = [*services.message_policies.prepare(new), services.rules.prepare(new.rule_engine)]
-
-        def apply() -> None:
-            for step in steps:
-                step()
-
-        return apply
+        if self._services is not None:
+            self._services.stop()
 
     def tick(self, uptime_us: int) -> None:
         """Do what is due."""
-        self.services.tick(uptime_us)
+        if self._services is not None:
+            self._services.tick(uptime_us)
 
     def statistics(self) -> dict[str, int]:
         """Counters and sizes of all services."""
-        return self.services.statistics()
+        return {} if self._services is None else self._services.statistics()
 
 
 def _zones(config: Config) -> Mapping[str, FlappingDetect]:

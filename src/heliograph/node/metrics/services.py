@@ -27,24 +27,28 @@ _RULES: Final = (
     ("actions.failed.unknown", "Actions that failed for another reason."),
     ("recursive_republish_detected", "Messages of a rule that would have come back to it."),
 )
-_POLICIES: Final = [
+_OF_POLICIES: Final = [
     counter(f"{root}.{name}", f"Messages that a {title} {what}.", "", f"{root}.{{name}}.{name}")
     for root, title in (("schema_validation", "validation"), ("message_transformation", "transformation"))
     for name, what in (("matched", "was for"), ("succeeded", "let through"), ("failed", "failed for"))
 ]
 
-SERVICES: Final[tuple[Metric, ...]] = (
-    *(counter(name, meaning) for name, meaning in _LIFE),
+RULES: Final[tuple[Metric, ...]] = (
     *(counter(f"rules.{name}", f"{meaning[:-1]}, of all rules.") for name, meaning in _RULES),
     *(counter(f"rule.{name}", meaning, "", f"rules.{{rule}}.{name}") for name, meaning in _RULES),
     gauge("rules.count", "Rules that the node has."),
     gauge("rules.messages_waiting", "Messages of rules that wait to be published."),
     counter("rules.pipeline_publish_refused", "Messages to topics that only rows for the pipeline may have."),
+)
+POLICIES: Final[tuple[Metric, ...]] = (
     counter("messages.validation_succeeded", "Messages that every validation let through."),
     counter("messages.validation_failed", "Messages that a validation failed for."),
     counter("messages.transformation_succeeded", "Messages that were transformed."),
     counter("messages.transformation_failed", "Messages that a transformation failed for."),
-    *_POLICIES,
+    *_OF_POLICIES,
+)
+SERVICES: Final[tuple[Metric, ...]] = (
+    *(counter(name, meaning) for name, meaning in _LIFE),
     gauge("sparkplug.edge_nodes", "Sparkplug edge nodes whose births are known."),
     counter("sparkplug.edge_nodes.evicted", "Edge nodes that were forgotten to bound memory."),
     gauge("sparkplug.aliases", "Aliases that they declared."),
