@@ -53,7 +53,7 @@ class World(Kernel):
         options = _channel_options(source)
         super().__init__(options, _session_options(source), stored=["stored/#"], routes_max=ROUTES_MAX)
         self.revoked: set[str] = set()  # first levels of topics that nobody may use for the time being
-        self.deferred: list[Pending[object]] = []
+        self.deferred: list[tuple[str, Pending[object]]] = []  # by hook point
         self.superusers: set[str] = set()
         self.retainer = MemoryRetainer(
             self.broker,
@@ -94,11 +94,18 @@ class World(Kernel):
         self.run()
 
     def resolve(self, code: int) -> None:
-        """Have the authenticator that was asked first answer."""
-        if self.deferred:
+        """Have the callback that was asked first answer."""
+        if not self.deferred:
+            return
+        point, pending = self.deferred.pop(0)
+        if point == hooks.CLIENT_AUTHENTICATE:
             step = AuthStep(code, b"later" if code == rc.CONTINUE_AUTHENTICATION else None)
-            self.deferred.pop(0).resolve((hooks.STOP, step))
-            self.run()
+            pending.resolve((hooks.STOP, step))
+        elif point == hooks.CLIENT_AUTHORIZE:
+            pending.resolve(hooks.OK if code == rc.SUCCESS else (hooks.STOP, "deny"))
+        else:
+            pending.resolve(hooks.OK if code == rc.SUCCESS else (hooks.STOP, None))
+        self.run()
 
     def on_behalf(self, clientid: str, what: int) -> None:
         """Do something to a client from outside its conversation."""
@@ -149,8 +156,7 @@ class World(Kernel):
             attempt.state = asked + 1
             return hooks.STOP, AuthStep(rc.CONTINUE_AUTHENTICATION if asked < 1 else rc.SUCCESS, b"?" * (asked + 1))
         if client.username == "wait":
-            self.deferred.append(Pending())
-            return self.deferred[-1]
+            return self._answer_later(hooks.CLIENT_AUTHENTICATE)
         if client.username == "admin":
             client.is_superuser = True
             self.superusers.add(client.clientid)
@@ -166,9 +172,18 @@ class World(Kernel):
         if topic == "/":
             raise PlannedError
         first = topic.split("/")[0]
+        if client.username == "wait" and first == "a":
+            return self._answer_later(hooks.CLIENT_AUTHORIZE)
         return (hooks.STOP, "deny") if first == "denied" or first in self.revoked else hooks.OK
 
+    def _answer_later(self, point: str) -> Pending[object]:
+        pending: Pending[object] = Pending()
+        self.deferred.append((point, pending))
+        return pending
+
     def _on_publish(self, message: Message) -> object:
+        if message.username == "wait" and message.topic.startswith("r"):
+            return self._answer_later(hooks.MESSAGE_PUBLISH)
         if message.topic == "a/b/c":
             return hooks.STOP, None
         if message.topic == "$SYS/a":
