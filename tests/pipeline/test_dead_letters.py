@@ -18,6 +18,7 @@ from heliograph.pipeline.side_outputs.retention import Retention, count_table, k
 from heliograph.pipeline.sinks import KINDS, Batch, Guarantee, OutputMode, Written
 from heliograph.pipeline.sinks import parquet as parquet_sinks
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
+from heliograph.processes.backoff import Backoff
 from support.pipeline_run import Run
 
 if TYPE_CHECKING:
@@ -72,9 +73,10 @@ class PickySink:
 
 
 @pytest.fixture
-def run(stored: "Stored", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr("heliograph.pipeline.running.driver._FIRST_PAUSE_S", 0.01)
-    return Run(tmp_path, stored.endpoint)
+def run(stored: "Stored", tmp_path: Path) -> Run:
+    made = Run(tmp_path, stored.endpoint)
+    made.backoff = Backoff(0.01, 60.0)
+    return made
 
 
 def _letters(run: Run) -> list[dict[str, Any]]:

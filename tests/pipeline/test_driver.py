@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock
+from heliograph.processes.backoff import Backoff
 from support.pipeline_run import Run
 
 if TYPE_CHECKING:
@@ -190,9 +191,9 @@ def test_a_query_that_fails_is_started_again_and_catches_up(spark: SparkSession,
 
 
 def test_a_query_that_fails_at_every_start_is_given_up_in_a_single_run(
-    spark: SparkSession, run: Run, stored: "Stored", monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, run: Run, stored: "Stored"
 ) -> None:
-    monkeypatch.setattr("heliograph.pipeline.running.driver._FIRST_PAUSE_S", 0.01)
+    run.backoff = Backoff(0.01, 60.0)
     run.write_rules(_ALERTS)
     stored.put("weather/JFK/obs", _observations("JFK", [8]))
     driver = run.driver(spark)

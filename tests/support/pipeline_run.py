@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.files.rulefile import load_pipeline
-from heliograph.pipeline.running.driver import PipelineDriver
+from heliograph.pipeline.running.driver import BACKOFF, PipelineDriver
 from heliograph.pipeline.running.progress import QueryFigures
 from heliograph.pipeline.running.queries import RunSettings
 from heliograph.pipeline.running.watch import FileWatch
@@ -27,6 +27,7 @@ class Run:
         self.mqtt = "127.0.0.1:9"
         self.source: dict[str, str] = {}
         self.watch: FileWatch | None = None
+        self.backoff = BACKOFF
 
     def write_rules(self, text: str) -> None:
         (self.directory / "pipeline.hocon").write_text(text)
@@ -49,7 +50,8 @@ class Run:
         return RunSettings(self.checkpoint, self.output, self.mqtt, source, trigger_s)
 
     def driver(self, spark: SparkSession, trigger_s: float | None = None) -> PipelineDriver:
-        return PipelineDriver(spark, load_pipeline(self.file), self.settings(trigger_s), watch=self.watch)
+        settings = self.settings(trigger_s)
+        return PipelineDriver(spark, load_pipeline(self.file), settings, watch=self.watch, backoff=self.backoff)
 
     def once(self, spark: SparkSession) -> dict[str, QueryFigures]:
         driver = self.driver(spark)

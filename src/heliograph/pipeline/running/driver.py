@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 STATUS_FILE: Final = "status.json"
 
 _POLL_S: Final = 0.25
-_BACKOFF: Final = Backoff(first_s=1.0, longest_s=60.0)
+BACKOFF: Final = Backoff(first_s=1.0, longest_s=60.0)
 # How long the end waits twice at most until the tables beside the sinks are counted.
 _LAST_LOOK_S: Final = 5.0
 # With `once` somebody waits for the end, so a query that fails again and again is given up.
@@ -80,6 +80,7 @@ class PipelineDriver:
         watch: FileWatch | None = None,
         spans: dict[str, Span] | None = None,
         report_every_s: float = 10.0,
+        backoff: Backoff = BACKOFF,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare a driver.
@@ -91,6 +92,7 @@ class PipelineDriver:
             watch: Tells of changed files; None goes on with `pipeline` whatever happens to them.
             spans: What part of the past to run which queries over, and no others; None runs all of them live.
             report_every_s: Seconds between two lines of a query in the log.
+            backoff: The pauses of a query that fails again and again.
             clock: The clock of pauses and reports.
         """
         self._session = session
@@ -99,6 +101,7 @@ class PipelineDriver:
         self._watch = watch
         self._spans = spans
         self._report_every_s = report_every_s
+        self._backoff = backoff
         self._clock = clock
         self._stopping = Event()
         self._reloading = Event()
@@ -235,7 +238,7 @@ class PipelineDriver:
             query.figures.state = FAILED
             logger.error("%s failed %d times and is given up: %s", query.name, query.failures, query.figures.last_error)
             return
-        pause = _BACKOFF.pause_s(query.failures)
+        pause = self._backoff.pause_s(query.failures)
         query.figures.state = WAITING
         query.start_at = self._clock() + pause
         logger.warning("%s failed and starts again in %.0f s: %s", query.name, pause, query.figures.last_error)
