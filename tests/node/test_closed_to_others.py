@@ -13,6 +13,7 @@ from pyarrow import flight
 
 from heliograph.cli.main import main
 from heliograph.pipeline.datasource.client import StorageClient
+from heliograph.pipeline.errors import ReaderUnavailableError
 from heliograph.storage.reader import local_token
 from support.process import NodeProcess
 
@@ -114,6 +115,34 @@ def test_a_token_is_not_for_another_user_at_the_port(
         "  sl\n" + {"nothing": "", "another user": theirs, "another user beside us": ours + theirs}[listener]
     )
     assert local_token.find_token(f"127.0.0.1:{port}") is None
+
+
+class Answering(flight.FlightServerBase):
+    """A reader that answers each request with nothing, and counts them."""
+
+    asked = 0
+
+    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> list[flight.Result]:
+        self.asked += 1
+        return [flight.Result(b"{}")]
+
+
+def test_a_client_that_had_the_token_does_not_send_it_to_another_user_who_took_the_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_token, "TEMPORARY", tmp_path)
+    local_token.read_or_make_token(tmp_path)
+    with Answering("grpc+tcp://127.0.0.1:0") as reader:
+        local_token.announce(f"127.0.0.1:{reader.port}", tmp_path)
+        with StorageClient(f"127.0.0.1:{reader.port}") as client:
+            assert client.info() == {}
+            table = tmp_path / "tcp"
+            monkeypatch.setattr(local_token, "_SOCKETS", (table,))
+            line = f"0: 0100007F:{reader.port:04X} 00000000:0000 0A 0:0 00:0 0 {os.getuid() + 1} 0 1\n"
+            table.write_text("  sl\n" + line)
+            with pytest.raises(ReaderUnavailableError, match="another user"):
+                client.info()
+        assert reader.asked == 1
 
 
 @pytest.mark.parametrize("origins", [[], ["--origins"]])

@@ -131,7 +131,8 @@ class StorageClient:
 
     Args:
         endpoint: host:port of the reader, or ``grpc+tls://host:port`` where it speaks TLS.
-        token: The token that the reader asks for; without one, that of a node of this user on this machine.
+        token: The token that the reader asks for; without one, that of a node of this user on this machine, looked for
+            again before each request: after the node has ended, another user may take its port.
         tls_ca: PEM file with the authorities that the reader's certificate is checked against; with it the client
             speaks TLS whatever the endpoint says. Without, those that gRPC brings are asked.
         tls_cert: PEM file with a certificate to show, where the reader asks for one.
@@ -152,8 +153,8 @@ class StorageClient:
     ) -> None:
         scheme, _, self._endpoint = endpoint.rpartition("://")
         self._is_tls = scheme == _TLS_SCHEME or tls_ca is not None
-        token = token or find_token(self._endpoint)
-        self._headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
+        self._token = token
+        self._has_found_token = False
         certificates = {
             "tls_root_certs": _pem("tlsCa", tls_ca),
             "cert_chain": _pem("tlsCert", tls_cert),
@@ -260,7 +261,7 @@ class StorageClient:
         ticket["columns"] = list(columns) if columns is not None else None
         ticket["on_damage"] = selection.on_damage
         try:
-            options = flight.FlightCallOptions(headers=self._headers)
+            options = flight.FlightCallOptions(headers=self._headers())
             for chunk in self._client.do_get(flight.Ticket(json.dumps(ticket).encode()), options):
                 if chunk.app_metadata is not None:
                     _tell_damage(stream, json.loads(chunk.app_metadata.to_pybytes()))
@@ -272,7 +273,7 @@ class StorageClient:
     def _ask(self, action: str, request: Mapping[str, Any]) -> dict[str, Any]:
         body = json.dumps(request).encode()
         try:
-            options = flight.FlightCallOptions(timeout=_REQUEST_DEADLINE_S, headers=self._headers)
+            options = flight.FlightCallOptions(timeout=_REQUEST_DEADLINE_S, headers=self._headers())
             results = list(self._client.do_action((action, body), options))
         except (pa.ArrowException, OSError) as error:
             raise self._translated(error, action) from error
@@ -280,6 +281,17 @@ class StorageClient:
             raise ReaderRefusedError(f"the storage reader at {self._endpoint} gave no answer to {action}")
         answer: dict[str, Any] = json.loads(results[0].body.to_pybytes())
         return answer
+
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        token = self._token or find_token(self._endpoint)
+        if not self._token and token:
+            self._has_found_token = True
+        elif not token and self._has_found_token:
+            raise ReaderUnavailableError(
+                f"nothing of this user listens at {self._endpoint} any more, so the token is not sent there: is the "
+                "broker running? A reader of another user needs a token of its own"
+            )
+        return [(b"authorization", f"Bearer {token}".encode())] if token else []
 
     def _translated(self, error: Exception, doing: str) -> PipelineError:
         if isinstance(error, flight.FlightUnavailableError | flight.FlightTimedOutError):
