@@ -1,4 +1,4 @@
-"""Stream ids, positions and iterators as values."""
+"""Stream ids and positions as values."""
 
 import pytest
 
@@ -9,7 +9,6 @@ from heliograph.storage.interface import (
     SEQUENCE_MAX,
     Position,
     StreamId,
-    StreamIterator,
 )
 
 STREAM = StreamId("messages", 0, 1, 5)
@@ -42,16 +41,3 @@ def test_positions_are_ordered_and_one_before_a_time_lies_before_it() -> None:
 def test_what_is_no_position_is_named(text: str) -> None:
     with pytest.raises(UnknownStreamError, match="is not a position"):
         Position.parse(text, STREAM)
-
-
-def test_an_iterator_survives_as_bytes() -> None:
-    iterator = StreamIterator(STREAM, "wetter/+/ö", Position(17, 0, 3))
-    assert StreamIterator.from_bytes(iterator.to_bytes()) == iterator
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"{}", b"[]", b"[2,'a']", b"\xff", b'[9,"messages/0/1/5","#",[1,2,3]]', b"[1,2,3,4]"]
-)
-def test_what_is_no_iterator_is_named(data: bytes) -> None:
-    with pytest.raises(UnknownStreamError, match="is not a saved iterator"):
-        StreamIterator.from_bytes(data)

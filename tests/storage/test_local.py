@@ -26,7 +26,6 @@ from heliograph.storage.interface import (
     EndOfStream,
     StoredMessage,
     StreamId,
-    StreamIterator,
 )
 from heliograph.storage.repair.message_database import repair_database
 from storage.messages import MakeMessage
@@ -41,7 +40,7 @@ def replay(database: LocalDatabase, topic_filter: str, start: int | None = None,
         while isinstance(batch := database.next(iterator, n), Batch) and batch.messages:
             assert len(batch.messages) <= n
             found.extend(batch.messages)
-            iterator = StreamIterator.from_bytes(batch.iterator.to_bytes())
+            iterator = batch.iterator
     return found
 
 

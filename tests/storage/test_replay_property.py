@@ -48,7 +48,7 @@ class Consumer:
         self.database = database
         self.topic_filter = topic_filter
         self.found: list[StoredMessage] = []
-        self.saved: dict[StreamId, bytes] = {}
+        self.saved: dict[StreamId, StreamIterator] = {}
         self.done: set[StreamId] = set()
 
     def read(self, n: int | None) -> None:
@@ -58,18 +58,14 @@ class Consumer:
         for stream in sorted(database.get_streams(self.topic_filter), key=lambda stream: stream.rank):
             while stream.id not in self.done and stream.rank.y <= oldest.get(stream.rank.x, stream.rank.y):
                 saved = self.saved.get(stream.id)
-                iterator = (
-                    database.make_iterator(stream.id, self.topic_filter)
-                    if saved is None
-                    else StreamIterator.from_bytes(saved)
-                )
+                iterator = database.make_iterator(stream.id, self.topic_filter) if saved is None else saved
                 batch = database.next(iterator, n or 5)
                 if isinstance(batch, EndOfStream):
                     assert stream.sealed
                     self.done.add(stream.id)
                     break
                 self.found += batch.messages
-                self.saved[stream.id] = batch.iterator.to_bytes()
+                self.saved[stream.id] = batch.iterator
                 if n is not None or not batch.messages:
                     oldest.setdefault(*stream.rank)
                     break

@@ -128,13 +128,6 @@ class UnknownGenerationError(StorageError):
     advice = "List the generations again; the current one stays."
 
 
-class OneGenerationError(StorageError):
-    """A database that keeps the newest message of each topic has one generation for ever."""
-
-    code = "storage_one_generation"
-    advice = "Delete what is not wanted any more by its topic filter."
-
-
 class PreconditionFailedError(StorageError):
     """What a batch expects to be in the database is not so; nothing of it was stored."""
 

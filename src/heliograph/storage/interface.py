@@ -11,7 +11,6 @@ in time into generations, a generation holds streams, and a stream is the only u
 4. Take turns between streams: a stream that grows faster than it is read never ends.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,6 @@ from heliograph.storage.wal import SyncRequest
 TIME_MAX: Final = 2**64 - 1
 SEQUENCE_MAX: Final = 0xFFFF
 ROW_MAX: Final = 0xFFFF_FFFF
-_ITERATOR_VERSION: Final = 1
 
 
 class StorableMessage(Protocol):
@@ -193,27 +191,6 @@ class StreamIterator:
     stream: StreamId
     topic_filter: str
     position: Position
-
-    def to_bytes(self) -> bytes:
-        """A form that `from_bytes` of this and of every later version reads."""
-        fields = [_ITERATOR_VERSION, str(self.stream), self.topic_filter, list(self.position)]
-        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "StreamIterator":
-        """Read what `to_bytes` gave.
-
-        Raises:
-            UnknownStreamError: These bytes are no iterator of a known version.
-        """
-        try:
-            version, stream, topic_filter, (time, sequence, row) = json.loads(data)
-            if version != _ITERATOR_VERSION or not isinstance(topic_filter, str):
-                raise ValueError(version)
-            position = Position(int(time), int(sequence), int(row))
-            return cls(StreamId.parse(stream), topic_filter, position)
-        except (ValueError, TypeError, AttributeError):
-            raise UnknownStreamError(f"{data[:80]!r} is not a saved iterator", database="") from None
 
 
 @dataclass(frozen=True, slots=True)
