@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from heliograph.broker import authentication, hook_order, hooks
+from heliograph.broker import authentication, hook_order, hooks, pending
 from heliograph.broker.hooks import HOOK_POINTS, HookSpec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
@@ -85,3 +85,12 @@ def test_what_is_public() -> None:
     constants = {name.replace(".", "_").upper() for name in hooks.NAMES}
     assert set(hooks.__all__) == PUBLIC | constants
     assert all(hasattr(hooks, name) for name in hooks.__all__)
+    assert authentication.__all__ == ["AuthAttempt", "AuthOutcome", "AuthStep"]
+    assert pending.__all__ == ["Pending"]
+
+
+def test_the_page_names_what_is_public() -> None:
+    section = PAGE.partition("## What is public")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(heliograph\.[a-z_.]+)", section))
+    assert named >= {module.__name__ for module in (hooks, hook_order, authentication)}
+    assert "heliograph.broker.pending." in named

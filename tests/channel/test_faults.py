@@ -7,7 +7,7 @@ from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.broker.subscription import Subscriber, Subscription
-from heliograph.channel.context import Waiter
+from heliograph.channel.context import ChannelHandle
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
@@ -57,7 +57,7 @@ class FaultySubscriber(Subscriber):
         self.aborted += 1
 
 
-class FaultyWaiter(Waiter):
+class FaultyChannel(ChannelHandle):
     """A channel that raises whatever it is told."""
 
     def __init__(self) -> None:
@@ -239,7 +239,7 @@ def test_a_publisher_that_raises_when_its_message_has_reached_all_holds_up_no_ot
     for peer in many:
         peer.subscribe("t/2", 1)
         peer.subscribe("t/1", 1)
-    faulty = FaultyWaiter()
+    faulty = FaultyChannel()
     message = make_message(kernel.broker.now_us, 1, "t/1", b"one", 1, False, b"", "p", None)
     assert kernel.broker.dispatch(kernel.broker.route(b"t/1"), message, faulty) == -1
     pub = kernel.connect("pub")
@@ -257,7 +257,7 @@ def test_a_channel_that_raises_at_a_commit_keeps_no_acknowledgement_from_others(
     kernel.contain_faults()
     pubs = [kernel.connect(f"pub-{number}") for number in range(2)]
     pubs[0].publish("t", b"", 1, 1)
-    faulty = FaultyWaiter()
+    faulty = FaultyChannel()
     kernel.context.commits.wait(1, faulty)
     pubs[1].publish("t", b"", 1, 2)
     kernel.commit()
@@ -269,7 +269,7 @@ def test_a_channel_that_raises_at_a_commit_keeps_no_acknowledgement_from_others(
 def test_a_channel_that_raises_when_there_is_room_keeps_no_other_from_being_read() -> None:
     kernel = Kernel(stored=["#"])
     kernel.contain_faults()
-    pub, faulty = kernel.connect("pub"), FaultyWaiter()
+    pub, faulty = kernel.connect("pub"), FaultyChannel()
     kernel.sink.full = True
     kernel.context.commits.wait_for_room(faulty)
     pub.publish("t", b"", 1, 1)
@@ -287,7 +287,7 @@ def test_a_channel_that_raises_in_its_turn_keeps_no_other_from_having_its_own() 
     subs, pub = [kernel.connect(f"sub-{number}") for number in range(30)], kernel.connect("pub")
     for sub in subs:
         sub.subscribe("t")
-    faulty = FaultyWaiter()
+    faulty = FaultyChannel()
     kernel.context.turns.wait(faulty)
     pub.feed(b"".join(publish("t", b"x").data for _ in range(4000)))
     assert pub.paused()
@@ -303,7 +303,7 @@ def test_a_channel_that_raises_at_a_tick_keeps_no_other_from_timing_out_nor_a_se
     away = kernel.connect("away", session_expiry_interval=5)
     away.drop()
     kernel.contain_faults()
-    faulty = FaultyWaiter()
+    faulty = FaultyChannel()
     kernel.context.channels.add(0, faulty)
     silent = kernel.connect("silent", keepalive_s=10)
     kernel.advance(16)
@@ -316,7 +316,7 @@ def test_a_channel_that_raises_at_a_tick_keeps_no_other_from_timing_out_nor_a_se
 def test_a_channel_that_raises_at_the_shutdown_keeps_no_other_from_its_disconnect() -> None:
     kernel = Kernel()
     kernel.contain_faults()
-    faulty = FaultyWaiter()
+    faulty = FaultyChannel()
     kernel.context.channels.add(0, faulty)
     peer = kernel.connect("c")
     kernel.context.channels.shut_down(rc.SERVER_SHUTTING_DOWN)

@@ -9,6 +9,8 @@ from mypy_extensions import mypyc_attr
 
 from heliograph.mqtt import reason_codes as rc
 
+__all__ = ["AuthAttempt", "AuthOutcome", "AuthStep"]
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AuthAttempt:

@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 
 from mypy_extensions import i64, mypyc_attr
 
+__all__ = ["Pending"]
+
 T = TypeVar("T")
 
 

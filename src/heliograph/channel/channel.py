@@ -155,7 +155,7 @@ class Channel(Entrance):
         return int(self._outbox.waiting_bytes + self._wire.unsent_bytes() + waiting)
 
     def held_bytes(self, shared: dict[int, int]) -> int:
-        """Bytes that the connection holds, without its session's; see `Waiter.held_bytes`."""
+        """Bytes that the connection holds, without its session's; see `ChannelHandle.held_bytes`."""
         waiting = 0 if self._inbox is None else self._inbox.size_bytes
         return int(self._outbox.waiting_bytes + self._wire.note_shared(shared) + waiting)
 

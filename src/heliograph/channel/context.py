@@ -35,8 +35,8 @@ _TICKED_AT_ONCE: Final = 1024
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Waiter(Spreader):
-    """A channel as `Commits` and `ChannelTable` know it."""
+class ChannelHandle(Spreader):
+    """What the node calls on a channel: commits, turns, ticks, takeover, kick."""
 
     def on_committed(self, ticket: i64, code: int) -> None:
         """The commit with this ticket is done: `code` 0, or refused with that reason code."""
@@ -108,8 +108,8 @@ class Commits:
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
-        self._waiting: dict[int, list[Waiter]] = {}
-        self._without_room: list[Waiter] = []
+        self._waiting: dict[int, list[ChannelHandle]] = {}
+        self._without_room: list[ChannelHandle] = []
         self._done: i64 = 0
         # Of the commit that is told of: what those are told who wait for other databases too, and why it was refused.
         self.joined_code = 0
@@ -119,7 +119,7 @@ class Commits:
         """Whether the commit with this ticket is still to come."""
         return ticket > self._done
 
-    def wait(self, ticket: int, waiter: Waiter) -> None:
+    def wait(self, ticket: int, waiter: ChannelHandle) -> None:
         """Tell `waiter` when the commit with this ticket is done."""
         waiters = self._waiting.get(ticket)
         if waiters is None:
@@ -127,7 +127,7 @@ class Commits:
         else:
             waiters.append(waiter)
 
-    def wait_for_room(self, waiter: Waiter) -> None:
+    def wait_for_room(self, waiter: ChannelHandle) -> None:
         """Tell `waiter` when storage has room again."""
         self._without_room.append(waiter)
 
@@ -181,7 +181,7 @@ class Turns:
         self._flusher = flusher
         self._clock = clock
         self._defer = defer
-        self._waiting: list[Waiter] = []
+        self._waiting: list[ChannelHandle] = []
         self._is_deferred = False
         self._spread_work: i64 = 0  # that was put into outboxes since they were written
         self.work_max: i64 = broker.work + WORK_PER_TURN  # the broker's work at which whoever has its turn ends it
@@ -190,7 +190,7 @@ class Turns:
         self.longest_us: i64 = 0  # and the longest that one took
         broker.fanouts.on_waiting = self._wake
 
-    def wait(self, channel: Waiter) -> None:
+    def wait(self, channel: ChannelHandle) -> None:
         """Give `channel` a turn when those that wait already have had theirs."""
         self._waiting.append(channel)
         self._wake()
@@ -287,15 +287,15 @@ class ChannelTable:
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
-        self._all: dict[int, Waiter] = {}
+        self._all: dict[int, ChannelHandle] = {}
         self._unticked: list[int] = []  # the channels of this round of ticks, by number,
         self._ticked_count: i64 = 0  # and how many of them have had theirs
-        self._connected: dict[str, Waiter] = {}
+        self._connected: dict[str, ChannelHandle] = {}
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def add(self, number: int, channel: Waiter) -> None:
+    def add(self, number: int, channel: ChannelHandle) -> None:
         """A connection was accepted."""
         self._all[number] = channel
 
@@ -303,19 +303,19 @@ class ChannelTable:
         """A connection is gone."""
         self._all.pop(number, None)
 
-    def all(self) -> list[Waiter]:
+    def all(self) -> list[ChannelHandle]:
         """Every channel."""
         return list(self._all.values())
 
-    def items(self) -> list[tuple[int, Waiter]]:
+    def items(self) -> list[tuple[int, ChannelHandle]]:
         """Every channel with its number."""
         return list(self._all.items())
 
-    def get(self, number: int) -> Waiter | None:
+    def get(self, number: int) -> ChannelHandle | None:
         """The channel with a number, while its connection stands."""
         return self._all.get(number)
 
-    def find(self, clientid: str) -> Waiter | None:
+    def find(self, clientid: str) -> ChannelHandle | None:
         """The channel that serves a client id now."""
         return self._connected.get(clientid)
 
@@ -324,11 +324,11 @@ class ChannelTable:
         channel = self._connected.get(clientid)
         return None if channel is None else channel.client_info()
 
-    def register(self, clientid: str, channel: Waiter) -> None:
+    def register(self, clientid: str, channel: ChannelHandle) -> None:
         """A channel serves a client id from now on."""
         self._connected[clientid] = channel
 
-    def unregister(self, clientid: str, channel: Waiter) -> None:
+    def unregister(self, clientid: str, channel: ChannelHandle) -> None:
         """A channel stops serving a client id, unless another does already."""
         if self._connected.get(clientid) is channel:
             del self._connected[clientid]

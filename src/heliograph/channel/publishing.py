@@ -20,7 +20,7 @@ from heliograph.channel import answers
 from heliograph.channel.acks import PendingAcks
 from heliograph.channel.aliases import InboundAliases, with_topic
 from heliograph.channel.authorization import Authorizer
-from heliograph.channel.context import ChannelContext, Waiter
+from heliograph.channel.context import ChannelContext, ChannelHandle
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
@@ -49,7 +49,7 @@ class Publishing:
     """The publishing half of one client's conversation; made with its CONNACK, owned by its channel.
 
     Args:
-        waiter: Who is told of the commits that this client's acknowledgements wait for.
+        channel: Told of the commits that this client's acknowledgements wait for, and waits for answers.
         ids: Where its messages get their ids.
         reason_bytes_max: How large an acknowledgement with a reason may be; 0 for any size, -1 for no reasons.
     """
@@ -60,7 +60,7 @@ class Publishing:
         options: ChannelOptions,
         session: Session,
         outbox: Outbox,
-        waiter: Waiter,
+        channel: ChannelHandle,
         ids: IdSource,
         client: ClientInfo,
         authorizer: Authorizer,
@@ -71,7 +71,7 @@ class Publishing:
         self._options = options
         self._session = session
         self._outbox = outbox
-        self._waiter = waiter
+        self._channel = channel
         self._ids = ids
         self._version: i64 = client.version
         self._username = client.username
@@ -137,7 +137,7 @@ class Publishing:
             awaited = self._authorizer.awaited
             if awaited is not None:
                 self._waiting = WaitingPublish(publish, expiry_s)
-                self._waiter.wait_for(awaited, self._on_decided)
+                self._channel.wait_for(awaited, self._on_decided)
                 return
             self._deny(publish, route)
             return
@@ -162,14 +162,14 @@ class Publishing:
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
         )
         # At QoS 0 nobody repeats what is refused: it goes on to its subscribers.
-        outcome = publishing.publish(broker, message, route, self._waiter, publish.qos != 0)
+        outcome = publishing.publish(broker, message, route, self._channel, publish.qos != 0)
         if outcome.pending is not None:
             pending = outcome.pending
             waited_us_max = self._options.idle_timeout_us
             pending.due_us = broker.uptime_us + waited_us_max if waited_us_max != 0 else 0
             self._waiting = WaitingPublish(publish, expiry_s)
             self._waiting.pending = pending
-            self._waiter.wait_for(pending, self._on_published)
+            self._channel.wait_for(pending, self._on_published)
             return
         self._conclude(publish, route, outcome)
 
@@ -412,7 +412,7 @@ class Publishing:
             detail = f"more than {int(self._receive_maximum())} QoS 1 and 2 messages without acknowledgement"
             raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
         if acks.add(ticket, ack, ticket != NOT_STORED and self._joined):
-            self._context.commits.wait(ticket, self._waiter)
+            self._context.commits.wait(ticket, self._channel)
 
     def _receive_maximum(self) -> i64:
         """What the CONNACK told the client."""

@@ -9,7 +9,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker.faults import CONNECTIONS
-from heliograph.channel.context import ChannelContext, Waiter
+from heliograph.channel.context import ChannelContext, ChannelHandle
 from heliograph.channel.inbox import Inbox
 from heliograph.channel.limiter import RateLimiter
 from heliograph.channel.options import ChannelOptions
@@ -46,7 +46,7 @@ _RATE_TIMER_US_MAX: Final = 1_000_000.0
 _UNREAD_ANSWERS_MAX: Final = 65_536
 
 
-class Reader(Waiter):
+class Reader(ChannelHandle):
     """The reading half of a channel, which is its only subclass; a view of one connection."""
 
     def __init__(self, context: ChannelContext, wire: Wire, options: ChannelOptions) -> None:
