@@ -142,3 +142,22 @@ async def test_a_node_keeps_the_number_that_was_chosen(tmp_path: Path) -> None:
     await named(node, "data_dir").start()
     await named(node, "data_dir").stop()
     assert (tmp_path / "data/node_number").read_text() == "nonsense"
+
+
+async def test_the_log_names_the_parts_that_cannot_do_their_work(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node(config_of(tmp_path))
+    await node.start()
+    assert node.parts.health() == {}
+    await node.stop()
+    for current in (tmp_path / "data").rglob("*/messages/CURRENT"):
+        current.write_text("MANIFEST-nonsense\n")
+    node = Node(config_of(tmp_path))
+    await node.start()
+    assert list(node.parts.health()) == ["databases"]
+    with caplog.at_level(logging.INFO):
+        node.log_statistics()
+    assert 'parts that cannot do their work {"databases": "messages: ' in caplog.text
+    await node.stop()
+    assert node.parts.health() == {}

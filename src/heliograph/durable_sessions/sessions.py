@@ -72,6 +72,9 @@ class DurableSessions(Durability):
         state: The database of sessions.
         begin_turn: Tells the broker the time; called when the loop calls.
         alarms: Where it is told while session state is refused, and when a session has lost something.
+
+    Attributes:
+        health: Whether sessions can be read and saved; looked at in each tick.
     """
 
     def __init__(
@@ -117,7 +120,7 @@ class DurableSessions(Durability):
         self._swept: list[Session] = []  # of the sweep that is under way
         self._counts = {"awoken": 0, "slept": 0}
         self.on_saved: Callable[[int], object] | None = None  # told of each ticket of session state that is durable
-        self._health = Health(_log, alarms, _REFUSED_ALARM, "", "")  # the log says it with more detail
+        self.health = Health(_log, alarms, _REFUSED_ALARM, "", "")  # the log says it with more detail
         self._log = BoundedLog(_log, lambda: int(broker.uptime_us))
         self._fault: StorageError | None = None  # why the sessions on the disk are not known yet
         self._given_up: dict[str, None] = {}  # clients that gave a session up meanwhile, if they had one
@@ -448,7 +451,7 @@ class DurableSessions(Durability):
 
     def tick(self, uptime_us: int) -> None:
         """Save the sessions that have moved on, so many at once."""
-        self._health.tell(self._fault or self._journal.refusal)
+        self.health.tell(self._fault or self._journal.refusal)
         if self._fault is not None:
             if uptime_us >= self._retry_due_us:
                 self._retry_due_us = uptime_us + _RETRY_US

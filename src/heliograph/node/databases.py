@@ -48,6 +48,9 @@ class StoredMessages:
         on_committed: Called for each ticket of its group commit, in order.
         refusals: Told while it refuses messages.
         alarms: Where it is told while it refuses them.
+
+    Attributes:
+        health: Whether it takes messages.
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class StoredMessages:
         self.name = name
         self.database = database
         self._on_committed = on_committed
-        self._health = Health(
+        self.health = Health(
             _log,
             alarms,
             self._name_of(_ALARM),
@@ -83,14 +86,14 @@ class StoredMessages:
             database.open()
         except StorageError as error:
             # Each tick tries again to open it, and publishes that need it are refused until that works.
-            self._health.tell(error, f"the database {name} cannot be opened")
+            self.health.tell(error, f"the database {name} cannot be opened")
         self.group = GroupCommit(
             database, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
         )
 
     def tick(self, wall_us: int) -> None:
         """Close and drop generations that are due; see whether it can be written again after a fault."""
-        if not self._health.is_good:
+        if not self.health.is_good:
             self._try_again()
         self._retention.tick(wall_us)
         self._offload.tick(wall_us)
@@ -123,7 +126,7 @@ class StoredMessages:
         # A commit that had nothing to store says nothing of a database that is closed.
         try:
             if error is not None or self.database.is_open:
-                self._health.tell(error)
+                self.health.tell(error)
         finally:  # publishers wait for it
             self._on_committed(ticket, error)
 
@@ -132,7 +135,7 @@ class StoredMessages:
             self.database.check_usable()
         except StorageError:
             return
-        self._health.tell(None)
+        self.health.tell(None)
 
     def _name_of(self, alarm: str) -> str:
         return alarm if self.name == MESSAGES else f"{alarm}_{self.name}"
@@ -207,6 +210,10 @@ class Databases(Part):
         now_us = int(self._kernel.broker.now_us)
         for one in self._all:
             one.tick(now_us)
+
+    def health(self) -> str:
+        """Which of them refuse messages, and why."""
+        return "; ".join(f"{one.name}: {one.health}" for one in self._all if not one.health.is_good)
 
     def summary(self) -> str:
         """Their names."""

@@ -48,6 +48,9 @@ class StoredDelayed:
         is_there: Whether there is one on the disk.
         call_soon: Calls what it is given in a later turn of the event loop.
         alarms: Where it is told while delayed messages are refused.
+
+    Attributes:
+        health: Whether the disk takes them.
     """
 
     def __init__(
@@ -69,19 +72,19 @@ class StoredDelayed:
         self._forgotten: dict[bytes, None] = {}  # keys that are still to be deleted
         self._is_scheduled = False
         self._is_loaded = not is_there
-        self._health = Health(_log, alarms, _ALARM, "delayed messages are refused", "delayed messages are taken again")
+        self.health = Health(_log, alarms, _ALARM, "delayed messages are refused", "delayed messages are taken again")
         delayed.store = self
 
     def put(self, number: int, due_us: int, message: Message) -> bool:
         """See `DelayedStore.put`."""
-        if not self._health.is_good or not self._is_loaded:
+        if not self.health.is_good or not self._is_loaded:
             return False
         batch = StateBatch()
         batch.put(record.message_key(number), record.encode(due_us, message))
         try:
             ticket = self._database().submit(batch)
         except StorageError as error:
-            self._health.tell(error)
+            self.health.tell(error)
             return False
         self._puts.append((ticket, number))
         self._follower.took(ticket)
@@ -111,19 +114,19 @@ class StoredDelayed:
                     except (ValueError, TypeError) as fault:
                         _log.error("delayed message %d on the disk cannot be read: %s", number, fault)
         except StorageError as error:
-            self._health.tell(error)
+            self.health.tell(error)
             return
         for number, (due_us, message) in held:
             self._delayed.restore(number, due_us, message)
             count += 1
         self._is_loaded = True
-        self._health.tell(None)
+        self.health.tell(None)
         if count:
             _log.info("%d delayed messages are held again", count)
 
     def tick(self) -> None:
         """Go on with what the disk refused."""
-        if self._health.is_good:
+        if self.health.is_good:
             return
         if not self._is_loaded:
             self.load()
@@ -161,7 +164,7 @@ class StoredDelayed:
             self._deletions.append((self._database().submit(batch), keys))
         except StorageError as error:
             self._forgotten.update(dict.fromkeys(keys))
-            self._health.tell(error)
+            self.health.tell(error)
 
     def _committed(self, ticket: int, error: StorageError | None) -> None:
         refused = []
@@ -176,7 +179,7 @@ class StoredDelayed:
                 self._forgotten.update(dict.fromkeys(keys))
         if refused:
             self._delayed.refuse(refused)
-        self._health.tell(error)
+        self.health.tell(error)
         self._follower.done(ticket, error)
 
     def __repr__(self) -> str:
@@ -232,6 +235,10 @@ class DelayedPart(Part):
         self.messages.tick(uptime_us)
         if self._stored is not None:
             self._stored.tick()
+
+    def health(self) -> str:
+        """Why the disk refuses them."""
+        return "" if self._stored is None else str(self._stored.health)
 
     def statistics(self) -> dict[str, float]:
         """Counts named `delayed.*`, and those of the disk."""

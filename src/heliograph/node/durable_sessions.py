@@ -88,6 +88,10 @@ class SessionsPart(Part):
             numbers.update(one.statistics())
         return numbers
 
+    def health(self) -> str:
+        """Why sessions cannot be read or saved."""
+        return "; ".join(str(one.health) for one in self._sessions if not one.health.is_good)
+
     def summary(self) -> str:
         """How many sessions are known by now."""
         return f"{len(self._kernel.context.sessions)} sessions known"

@@ -121,10 +121,17 @@ class ListenersPart(Part):
         self._kernel.context.channels.shut_down(rc.SERVER_SHUTTING_DOWN)
         await every(self.listeners, lambda listener: listener.close(_GOODBYE_S))
 
+    def health(self) -> str:
+        """Which listeners have no open files left."""
+        return ", ".join(f"{one.address} waits for open files" for one in self._waiting())
+
+    def _waiting(self) -> list[Listener]:
+        return [listener for listener in self.listeners if listener.statistics().get("out_of_files")]
+
     def _watch_open_files(self) -> None:
         """Raise an alarm while connections wait for open files."""
         alarms = self._kernel.alarms
-        waiting = [listener.address for listener in self.listeners if listener.statistics().get("out_of_files")]
+        waiting = [listener.address for listener in self._waiting()]
         if not waiting:
             alarms.deactivate(_FILES_ALARM)
             return

@@ -78,11 +78,12 @@ class Node:
         return self.parts.get(RulesPart).engine
 
     def log_statistics(self) -> None:
-        """Write every counter that is not zero into the log, and whom most messages were dropped for, as JSON."""
+        """Write into the log every counter that is not zero, whom most messages were dropped for, what is unwell."""
         numbers = {name: value for name, value in sorted(self.statistics().items()) if value}
         _log.info("statistics %s", json.dumps(numbers))
         slow = self.parts.get(KernelPart).context.sessions.most_dropped(_SLOW_CLIENTS_LOGGED)
         _log.info("dropped messages by client %s", json.dumps(slow))
+        _log.info("parts that cannot do their work %s", json.dumps(self.parts.health()))
 
     def reload(self, config: Config) -> bool:
         """Apply of another configuration what a running node can apply; the log says what, and what needs a restart.

@@ -175,6 +175,10 @@ class PipelinePart(Part):
         if self._process is not None:
             await self._process.stop()
 
+    def health(self) -> str:
+        """Whether the process runs."""
+        return "" if self._process is not None and self._process.pid is not None else "its process does not run"
+
     def statistics(self) -> dict[str, int]:
         """Counts named `pipeline.*`."""
         return {} if self._process is None else self._process.statistics()

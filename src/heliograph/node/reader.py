@@ -78,6 +78,10 @@ class ReaderPart(Part):
         except OSError as error:
             _log.warning("clients of the storage reader must be given the token in %s: %s", FILE, error)
 
+    def health(self) -> str:
+        """Whether the process runs."""
+        return "" if self._process is not None and self._process.pid is not None else "its process does not run"
+
     def summary(self) -> str:
         """Which process it is."""
         return f"storage reader in process {None if self._process is None else self._process.pid}"

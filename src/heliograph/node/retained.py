@@ -50,6 +50,9 @@ class RetainedCommit(RetainedCommits):
         join: What acknowledgements wait for.
         refusals: Told while it refuses messages.
         alarms: Where it is told while it refuses them, and when they cannot be read.
+
+    Attributes:
+        health: Whether it takes them.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class RetainedCommit(RetainedCommits):
         self._log = BoundedLog(_log, lambda: time.monotonic_ns() // 1000)
         self.store: RetainedStore | None = None  # what the broker asks, told too
         self._alarms = alarms
-        self._health = Health(
+        self.health = Health(
             _log, alarms, _ALARM, "retained messages are refused", "retained messages are taken again", self._changed
         )
         self._follower = join.follow(RETAINED, lambda: self.is_full)
@@ -72,7 +75,7 @@ class RetainedCommit(RetainedCommits):
             table.open()
         except StorageError as error:
             # Each tick tries again to open it, and changes are refused until that works.
-            self._health.tell(error, "the database of retained messages cannot be opened")
+            self.health.tell(error, "the database of retained messages cannot be opened")
 
     def submit(self, change: Change, awaited: bool) -> None:
         """Take a change."""
@@ -112,16 +115,16 @@ class RetainedCommit(RetainedCommits):
 
     def try_again(self) -> None:
         """See whether it can be written again after a fault."""
-        if self._health.is_good:
+        if self.health.is_good:
             return
         try:
             self._table.check_usable()
         except StorageError:
             return
-        self._health.tell(None)
+        self.health.tell(None)
 
     def _committed(self, ticket: int, error: StorageError | None) -> None:
-        self._health.tell(error)
+        self.health.tell(error)
         self._follower.done(ticket, error)
 
     def _changed(self, error: StorageError | None) -> None:
@@ -143,35 +146,35 @@ class RetainedMessages:
 
     def __init__(self, retainer: Retainer, commit: RetainedCommit | None) -> None:
         self.retainer = retainer
-        self._commit = commit
+        self.commit = commit
         self._again: asyncio.TimerHandle | None = None
 
     def tick(self) -> None:
         """Forget what has expired; go on with it soon where that is much."""
-        if self._commit is not None:
-            self._commit.try_again()
+        if self.commit is not None:
+            self.commit.try_again()
         if self._again is None:
             self._sweep()
 
     def statistics(self) -> dict[str, float]:
         """Counts for metrics: those of the messages, and as `storage.retained.*` those of the disk."""
         numbers: dict[str, float] = dict(self.retainer.statistics())
-        if self._commit is not None:
-            numbers.update({f"storage.{RETAINED}.{name}": value for name, value in self._commit.statistics().items()})
+        if self.commit is not None:
+            numbers.update({f"storage.{RETAINED}.{name}": value for name, value in self.commit.statistics().items()})
         return numbers
 
     async def stop(self) -> None:
         """Commit what was taken, and close."""
         if self._again is not None:
             self._again.cancel()
-        if self._commit is not None:
-            await self._commit.stop()
+        if self.commit is not None:
+            await self.commit.stop()
 
     def _sweep(self) -> None:
         self._again = None
         is_more = self.retainer.learn()
         is_more = self.retainer.sweep() >= _SWEPT_MAX or is_more
-        if is_more and self._commit is not None:
+        if is_more and self.commit is not None:
             self._again = asyncio.get_running_loop().call_later(_SWEEP_AGAIN_S, self._sweep)
 
     def __repr__(self) -> str:
@@ -226,6 +229,11 @@ class RetainedPart(Part):
     def statistics(self) -> dict[str, float]:
         """Counts named `retained.*`, and those of the disk."""
         return {} if self._messages is None else self._messages.statistics()
+
+    def health(self) -> str:
+        """Why the disk refuses them."""
+        commit = None if self._messages is None else self._messages.commit
+        return "" if commit is None else str(commit.health)
 
     def summary(self) -> str:
         """How many there are, and where."""

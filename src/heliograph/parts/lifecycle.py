@@ -132,6 +132,10 @@ class Parts:
         parts = [part for part in self._parts if covers(part.roots, path)]
         return bool(parts) and all(covers(part.live, path) and not covers(part.fixed, path) for part in parts)
 
+    def health(self) -> dict[str, str]:
+        """The parts that cannot do their work now, with what keeps them from it."""
+        return {part.name: said for part in self._running if (said := part.health())}
+
     def summary(self) -> str:
         """What the parts have, in one line for the log."""
         return "; ".join(filter(None, (part.summary() for part in self._running)))

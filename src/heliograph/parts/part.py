@@ -56,6 +56,10 @@ class Part:
             Exception: It cannot be applied; no part applies anything then. One with a `code` is the operator's to mend.
         """
 
+    def health(self) -> str:
+        """What keeps it from its work now, for people; empty while nothing does."""
+        return ""
+
     def statistics(self) -> Mapping[str, float]:
         """Its numbers by the flat names of its metrics; asked from its start on, and still after its stop."""
         return {}

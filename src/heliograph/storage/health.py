@@ -63,5 +63,9 @@ class Health:
             self._log.warning("%s", self._works)
         self._alarms.deactivate(self._alarm)
 
+    def __str__(self) -> str:
+        """Why it does not work; empty while it does."""
+        return "" if self.error is None else str(self.error)
+
     def __repr__(self) -> str:
         return f"Health({self._alarm}: {self.error or 'good'})"
