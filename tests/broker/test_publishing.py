@@ -16,6 +16,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
 from heliograph.node.publisher import SystemPublisher
+from heliograph.observe.outgoing import Outgoing
 from heliograph.policies.delayed import Delayed
 from support.kernel import FakeSink, Kernel
 
@@ -216,3 +217,37 @@ def test_to_what_is_no_topic_name_nothing_is_published(topic: str) -> None:
     with pytest.raises(ProtocolError):
         outcome_of(kernel, topic)
     assert kernel.broker.counters.snapshot()["messages.publish"] == 0
+
+
+class PickySink(FakeSink):
+    """Storage that raises at one topic."""
+
+    def append(self, message: Message) -> int:
+        if message.topic == "faulty":
+            raise RuntimeError("not today")
+        return super().append(message)
+
+
+@pytest.mark.parametrize("maker", ["a rule", "a delay", "the system"])
+def test_a_message_that_raises_keeps_none_behind_it_from_being_published(maker: str) -> None:
+    kernel = Kernel(stored=["#"])
+    kernel.sink = PickySink(["#"])
+    kernel.broker.set_sink(kernel.sink)
+    faults = kernel.contain_faults()
+    messages, outgoing = queue(kernel), Outgoing(SystemPublisher(kernel.context))
+    logger = logging.getLogger("test")
+    delayed = Delayed(kernel.broker, None, None, 128, IdSource(1, 1000), kernel.defer, lambda clientid: False, logger)
+    for topic in ("faulty", "t"):
+        if maker == "a rule":
+            messages.put(message_to(kernel, topic), False, PublishCounters())
+        elif maker == "a delay":
+            assert delayed.take(message_to(kernel, f"$delayed/1/{topic}")) is None
+        else:
+            outgoing.put(topic, b"x")
+    kernel.now_us += 2_000_000
+    kernel.broker.begin_turn(kernel.now_us)
+    delayed.tick(kernel.now_us)
+    kernel.turn()
+    assert [message.topic for _, message in kernel.sink.messages] == ["t"]
+    assert [boundary for boundary, _ in faults] == ["publishing"]
+    assert len(messages) == len(delayed) == 0

@@ -2,8 +2,9 @@
 
 import pytest
 
-from heliograph.broker.hooks import Hooks
+from heliograph.broker.hooks import OK, Hooks
 from heliograph.broker.message import Message, make_message
+from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.broker.subscription import Subscriber, Subscription
@@ -79,6 +80,9 @@ class FaultyChannel(ChannelHandle):
         self.fail()
 
     def on_spread(self) -> None:
+        self.fail()
+
+    def take_over(self, discard: bool) -> None:
         self.fail()
 
     def shut_down(self, code: int) -> None:
@@ -325,6 +329,20 @@ def test_a_channel_that_raises_at_the_shutdown_keeps_no_other_from_its_disconnec
     assert faulty.aborted == 1
 
 
+def test_a_connection_that_raises_when_another_takes_its_client_id_is_cut_and_the_other_may_come_again() -> None:
+    kernel = Kernel()
+    kernel.contain_faults()
+    faulty = FaultyChannel()
+    kernel.context.channels.register("c", faulty)
+    peer = kernel.peer()
+    peer.connect("c")
+    assert peer.heard() == ["CONNACK 0x88"]
+    assert faulty.aborted == 1
+    assert contained(kernel) == {"connections": 1}
+    kernel.context.channels.unregister("c", faulty)
+    kernel.connect("c")
+
+
 # --- one connection
 
 
@@ -348,6 +366,29 @@ def test_a_publish_that_fails_in_the_broker_ends_its_own_connection_only() -> No
     assert payloads(sub) == [b"2"]
     assert kernel.context.channels.find("bad") is None
     assert [(boundary, type(error)) for boundary, error in faults] == [("connections", FaultError)]
+
+
+def test_a_publish_that_fails_once_a_callback_has_answered_is_no_fault_of_what_gave_the_answer() -> None:
+    kernel = Kernel(stored=["#"])
+    picky(kernel)
+    answers: list[Pending[object]] = []
+
+    def answer_later(message: Message) -> Pending[object]:
+        answers.append(Pending())
+        return answers[-1]
+
+    kernel.broker.hooks.message_publish.add(answer_later)
+    kernel.contain_faults()
+    bad, good = kernel.connect("bad"), kernel.connect("good")
+    bad.publish("faulty", b"1", 1, 1)
+    good.publish("t", b"2", 1, 2)
+    for answer in answers:
+        answer.resolve(OK)
+    kernel.run()
+    kernel.commit()
+    assert bad.lost
+    assert [" ".join(word.split()[:2]) for word in good.heard()] == ["PUBACK #2"]
+    assert contained(kernel) == {"publishing": 1}
 
 
 def test_a_session_that_cannot_be_left_leaves_no_connection_behind() -> None:

@@ -107,6 +107,12 @@ class KeptRetainer(RetainedStore):
         self._sink.tie()
         return self._retainer.retain(message)
 
+    def refusal_code(self) -> int:
+        return self._retainer.refusal_code()
+
+    def may_match(self, topic_filter: str) -> bool:
+        return self._retainer.may_match(topic_filter)
+
     def match(self, topic_filter: str) -> RetainedMatches:
         return self._retainer.match(topic_filter)
 

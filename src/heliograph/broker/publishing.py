@@ -10,6 +10,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.durable import NOT_STORED
 from heliograph.broker.fanout import Spreader
+from heliograph.broker.faults import PUBLISHING
 from heliograph.broker.hooks import STOP, PendingChain, Refusal
 from heliograph.broker.message import Message
 from heliograph.broker.pending import Pending
@@ -27,6 +28,7 @@ _RETAIN_WORK: Final = 160
 _RETAIN_BYTES_PER_WORK_LOG2: Final = 6
 
 NOT_AUTHORIZED: Final = Refusal("not_authorized", rc.NOT_AUTHORIZED, False)  # a topic that is the broker's own
+_FAILED: Final = Refusal("failed", rc.UNSPECIFIED_ERROR, True)  # publishing it raised: its publisher is cut
 TAKEN: Final = Refusal("", rc.SUCCESS, False)  # a callback has the message, and publishes it in its own time or never
 
 
@@ -47,14 +49,14 @@ class Outcome:
     """
 
     def __init__(
-        self, ticket: i64, is_joined: bool, receivers: i64, is_unheard: bool, refusal: Refusal | None, unkept: int
+        self, ticket: i64, is_joined: bool, receivers: i64, is_unheard: bool, refusal: Refusal | None, unkept: i64
     ) -> None:
         self.ticket = ticket
         self.is_joined = is_joined
         self.receivers = receivers
         self.is_unheard = is_unheard
         self.refusal = refusal
-        self.unkept = unkept
+        self.unkept: i64 = unkept
         self.pending: PendingOutcome | None = None
 
     @property
@@ -64,6 +66,10 @@ class Outcome:
 
     def __repr__(self) -> str:
         return f"Outcome(ticket {int(self.ticket)}, {int(self.receivers)} receivers, {self.refusal}, {self.unkept})"
+
+
+# What becomes of most messages, so that none is made for each: nothing keeps them, and few receive them.
+_DELIVERED: Final = tuple(Outcome(NOT_STORED, False, count, count == 0, None, 0) for count in range(64))
 
 
 def publish(
@@ -156,6 +162,8 @@ def _keep_and_dispatch(
     is_unheard = receivers == 0 and not route.durable
     if is_unheard:
         broker.tell_unheard(message)
+    if ticket == NOT_STORED and not is_joined and not route.durable and 0 <= receivers < 64:
+        return _DELIVERED[receivers]
     return Outcome(ticket, is_joined, receivers, is_unheard, None, 0)
 
 
@@ -189,8 +197,13 @@ class PendingOutcome(Pending[bool]):
 
     def _on_answer(self, answer: tuple[str, object]) -> None:
         broker, message = self._broker, self._message
-        route = broker.route(message.topic.encode("utf-8"))  # filters may have come and gone
-        self.outcome = _publish_hooked(broker, message, route, self._spreader, self._may_refuse, answer[0], answer[1])
+        try:
+            route = broker.route(message.topic.encode("utf-8"))  # filters may have come and gone
+            spreader, may_refuse = self._spreader, self._may_refuse
+            self.outcome = _publish_hooked(broker, message, route, spreader, may_refuse, answer[0], answer[1])
+        except Exception as error:  # noqa: BLE001 - what gave the answer is to know nothing of it
+            broker.faults.contain(PUBLISHING, error)
+            self.outcome = Outcome(NOT_STORED, False, 0, False, _FAILED, 0)
         self.resolve(True)
 
 

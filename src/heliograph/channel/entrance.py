@@ -274,7 +274,12 @@ class Entrance(Reader):
         client, connect, context = admission.client, admission.connect, self._context
         other = context.channels.find(client.clientid)
         if other is not None:
-            other.take_over(clean_start)
+            try:
+                other.take_over(clean_start)
+            except Exception as error:
+                self._broker.faults.contain(CONNECTIONS, error, other.abort)
+                detail = "the connection that has its client id cannot be ended now"
+                raise ProtocolError(detail, rc.SERVER_UNAVAILABLE) from error
         # [MQTT-3.1.4-4] 3.1.1 [MQTT-3.1.4-3]
         session, present = context.sessions.open(
             client.clientid,

@@ -162,7 +162,7 @@ class Publishing:
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
         )
         # At QoS 0 nobody repeats what is refused: it goes on to its subscribers.
-        outcome = publishing.publish(broker, message, route, self._channel, publish.qos != 0)
+        outcome = publishing.publish(broker, message, route, self._channel, publish.qos != 0, False)
         if outcome.pending is not None:
             pending = outcome.pending
             waited_us_max = self._options.idle_timeout_us
@@ -189,7 +189,7 @@ class Publishing:
             return
         self._joined = outcome.is_joined
         if outcome.unkept != rc.SUCCESS:
-            self._refuse_now(publish, outcome.unkept)
+            self._refuse_now(publish, int(outcome.unkept))
         elif outcome.refusal is not None:
             self._stop(publish, route, outcome.refusal, outcome.ticket)
         else:

@@ -7,9 +7,11 @@ Sessions are counted a part in each tick, so that a million of them hold up nobo
 import heapq
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Final, Protocol
 
+from heliograph.broker.faults import CONNECTIONS
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.context import ChannelTable
 from heliograph.mqtt import reason_codes as rc
@@ -243,7 +245,8 @@ class MemoryContract:
         for number in policy.to_close(buffers, self._used, limit):
             channel = self._channels.get(number)
             if channel is not None:
-                channel.cut(rc.QUOTA_EXCEEDED, "memory is short, and much waits for it")
+                why = "memory is short, and much waits for it"
+                self._broker.faults.run(CONNECTIONS, partial(channel.cut, rc.QUOTA_EXCEEDED, why))
                 self._closed_count += 1
 
     def __repr__(self) -> str:

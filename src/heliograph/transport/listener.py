@@ -8,6 +8,7 @@ import asyncio
 import socket
 from typing import Final, cast
 
+from heliograph.broker.faults import CONNECTIONS
 from heliograph.channel.channel import Channel
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
@@ -172,12 +173,13 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
     def tick(self, uptime_us: int) -> None:
         """Time has passed: end what takes too long, look at the certificates' files."""
+        run = self.context.broker.faults.run  # one that raises keeps the others from nothing
         for arrival in [each for each in self._arrivals if 0 < each.deadline_us < uptime_us]:
             self._arrivals.discard(arrival)
-            arrival.close()
+            run(CONNECTIONS, arrival.close)
             self._counters.time_out(arrival.peername, "TLS or PROXY handshake")
         for handshake in [each for each, deadline_us in self._requests.items() if deadline_us < uptime_us]:
-            handshake.abort()
+            run(CONNECTIONS, handshake.abort)
             self._counters.time_out(handshake.peername, "WebSocket request")
         self._cut_stalled(uptime_us)
         self._cut_silent(uptime_us)
@@ -394,7 +396,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             for link, since_us in list(self._congested.items()):
                 if uptime_us - since_us > self._send_timeout_us:
                     self._counters.stalled += 1
-                    link.abort()
+                    self.context.broker.faults.run(CONNECTIONS, link.abort)
 
     def _cut_silent(self, uptime_us: int) -> None:
         timeout_s = None if self.websocket is None else self.websocket.idle_timeout
@@ -406,4 +408,4 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self._checked_silence_us = uptime_us
         for link in list(self._links):
             if isinstance(link, WebSocketConnection) and link.is_silent(checks):
-                link.abort()
+                self.context.broker.faults.run(CONNECTIONS, link.abort)
