@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from heliograph.broker.faults import Faults
-from heliograph.config import Config
-from heliograph.parts import Part, Parts
+from heliograph.config import Config, LogConfig
+from heliograph.parts import Apply, Part, Parts
 from heliograph.parts.lifecycle import PartOrderError, every
 
 
@@ -124,3 +125,41 @@ async def test_all_that_a_part_owns_ends_whatever_one_of_them_raises() -> None:
         await every(["a", "b", "c"], end)
     assert ended == ["a", "b", "c"]
     assert [str(error) for error in raised.value.exceptions] == ["a", "c"]
+
+
+async def test_a_configuration_is_applied_by_all_parts_or_by_none() -> None:
+    applied: list[str] = []
+
+    class Level(Part):
+        name = "level"
+        roots = live = ("log",)
+
+        def check(self, new: Config) -> Apply:
+            return lambda: applied.append(new.log.level)
+
+    class Picky(Part):
+        name = "picky"
+        needs = ("level",)
+        roots = live = ("log.level",)
+
+        def check(self, new: Config) -> Apply:
+            if new.log.level == "error":
+                raise ValueError("too quiet")
+            return fail
+
+    def fail() -> None:
+        raise RuntimeError("it cannot")
+
+    parts, reported = parts_of(Level(), Picky())
+    await parts.start()
+    old, node = Config(), replace(Config().node, name="other@host")
+    with pytest.raises(ValueError, match="too quiet"):
+        parts.check(replace(old, log=LogConfig("error")))
+    assert applied == []
+    plan = parts.check(replace(old, log=LogConfig("debug"), node=node))
+    assert (plan.live, plan.restart) == (["log.level"], ["node.name"])
+    parts.apply(plan)
+    assert applied == ["debug"]
+    assert reported == ["parts.picky: it cannot"]  # and the others have applied it
+    again = parts.check(replace(old, log=LogConfig("debug"), node=node))
+    assert (again.live, again.restart) == ([], ["node.name"])

@@ -16,13 +16,13 @@ class Plan:
         config: What holds when it is applied: the new settings where they are live, the old ones elsewhere.
         live: Paths of the settings that change then.
         restart: Paths of those that differ, and change with the next start.
-        steps: What applies it.
+        steps: What applies it, by the name of the part.
     """
 
     config: Config
     live: Sequence[str]
     restart: Sequence[str]
-    steps: Sequence[Apply]
+    steps: Mapping[str, Apply]
 
 
 def overlaid(old: Config, new: Config, is_live: Callable[[str], bool]) -> Config:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from heliograph.broker.faults import Faults
 from heliograph.config import Config
 from heliograph.observe.metric import Catalogue, Sample
-from heliograph.parts.changes import Apply, Plan, covers, overlaid
+from heliograph.parts.changes import Plan, covers, overlaid
 from heliograph.parts.part import Part
 
 PartT = TypeVar("PartT", bound=Part)
@@ -119,13 +119,13 @@ class Parts:
             return is_one
 
         config = overlaid(self._config, new, is_live)
-        steps: list[Apply] = [step for part in self._running if (step := part.check(config)) is not None]
+        steps = {part.name: step for part in self._running if (step := part.check(config)) is not None}
         return Plan(config, live, restart, steps)
 
     def apply(self, plan: Plan) -> None:
         """Apply what was checked in the same turn."""
-        for step in plan.steps:
-            self._faults.run("parts.check", step)
+        for name, step in plan.steps.items():
+            self._faults.run(f"parts.{name}", step)
         self._config = plan.config
 
     def _is_live(self, path: str) -> bool:
