@@ -41,6 +41,7 @@ def test_who_holds_most_retains_no_more_and_others_do() -> None:
     assert reader.heard() == ["PUBLISH r/2 'x' q0", "PUBLISH r/0 'y' q0", "PUBLISH r/1 '' q0", "PUBLISH r/3 'x' q0"]
     assert len(kernel.retainer) == 2  # r/0 and r/3
     assert kernel.broker.pressure.growth_refused == 1
+    assert kernel.retainer.statistics()["retained.dropped.memory"] == 1
     assert kernel.broker.pressure.noted.keys() == {"small"}
 
 
