@@ -107,7 +107,7 @@ class Acceptor:
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(_ACCEPTED_AT_ONCE):
-            if not self._rate.take(self._clock()):
+            if self._rate.is_limited and not self._rate.take(self._clock()):
                 self._pauses_count += 1
                 self._pause(self._rate.wait_s())
                 return

@@ -8,16 +8,20 @@ from heliograph.config.units import Rate
 
 
 class AccessRules:
-    """The access rules of a listener: the first that fits decides, and where none does, all may connect."""
+    """The access rules of a listener: the first that fits decides, and where none does, all may connect.
+
+    Attributes:
+        decides_nothing: Whether everybody may connect.
+    """
 
     def __init__(self, rules: tuple[AccessRule, ...]) -> None:
         self._rules = rules
-        self._decides_nothing = all(rule.allow for rule in rules)
+        self.decides_nothing = all(rule.allow for rule in rules)
         self._decide = lru_cache(maxsize=1024)(self._look_up)
 
     def allow(self, host: str) -> bool:
         """Whether a peer with this address may connect; Unix sockets are the file system's matter."""
-        return self._decides_nothing or not host or self._decide(host)
+        return self.decides_nothing or not host or self._decide(host)
 
     def _look_up(self, host: str) -> bool:
         address = ipaddress.ip_address(host)
@@ -40,6 +44,11 @@ class ConnectionRate:
         self._per_us = 0.0 if rate is None else rate.per_second / 1e6
         self._tokens = self._capacity
         self._filled_at_us = now_us
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit; without one nobody needs to look at the time for it."""
+        return self._per_us != 0.0
 
     def take(self, now_us: int) -> bool:
         """Take a token if there is one."""

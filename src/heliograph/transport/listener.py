@@ -307,11 +307,12 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     # --- from a socket to a connection
 
     def _accepted(self, connection: socket.socket, address: object) -> None:
-        host = plain_host(str(address[0])) if isinstance(address, tuple) else ""
-        if not self._rules.allow(host):
-            self._counters.denied += 1
-            connection.close()
-            return
+        if not self._rules.decides_nothing:
+            host = plain_host(str(address[0])) if isinstance(address, tuple) else ""
+            if not self._rules.allow(host):
+                self._counters.denied += 1
+                connection.close()
+                return
         most = self._settings.max_connections
         if most is not None and len(self._links) + len(self._arrivals) >= most:
             self._counters.refused += 1
