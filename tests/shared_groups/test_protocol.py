@@ -217,6 +217,23 @@ def test_what_is_said_as_members_come_grows_with_the_shares_that_move() -> None:
         assert talk.said - before < 14 * moved + 10
 
 
+def test_members_that_get_no_share_are_no_work_for_the_others() -> None:
+    leader = new_leader(stream(1))
+    ids = connected(leader, *(f"b{number}" for number in range(SHARES_PER_STREAM)))
+    for one in ids:
+        assert len(take_all(leader, one)) == 1
+    for number in range(100, 200):
+        leader.on_letter(0, BorrowerId("late", number), LeaderWanted())
+        leader.balance(0)
+        leader.on_letter(0, BorrowerId("late", number - 50), Disconnect(1, {}))
+        leader.balance(0)
+    assert {letter for _, letter in leader.letters} == {LeaderConnectResponse("node/1"), Saved(1)}
+    leader.letters = []
+    leader.on_letter(0, ids[0], Disconnect(2, {}))
+    leader.balance(0)
+    assert [type(letter) for _, letter in leader.letters] == [Saved, Grant]
+
+
 def test_what_a_borrower_said_after_a_letter_that_was_lost_counts_when_it_says_all_again() -> None:
     timers = Timers()
     leader = new_leader(stream(1))

@@ -208,3 +208,26 @@ def test_a_group_wakes_while_the_disk_refuses_its_lease(tmp_path: Path) -> None:
     rest(kernel)
     kernel = kernel.crash()
     assert take(kernel.come("one")) == []
+
+
+def test_what_waits_for_a_client_that_takes_nothing_is_bounded_for_all_groups_together(tmp_path: Path) -> None:
+    kernel = GroupKernel(tmp_path, session_options=SessionOptions(max_inflight=1))
+    kernel.groups.waiting.bytes_max = 50_000
+    groups, count = 20, 30
+    peer = many(kernel, groups)
+    pub = kernel.connect("pub")
+    for number in range(count):
+        pub.publish("t/1", b"%2000d" % number, 1, number + 1)
+    kernel.run()
+    got, most = [], 0
+    while packets := [packet for packet in peer.received() if isinstance(packet, p.Publish)]:
+        most = max(most, kernel.groups.statistics()["shared_groups.waiting_bytes"])
+        got += [int(packet.payload) for packet in packets]
+        peer.send(*(p.Ack(p.PUBACK, packet.packet_id, 0) for packet in packets))
+        kernel.run()
+        if len(got) % 50 == 0:
+            kernel.advance(7)
+    assert sorted(got) == sorted(list(range(count)) * groups)
+    assert most < 60_000
+    rest(kernel)
+    assert kernel.groups.statistics()["shared_groups.waiting_bytes"] == 0

@@ -7,7 +7,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt.properties import Properties
 from heliograph.session.options import SessionOptions
 from heliograph.shared_groups.member import Member
-from heliograph.shared_groups.reading import Messages, OpenShare, Publishers, StreamReader
+from heliograph.shared_groups.reading import Messages, OpenShare, Publishers, StreamReader, Waiting
 from heliograph.shared_groups.turns import GroupTurns
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.interface import Batch, StreamId, StreamIterator
@@ -69,7 +69,7 @@ class _Reader(StreamReader):
     """A reader that has no shares to read for, and counts what it is told."""
 
     def __init__(self, stream: StreamId) -> None:
-        super().__init__(_NoMessages(), stream, "t/#", 0, Publishers(), lambda damage: None)
+        super().__init__(_NoMessages(), stream, "t/#", 0, Publishers(), Waiting(), lambda damage: None)
         self.told = 0
 
     def on_grown(self) -> None:

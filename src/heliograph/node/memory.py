@@ -47,6 +47,7 @@ _GROUPS: Final = (
     ("awake", AWAKE_GROUP_BYTES),
     ("assigned_shares", SHARE_BYTES),
     ("letters", LETTER_BYTES),
+    ("waiting_bytes", 1),
 )
 
 _WHAT_HAPPENS: Final = (

@@ -32,7 +32,7 @@ from heliograph.shared_groups.protocol import (
     ToLeader,
     UpdateProgress,
 )
-from heliograph.shared_groups.reading import Entry, Messages, Publishers
+from heliograph.shared_groups.reading import Entry, Messages, Publishers, Waiting
 from heliograph.shared_groups.registry import LeaderRegistry
 from heliograph.shared_groups.rooms import Rooms
 from heliograph.shared_groups.roster import Roster
@@ -54,7 +54,8 @@ _WOKEN_AT_ONCE: Final = 8  # groups
 _RESTED_AT_ONCE: Final = 16
 _PARTED_AT_ONCE: Final = 16
 _DROPPED_AT_ONCE: Final = 32
-_AWAKE_MAX: Final = 256  # groups beyond which those that have nothing to do fall asleep at once
+_AWAKE_MAX: Final = 1024  # groups beyond which those that have nothing to do fall asleep at once
+_RESTING_MEMBERS_MAX: Final = 256  # a group at which more are at work does not fall asleep: that would take long
 _CLOCKS_US: Final = 60_000_000  # how far the clock of commits may be behind that of the broker
 _DAMAGES_MAX: Final = 10_000  # places that were told; beyond that, they are counted each time
 
@@ -105,6 +106,7 @@ class DurableGroups(GroupKeeper):
         self.messages = messages
         self.timers = timers or Timers()
         self.publishers = Publishers()
+        self.waiting = Waiting()
         self.roster = Roster()
         self.turns = GroupTurns(loop, begin_turn, self, self.timers.checkpoint_us / 1e6)
         self.now_us = now_us
@@ -453,6 +455,8 @@ class DurableGroups(GroupKeeper):
             awake.quiet_us = now
         if now - awake.quiet_us < self.timers.rest_us and len(self._awake) <= _AWAKE_MAX:
             return
+        if len(awake.members) > _RESTING_MEMBERS_MAX:
+            return
         if not awake.is_quiet or not self._registry.is_quiet(awake.name, len(awake.members)):
             return
         try:
@@ -584,6 +588,7 @@ class DurableGroups(GroupKeeper):
             "kept": len(self._groups),
             "awake": len(self._awake),
             "members": len(self._members),
+            "waiting_bytes": self.waiting.size_bytes,
             **self._counts,
             **self.turns.statistics(),
             **self._registry.statistics(),

@@ -8,7 +8,7 @@ from heliograph.session.session import Session
 from heliograph.shared_groups.borrower import Borrower
 from heliograph.shared_groups.member import Member, MemberTurns, SessionNotes, settle
 from heliograph.shared_groups.protocol import BorrowerId, GroupName, MessageId, Share, Timers, ToLeader
-from heliograph.shared_groups.reading import Entry, Messages, OpenShare, Publishers, StreamReader
+from heliograph.shared_groups.reading import Entry, Messages, OpenShare, Publishers, StreamReader, Waiting
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.interface import StreamId
 
@@ -49,6 +49,10 @@ class Node(Protocol):
     @property
     def publishers(self) -> Publishers:
         """Which share each publisher belongs to."""
+
+    @property
+    def waiting(self) -> Waiting:
+        """How much waits in all groups."""
 
     @property
     def turns(self) -> Turns:
@@ -211,7 +215,7 @@ class AwakeGroup:
     def is_at_head(self) -> bool:
         """Whether all that the shares of its members have was read and handed out."""
         turns = self._node.turns
-        return not any(member.waits for member in self.members) and all(
+        return not any(member.waits or member.is_starved for member in self.members) and all(
             reader.is_at_head and not turns.awaits(reader) for reader in self.readers.values()
         )
 
@@ -225,11 +229,11 @@ class AwakeGroup:
             self._node.turns.remove_reader(stream, reader)
 
     def stir(self) -> None:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         self.is_stirred = True
 
     def await_room(self, member: Member) -> None:
-        """See `Surroundings`."""
+        """See `NodeView`."""
         self._node.await_room(member)
 
     # --- messages
@@ -241,7 +245,13 @@ class AwakeGroup:
         if reader is None:
             node = self._node
             reader = StreamReader(
-                node.messages, stream, self.name.topic_filter, self.made_us, node.publishers, node.on_damage
+                node.messages,
+                stream,
+                self.name.topic_filter,
+                self.made_us,
+                node.publishers,
+                node.waiting,
+                node.on_damage,
             )
             self.readers[stream] = reader
             node.turns.add_reader(stream, reader)
@@ -293,6 +303,11 @@ class AwakeGroup:
     def turns(self) -> Turns:
         """See `NodeView`."""
         return self._node.turns
+
+    @property
+    def waiting(self) -> Waiting:
+        """See `NodeView`."""
+        return self._node.waiting
 
     @property
     def stall_us(self) -> int:

@@ -88,6 +88,8 @@ class Leader:
         "_borrowers",
         "_changed",
         "_counts",
+        "_has_joined",
+        "_holders_count",
         "_moving",
         "_number",
         "_open",
@@ -98,6 +100,7 @@ class Leader:
         "_timers",
         "_token",
         "_unbalanced",
+        "_unready_count",
         "_unsaved",
         "group",
         "letters",
@@ -133,6 +136,9 @@ class Leader:
         self._token = 0
         self._unsaved: dict[Share, int] = {}  # how many of the saves under way, and the next, a share is part of
         self._unbalanced = True
+        self._has_joined = False  # a borrower came; nothing else has changed for the others
+        self._holders_count = 0  # borrowers that are to keep a share
+        self._unready_count = 0
         self._counts = {"granted": 0, "revoked": 0, "lost_borrowers": 0}
 
     # --- what it is told
@@ -143,7 +149,7 @@ class Leader:
         if isinstance(letter, LeaderWanted):
             if known is None:
                 self._borrowers[sender] = _Borrower(now_us)
-                self._unbalanced = True
+                self._has_joined = True
             self._send(sender, LeaderConnectResponse(self.name))
             return
         if known is None:
@@ -203,13 +209,14 @@ class Leader:
         self._borrowers.clear()
         self._assignments.clear()
         self._moving.clear()
+        self._holders_count = self._unready_count = 0
 
     # --- what is to be saved
 
     @property
     def has_to_settle(self) -> bool:
         """Whether there is something to say, to save, or to share out."""
-        return bool(self.letters) or self.has_changes or self._unbalanced
+        return bool(self.letters) or self.has_changes or self._unbalanced or self._has_joined
 
     @property
     def has_changes(self) -> bool:
@@ -246,9 +253,7 @@ class Leader:
 
     def is_quiet(self, borrowers_count: int) -> bool:
         """Whether it has so many borrowers and no others, nobody waits for a letter, and everything is saved."""
-        return len(self._borrowers) == borrowers_count and not (
-            self._moving or self._changed or self._answers or self._saving or self.letters or self._unbalanced
-        )
+        return len(self._borrowers) == borrowers_count and not (self._moving or self._saving or self.has_to_settle)
 
     def has_granted_all(self, streams: Iterable[StreamId]) -> bool:
         """Whether it knows these streams, and somebody has each share that may be read."""
@@ -278,10 +283,14 @@ class Leader:
 
     def balance(self, now_us: int) -> None:
         """Grant what nobody has and revoke what somebody has too much of, if anything has changed."""
-        if not self._unbalanced or now_us < self._settles_us:
+        if not (self._unbalanced or self._has_joined) or now_us < self._settles_us:
             return
-        self._unbalanced = False
         open_shares = self._open_shares()
+        is_spread = not self._unready_count and self._holders_count >= len(open_shares) > 0
+        is_needed = self._unbalanced or not is_spread
+        self._unbalanced = self._has_joined = False
+        if not is_needed:  # each share has a borrower of its own: however many more come, they get nothing
+            return
         if len(self._assignments) > 0:
             readable = set(open_shares)
             for share, assignment in list(self._assignments.items()):
@@ -356,6 +365,7 @@ class Leader:
         known = self._borrowers[borrower]
         known.shares[share] = assignment
         known.held_count += 1
+        self._holders_count += known.held_count == 1
         self._say(now_us, assignment)
 
     def _revoke(self, now_us: int, assignment: _Assignment) -> None:
@@ -365,7 +375,9 @@ class Leader:
 
     def _take_away(self, assignment: _Assignment, status: str) -> None:
         if assignment.status in (GRANTING, GRANTED):
-            self._borrowers[assignment.borrower].held_count -= 1
+            known = self._borrowers[assignment.borrower]
+            known.held_count -= 1
+            self._holders_count -= known.held_count == 0
         assignment.status = status
         self._moving[assignment.share] = assignment
 
@@ -385,6 +397,7 @@ class Leader:
     def _on_ping(self, known: _Borrower, letter: Ping) -> None:
         if known.ready != letter.ready:
             known.ready = letter.ready
+            self._unready_count += -1 if letter.ready else 1
             self._unbalanced = True
 
     def _on_progress(self, now_us: int, sender: BorrowerId, known: _Borrower, letter: UpdateProgress) -> None:
@@ -427,11 +440,13 @@ class Leader:
 
     def _let_go(self, borrower: BorrowerId) -> None:
         known = self._borrowers.pop(borrower)
+        self._holders_count -= known.held_count > 0
+        self._unready_count -= not known.ready
+        self._unbalanced = self._unbalanced or bool(known.shares) or not known.ready
         for assignment in list(known.shares.values()):
             del self._assignments[assignment.share]
             self._moving.pop(assignment.share, None)
         self._answers.pop(borrower, None)
-        self._unbalanced = True
 
     def _free(self, assignment: _Assignment) -> None:
         self._take_away(assignment, REVOKED)

@@ -26,7 +26,7 @@ from heliograph.shared_groups.borrower import (
     Revoking,
 )
 from heliograph.shared_groups.protocol import BorrowerId, GroupName, MessageId, Progress, Share, ToBorrower, ToLeader
-from heliograph.shared_groups.reading import Entry, OpenShare
+from heliograph.shared_groups.reading import Entry, OpenShare, Taker, Waiting
 from heliograph.shared_groups.stored_message import message_of
 
 _CLAIMS_MAX: Final = 64
@@ -59,6 +59,10 @@ class NodeView(Protocol):
     @property
     def turns(self) -> MemberTurns:
         """When members have their turns."""
+
+    @property
+    def waiting(self) -> Waiting:
+        """How much waits in all groups."""
 
     @property
     def stall_us(self) -> int:
@@ -95,7 +99,7 @@ class NodeView(Protocol):
         """It is over; another is wanted in its place, or not."""
 
 
-class Member:
+class Member(Taker):
     """One subscription of a client that is connected, until all is settled with the leader; owned by its group."""
 
     __slots__ = (
@@ -117,6 +121,7 @@ class Member:
         "is_due",
         "is_leaving",
         "is_ready",
+        "is_starved",
         "is_wanted",
         "session",
         "subscription",
@@ -132,6 +137,7 @@ class Member:
         self.is_leaving = False
         self.is_wanted = False  # it waits for its turn
         self.is_ready = True  # its client takes messages
+        self.is_starved = False  # there may be messages that were not read, as its client had no room
         self.is_due = 0  # whether a report is wanted: some time (1), soon (2)
         self._around = around
         self._is_durable = isinstance(session, DurableSession) and around.notes is not None
@@ -153,6 +159,11 @@ class Member:
         """Send so many messages at the most, as far as the client takes them: how many."""
         count = 0
         session = self.session
+        if self.is_starved and session.has_room():
+            self.is_starved = False
+            for share in self._shares.values():
+                if not share.is_closed:
+                    self._around.open_share(self, share)
         while count < limit and session.has_room():
             if self._sendable:
                 self._send_claimed(self._sendable.pop(0))
@@ -168,7 +179,7 @@ class Member:
             self.is_ready = True
             self.borrower.set_ready(self._around.now_us(), True)
             self.post()
-        if self.waits and not session.has_room():
+        if (self.waits or self.is_starved) and not session.has_room():
             self._around.await_room(self)
         return count
 
@@ -191,6 +202,15 @@ class Member:
     def shares(self) -> list[OpenShare]:
         """The shares that it has."""
         return list(self._shares.values())
+
+    def has_room(self) -> bool:
+        """See `Taker`."""
+        return self.session.has_room()
+
+    def starve(self) -> None:
+        """See `Taker`."""
+        self.is_starved = True
+        self._around.await_room(self)
 
     @property
     def waits(self) -> bool:
@@ -308,10 +328,11 @@ class Member:
     def tick(self) -> None:
         """Time has passed."""
         now = self._around.now_us()
-        if self.is_ready and self.waits and now - self._took_us > self._around.stall_us:
+        waits = self.waits or self.is_starved
+        if self.is_ready and waits and now - self._took_us > self._around.stall_us:
             self.is_ready = False
             self.borrower.set_ready(now, False)
-        elif not self.waits:
+        elif not waits:
             self._took_us = now
         if not self.is_ready:
             self.pump(0)
@@ -367,7 +388,7 @@ class Member:
         self.post()
 
     def _on_granted(self, share: Share, progress: Progress) -> None:
-        opened = OpenShare(share, progress)
+        opened = OpenShare(share, progress, self._around.waiting)
         opened.owner = self
         self._shares[share] = opened
         self._around.open_share(self, opened)

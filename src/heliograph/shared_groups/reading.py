@@ -19,6 +19,10 @@ _READ_AT_ONCE: Final = 512
 _WAITING_MAX: Final = 256
 _WAITING_BYTES_MAX: Final = 256 << 10
 _PUBLISHERS_MAX: Final = 20_000
+# What waits in all groups of a node, beyond which only clients with room are read for, and fewer messages at once.
+_ALL_WAITING_BYTES_MAX: Final = 32 << 20
+_READ_WHEN_FULL: Final = 8
+_ENTRY_BYTES: Final = 700  # of a message that waits, beside its payload
 
 
 class Messages(Protocol):
@@ -49,6 +53,36 @@ class Entry:
         return self.stored.id_high, self.stored.id_low
 
 
+class Taker(Protocol):
+    """Who has a share, as reading knows it."""
+
+    def has_room(self) -> bool:
+        """Whether its client takes a message now."""
+
+    def starve(self) -> None:
+        """Nothing was read for it, as its client has no room: it is to ask for it when there is some."""
+
+
+class Waiting:
+    """How much was read and waits for clients, in all groups of a node; owned by the node's durable groups.
+
+    Attributes:
+        size_bytes: How much that is.
+        bytes_max: Beyond this, only clients with room are read for.
+    """
+
+    __slots__ = ("bytes_max", "size_bytes")
+
+    def __init__(self, bytes_max: int = _ALL_WAITING_BYTES_MAX) -> None:
+        self.size_bytes = 0
+        self.bytes_max = bytes_max
+
+    @property
+    def is_full(self) -> bool:
+        """Whether too much waits to read ahead."""
+        return self.size_bytes > self.bytes_max
+
+
 # Stands for all that are empty: a group has many shares, and an empty one of its own takes 760 bytes.
 _NOTHING: Final[deque[Entry]] = deque(maxlen=0)
 
@@ -57,6 +91,7 @@ class OpenShare:
     """A share that a borrower has; owned by the member whose borrower it is."""
 
     __slots__ = (
+        "_all_waiting",
         "_done_before",
         "_reached",
         "_sent",
@@ -70,18 +105,19 @@ class OpenShare:
         "waiting",
     )
 
-    def __init__(self, share: Share, progress: Progress) -> None:
+    def __init__(self, share: Share, progress: Progress, all_waiting: Waiting) -> None:
         self.share = share
         self.read_up_to = progress.position
         self.waiting = _NOTHING
         self.is_closed = False  # nothing more is to be read
         self.is_ended = False  # nothing more can come
         self.is_queued = False  # it waits for its turn at its member
-        self.owner: object = None  # the member that it was granted to
+        self.owner: Taker | None = None  # the member that it was granted to
         self._sent = _NOTHING  # in the order of the stream, done or not
         self._done_before = dict.fromkeys(progress.done)  # ids above where it began that were done then
         self._reached = progress.position
         self._waiting_bytes = 0
+        self._all_waiting = all_waiting
 
     @property
     def wants(self) -> bool:
@@ -92,6 +128,15 @@ class OpenShare:
             and len(self.waiting) < _WAITING_MAX
             and self._waiting_bytes < _WAITING_BYTES_MAX
         )
+
+    def may_be_fed(self) -> bool:
+        """Whether to read for it: where very much waits already, only if its client has room."""
+        if not self.wants:
+            return False
+        if self.owner is None or not self._all_waiting.is_full or self.owner.has_room():
+            return True
+        self.owner.starve()
+        return False
 
     @property
     def is_clear(self) -> bool:
@@ -140,13 +185,13 @@ class OpenShare:
         if self.waiting is _NOTHING:
             self.waiting = deque()
         self.waiting.append(entry)
-        self._waiting_bytes += len(stored.payload)
+        self._count(len(stored.payload), 1)
 
     def take(self) -> Entry | None:
         """The next message to be sent; it counts as sent from now on."""
         while self.waiting:
             entry = self.waiting.popleft()
-            self._waiting_bytes -= len(entry.stored.payload)
+            self._count(-len(entry.stored.payload), -1)
             if not entry.is_listed:
                 self._list(entry)
             if not entry.done:
@@ -161,14 +206,14 @@ class OpenShare:
             if self.waiting is _NOTHING:
                 self.waiting = deque()
             self.waiting.appendleft(entry)
-            self._waiting_bytes += len(entry.stored.payload)
+            self._count(len(entry.stored.payload), 1)
 
     def close(self) -> None:
         """Read nothing more, and forget what was not sent."""
         self.is_closed = True
         self._done_before.update((entry.message, None) for entry in self.waiting if entry.done)
+        self._count(-self._waiting_bytes, -len(self.waiting))
         self.waiting = _NOTHING
-        self._waiting_bytes = 0
 
     def progress(self) -> Progress:
         """How far it is."""
@@ -182,6 +227,10 @@ class OpenShare:
         done = [*self._done_before, *(entry.message for entry in self._sent if entry.done)]
         done += [entry.message for entry in self.waiting if entry.done and not entry.is_listed]
         return Progress(self._reached, tuple(done))
+
+    def _count(self, payload_bytes: int, entries: int) -> None:
+        self._waiting_bytes += payload_bytes
+        self._all_waiting.size_bytes += payload_bytes + entries * _ENTRY_BYTES
 
     def _list(self, entry: Entry) -> None:
         entry.is_listed = True
@@ -220,10 +269,12 @@ class StreamReader:
 
     Args:
         made_us: Messages that the broker received before then are not the group's.
+        all_waiting: What waits in all groups.
         report: Told of what is damaged, each time that it is come across.
     """
 
     __slots__ = (
+        "_all_waiting",
         "_filter",
         "_head",
         "_made_us",
@@ -243,6 +294,7 @@ class StreamReader:
         topic_filter: str,
         made_us: int,
         publishers: Publishers,
+        all_waiting: Waiting,
         report: Report,
     ) -> None:
         self.shares: dict[int, OpenShare] = {}
@@ -254,6 +306,7 @@ class StreamReader:
         self._made_us = made_us
         self._publishers = publishers
         self._report = report
+        self._all_waiting = all_waiting
         self._head: Position | None = None  # there is nothing behind it, as far as is known
 
     def on_grown(self) -> None:
@@ -273,7 +326,7 @@ class StreamReader:
         Raises:
             StorageError: The database cannot be read now.
         """
-        takers = {number: share for number, share in self.shares.items() if share.wants}
+        takers = {number: share for number, share in self.shares.items() if share.may_be_fed()}
         if not takers:
             return None
         start = min(share.read_up_to for share in takers.values())
@@ -281,7 +334,8 @@ class StreamReader:
             return None
         iterator = StreamIterator(self._stream, self._filter, start)
         try:
-            batch = self._messages.next_readable(iterator, _READ_AT_ONCE, self._report)
+            count = _READ_WHEN_FULL if self._all_waiting.is_full else _READ_AT_ONCE
+            batch = self._messages.next_readable(iterator, count, self._report)
         except UnknownStreamError:
             batch = None
         if not isinstance(batch, Batch):  # it is read to its end, or was removed with its generation
@@ -289,9 +343,11 @@ class StreamReader:
                 share.is_ended = True
             return list(takers.values())
         self.read_count += len(batch.messages)
-        return self._share_out(batch, takers, committed_us)
+        return self._share_out(batch, len(batch.messages) < count, takers, committed_us)
 
-    def _share_out(self, batch: Batch, takers: dict[int, OpenShare], committed_us: int) -> list[OpenShare]:
+    def _share_out(
+        self, batch: Batch, is_all: bool, takers: dict[int, OpenShare], committed_us: int
+    ) -> list[OpenShare]:
         fed: dict[OpenShare, None] = {}
         share_number = self._publishers.share
         self.is_cut = False
@@ -307,7 +363,7 @@ class StreamReader:
             share = takers.get(number)
             if share is None or position <= share.read_up_to:
                 continue
-            if not share.wants:
+            if not share.wants or (self._all_waiting.is_full and share.waiting):
                 del takers[number]  # it stays where it is
                 continue
             share.read_up_to = position
@@ -317,7 +373,7 @@ class StreamReader:
         if end is not None:
             for share in takers.values():
                 share.read_up_to = max(share.read_up_to, end)
-        if end is None or end != batch.iterator.position or len(batch.messages) < _READ_AT_ONCE:
+        if end is None or end != batch.iterator.position or is_all:
             self._head = max(share.read_up_to for share in self.shares.values())
         return list(fed)
 
