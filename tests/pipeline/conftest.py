@@ -1,8 +1,6 @@
 """Spark, a storage with its reader process, and mosquitto, each started for real."""
 
 import selectors
-import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +13,8 @@ import pytest
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.engine import records
 from support.databases import open_database, store_batch
+from support.mosquitto import free_port
+from support.mosquitto import mosquitto as running_mosquitto
 
 _BEGIN_US = 1_767_225_600_000_000
 
@@ -139,26 +139,6 @@ def stored(tmp_path: Path) -> Iterator[Stored]:
 @pytest.fixture(scope="session")
 def mosquitto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
     """Host and port of a mosquitto broker."""
-    program = shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
-    if program is None:
-        pytest.skip("mosquitto is not installed")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    config = tmp_path_factory.mktemp("mosquitto") / "mosquitto.conf"
-    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\n")
-    process = subprocess.Popen([program, "-c", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _await_port(port, process)
-    yield "127.0.0.1", port
-    process.terminate()
-    process.wait(20)
-
-
-def _await_port(port: int, process: "subprocess.Popen[bytes]", deadline_s: float = 20) -> None:
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end and process.poll() is None:
-        with socket.socket() as probe:
-            probe.settimeout(1)
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.02)
-    raise TimeoutError(f"{process.args!r} does not listen on {port}")
+    port = free_port()
+    with running_mosquitto(tmp_path_factory.mktemp("mosquitto"), f"listener {port} 127.0.0.1\n"):
+        yield "127.0.0.1", port

@@ -96,11 +96,12 @@ def test_refused_rows_are_told_and_the_others_published(spark: SparkSession, mos
         'properties { "Message-Expiry-Interval" = "${expiry}" } }'
     )
     rows = spark.sql(
-        """SELECT id, CASE id WHEN 3 THEN 'r/+' WHEN 4 THEN '' WHEN 5 THEN 'r/' || CHR(0) ELSE 'r/ok' END AS topic,
+        """SELECT id,
+                  CASE id WHEN 3 THEN 'rows/+' WHEN 4 THEN '' WHEN 5 THEN 'rows/' || CHR(0) ELSE 'rows/ok' END AS topic,
                   X'00FF' AS payload, IF(id = 6, 'soon', '60') AS expiry, named_struct('x', id) AS s FROM range(10)"""
     )
     refused = Refused()
-    with subscribed(mosquitto[1], "r/#") as heard:
+    with subscribed(mosquitto[1], "rows/#") as heard:
         written = sink.write(rows, batch_of(0, refused))
         messages = heard.wait_for(6)
     assert [message.payload for message in messages] == [b"\x00\xff"] * 6
