@@ -9,7 +9,7 @@ import pytest
 from heliograph.broker.faults import Faults
 from heliograph.config import Config, LogConfig
 from heliograph.parts import Apply, Part, Parts
-from heliograph.parts.lifecycle import PartOrderError, every
+from heliograph.parts.lifecycle import PartOrderError, each, every
 
 
 def part(name: str, said: list[str], needs: Sequence[str] = (), fails: str = "") -> Part:
@@ -163,3 +163,16 @@ async def test_a_configuration_is_applied_by_all_parts_or_by_none() -> None:
     assert reported == ["parts.picky: it cannot"]  # and the others have applied it
     again = parts.check(replace(old, log=LogConfig("debug"), node=node))
     assert (again.live, again.restart) == ([], ["node.name"])
+
+
+def test_each_of_what_a_part_owns_has_its_turn_whatever_one_of_them_raises() -> None:
+    done: list[str] = []
+
+    def do(one: str) -> None:
+        done.append(one)
+        if one == "a":
+            raise OSError(one)
+
+    with pytest.raises(ExceptionGroup):
+        each(["a", "b"], do)
+    assert done == ["a", "b"]

@@ -20,7 +20,7 @@ from heliograph.node.options import compaction_options, database_options, offloa
 from heliograph.node.refusals import Refusals, refusal_code
 from heliograph.node.sink import CopyingSink, StorageSink
 from heliograph.observe.alarms import Alarms
-from heliograph.parts import Part, every
+from heliograph.parts import Part, each, every
 from heliograph.storage.columnar.compaction import Compactor
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.node_databases import NodeDatabases
@@ -208,8 +208,7 @@ class Databases(Part):
     def tick(self, uptime_us: int) -> None:
         """Do what is due."""
         now_us = int(self._kernel.broker.now_us)
-        for one in self._all:
-            one.tick(now_us)
+        each(self._all, lambda one: one.tick(now_us))
 
     def health(self) -> str:
         """Which of them refuse messages, and why."""

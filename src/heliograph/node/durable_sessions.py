@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from heliograph.config import Config
 from heliograph.config.contradictions import DEFAULT_ZONE
@@ -14,7 +16,7 @@ from heliograph.node.metrics import clients as metrics
 from heliograph.node.metrics.storage import COMMITS
 from heliograph.node.options import channel_options
 from heliograph.node.shared_groups import NodeGroups, open_shared_groups
-from heliograph.parts import Part, every
+from heliograph.parts import Part, each, every
 from heliograph.storage.errors import StorageError
 from heliograph.storage.state.local import LocalState
 
@@ -76,10 +78,8 @@ class SessionsPart(Part):
 
     def tick(self, uptime_us: int) -> None:
         """Save the sessions that have moved on, so many at once."""
-        for sessions in self._sessions:
-            sessions.tick(uptime_us)
-        for groups in self._groups:
-            groups.tick()
+        ticks: list[Callable[[], None]] = [partial(sessions.tick, uptime_us) for sessions in self._sessions]
+        each((*ticks, *(groups.tick for groups in self._groups)), lambda tick: tick())
 
     def statistics(self) -> dict[str, float]:
         """Counts named `durable_sessions.*` and `shared_groups.*`."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from functools import partial
 
 from heliograph.broker import hooks
 from heliograph.broker.pubsub import Broker
@@ -14,7 +15,7 @@ from heliograph.node.publisher import SystemPublisher
 from heliograph.node.reports import ProtocolErrorLog
 from heliograph.observe.alarms import Alarm, Alarms
 from heliograph.observe.outgoing import Outgoing
-from heliograph.parts import Part
+from heliograph.parts import Part, each
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 
@@ -104,9 +105,8 @@ class KernelPart(Part):
 
     def tick(self, uptime_us: int) -> None:
         """Let channels and sessions look at the time: what takes too long ends, and what is due is published."""
-        if not self._is_ticking:
-            self._tick_channels()
-        self.context.sessions.expire(uptime_us)
+        steps = () if self._is_ticking else (self._tick_channels,)
+        each((*steps, partial(self.context.sessions.expire, uptime_us)), lambda step: step())
 
     def statistics(self) -> dict[str, float]:
         """The counters of the broker, and sizes of its tables."""

@@ -16,7 +16,7 @@ from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import process as metrics
 from heliograph.node.options import listener_options, zone_of
 from heliograph.node.schemas import EnvironmentPart
-from heliograph.parts import Apply, Part, every
+from heliograph.parts import Apply, Part, each, every
 from heliograph.transport import open_files
 from heliograph.transport.listener import LIVE, Listener
 from heliograph.transport.peer_certificate import Identity
@@ -98,9 +98,7 @@ class ListenersPart(Part):
 
     def tick(self, uptime_us: int) -> None:
         """Cut what takes too long, and see whether connections wait for open files."""
-        for listener in self.listeners:
-            listener.tick(uptime_us)
-        self._watch_open_files()
+        each((*(one.tick for one in self.listeners), self._watch_open_files), lambda tick: tick(uptime_us))
 
     def places(self) -> Sequence[str]:
         """The addresses of all listeners."""
@@ -128,7 +126,7 @@ class ListenersPart(Part):
     def _waiting(self) -> list[Listener]:
         return [listener for listener in self.listeners if listener.statistics().get("out_of_files")]
 
-    def _watch_open_files(self) -> None:
+    def _watch_open_files(self, _uptime_us: int) -> None:
         """Raise an alarm while connections wait for open files."""
         alarms = self._kernel.alarms
         waiting = [listener.address for listener in self._waiting()]

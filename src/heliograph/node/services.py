@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Protocol
 
 from heliograph import __version__
@@ -40,7 +41,7 @@ from heliograph.observe.client_log import ClientLog, ConflictWatch
 from heliograph.observe.event_messages import EventMessages
 from heliograph.observe.metrics import Lifecycle
 from heliograph.observe.sys_topics import SysTopics
-from heliograph.parts import Part
+from heliograph.parts import Part, each
 from heliograph.policies.auto_subscribe import AutoSubscribe
 from heliograph.policies.delayed import Delayed
 from heliograph.policies.rewrite import TopicRewrite
@@ -163,10 +164,9 @@ class Services:
         Args:
             uptime_us: Microseconds on a clock that nobody sets.
         """
-        self._flapping.expire()
-        self._sys_topics.tick(uptime_us)
-        self._conflicts.tick()
-        self._drops.tick()
+        sys_topics = partial(self._sys_topics.tick, uptime_us)
+        ticks: list[Callable[[], None]] = [self._flapping.expire, sys_topics, self._conflicts.tick, self._drops.tick]
+        each(ticks, lambda tick: tick())
 
     def statistics(self) -> dict[str, int]:
         """Counters and sizes of all services."""

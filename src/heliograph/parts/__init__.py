@@ -1,7 +1,7 @@
 """What a node is made of: parts that start in order and stop in reverse, and whose faults are their own."""
 
 from heliograph.parts.changes import Apply, Plan
-from heliograph.parts.lifecycle import Parts, every
+from heliograph.parts.lifecycle import Parts, each, every
 from heliograph.parts.part import Part
 
-__all__ = ["Apply", "Part", "Parts", "Plan", "every"]
+__all__ = ["Apply", "Part", "Parts", "Plan", "each", "every"]

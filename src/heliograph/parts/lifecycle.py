@@ -181,6 +181,22 @@ async def every(owned: Iterable[OwnedT], end: Callable[[OwnedT], Awaitable[None]
         raise ExceptionGroup("not everything ended in order", errors)
 
 
+def each(owned: Iterable[OwnedT], do: Callable[[OwnedT], object]) -> None:
+    """Do something with all that a part owns, also where one raises.
+
+    Raises:
+        ExceptionGroup: With all that was raised.
+    """
+    errors: list[Exception] = []
+    for one in owned:
+        try:
+            do(one)
+        except Exception as error:  # noqa: BLE001 - raised when the others have had their turn
+            errors.append(error)
+    if errors:
+        raise ExceptionGroup("not all of it could be done", errors)
+
+
 def sorted_by_need(parts: Sequence[Part]) -> list[Part]:
     """Parts behind those that they need, otherwise in the order in which they were given.
 
