@@ -128,9 +128,9 @@ class InternalPublishQueue:
         except ProtocolError as error:
             counters.failed += 1
             self._on_failure(message, error)
-        except Exception as error:  # noqa: BLE001 - what waits behind it is published, whatever it is
+        except Exception as fault:  # noqa: BLE001 - what waits behind it is published, whatever it is
             counters.failed += 1
-            broker.faults.contain(PUBLISHING, error)
+            broker.faults.contain(PUBLISHING, fault)
         else:
             counters.published += 1
 

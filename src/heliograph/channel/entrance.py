@@ -141,8 +141,8 @@ class Entrance(Reader):
                 self._on_step(handshake.step(outcome[0], outcome[1]))
         except ProtocolError as error:
             self.on_protocol_error(error)
-        except Exception as error:  # noqa: BLE001 - the authenticator is to know nothing of it
-            self._broker.faults.contain(CONNECTIONS, error, self.abort)
+        except Exception as fault:  # noqa: BLE001 - the authenticator is to know nothing of it
+            self._broker.faults.contain(CONNECTIONS, fault, self.abort)
         self._go_on_reading()
 
     def wait_for(self, awaited: Pending[bool], go_on: Callable[[bool], None]) -> None:
@@ -163,8 +163,8 @@ class Entrance(Reader):
                 go_on(answer)
         except ProtocolError as error:
             self.on_protocol_error(error)
-        except Exception as error:  # noqa: BLE001 - what gave the answer is to know nothing of it
-            self._broker.faults.contain(CONNECTIONS, error, self.abort)
+        except Exception as fault:  # noqa: BLE001 - what gave the answer is to know nothing of it
+            self._broker.faults.contain(CONNECTIONS, fault, self.abort)
         self._go_on_reading()
 
     def _go_on_reading(self) -> None:

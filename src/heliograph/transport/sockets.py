@@ -293,8 +293,8 @@ class SocketTransport(Wire):
             self._read_bytes = max(wanted >> 2, _READ_BYTES_MIN)
         try:
             self.on_bytes(data)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
-            self.fail(error)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
+            self.fail(fault)
         if self._is_readable or self._ends:  # there is more, for which no other edge comes
             self._poller.again(self)
 

@@ -1,0 +1,32 @@
+"""What compiled modules may not do: mypyc accepts it, and does something else than Python."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src" / "heliograph"
+
+
+def compiled_modules() -> list[Path]:
+    """The modules that `setup.py` compiles."""
+    named: dict[str, list[str]] = {}
+    for node in ast.parse((ROOT / "setup.py").read_text()).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(node, ast.Assign) and isinstance(target, ast.Name) and target.id in ("COMPILED", "ALSO_COMPILED"):
+            named[target.id] = list(ast.literal_eval(node.value))
+    rooms = [path for room in named["COMPILED"] for path in (SOURCES / room).glob("*.py")]
+    return sorted([*rooms, *(SOURCES / module for module in named["ALSO_COMPILED"])])
+
+
+@pytest.mark.parametrize("path", compiled_modules(), ids=lambda path: str(path.relative_to(SOURCES)))
+def test_no_function_gives_one_name_to_exceptions_of_two_kinds(path: Path) -> None:
+    # The name has the type of the first; where the second is raised, a TypeError takes its place.
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, ast.FunctionDef):
+            kinds: dict[str, set[str]] = {}
+            for handler in ast.walk(function):
+                if isinstance(handler, ast.ExceptHandler) and handler.name and handler.type is not None:
+                    kinds.setdefault(handler.name, set()).add(ast.unparse(handler.type))
+            assert all(len(kind) == 1 for kind in kinds.values()), f"{function.name}: {kinds}"
