@@ -31,7 +31,8 @@ class Allocator:
 
     def __init__(self) -> None:
         self._library: ctypes.CDLL | None = None
-        self._beside_bytes = 0  # resident and of neither allocator
+        # What is resident and of neither allocator, less what they gave out and nobody has touched yet.
+        self._beside_bytes = 0
         try:
             library = ctypes.CDLL(None)
             library.malloc_trim.argtypes = [ctypes.c_size_t]
@@ -46,7 +47,8 @@ class Allocator:
         self._library = library
         arenas, _ = _object_bytes(library)
         info = library.mallinfo2()
-        self._beside_bytes = max(0, resident().own_bytes - arenas - info.mapped - info.in_use - info.free)
+        unused = resident().own_bytes - arenas - info.mapped - info.in_use
+        self._beside_bytes = unused - max(0, min(int(info.free), unused))
 
     def trim(self) -> None:
         """Give memory that was freed back to the operating system: that takes some milliseconds."""
