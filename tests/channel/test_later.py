@@ -2,8 +2,9 @@
 
 import pytest
 
-from heliograph.broker import hooks
+from heliograph.broker import hooks, publishing
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.message import make_message
 from heliograph.broker.pending import Pending
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
@@ -257,6 +258,50 @@ def test_what_a_wildcard_matches_is_refused_until_the_decision_is_known() -> Non
     peer.publish("?x", b"2", 1, 2)
     assert watcher.heard() == ["PUBLISH ?x '2' q1 #1"]
     assert oracle.asked == ["c publish ?x", "watcher subscribe ?x"]
+
+
+def test_questions_that_get_no_answer_keep_a_client_from_further_ones_until_their_deadline_only() -> None:
+    kernel, oracle = world()
+    watcher = subscribed(kernel, "watcher", "+")
+
+    def publish_one(topic: str) -> None:
+        kernel.broker.begin_turn(kernel.now_us)
+        message = make_message(kernel.broker.now_us, 1, topic, b"", 0, False, b"", "", None)
+        publishing.publish(kernel.broker, message)
+        kernel.run()
+
+    for number in range(64):
+        publish_one(f"?{number}")
+    publish_one("a")
+    assert (watcher.heard(), len(oracle.asked)) == ([], 64)
+    kernel.advance(15)
+    publish_one("a")
+    assert (watcher.heard(), len(oracle.cancelled)) == (["PUBLISH a '' q0"], 64)
+
+
+def test_a_callback_that_raises_when_its_answer_is_not_wanted_any_more_keeps_no_client() -> None:
+    kernel = Kernel()
+
+    def fail() -> None:
+        raise ValueError
+
+    def authorize(client: ClientInfo, action: str, topic: str, decision: str) -> object:
+        if topic != "?":
+            return None
+        pending: Pending[object] = Pending()
+        pending.on_cancel(fail)
+        return pending
+
+    kernel.broker.hooks.client_authorize.add(authorize)
+    late, gone = subscribed(kernel, "late", "a"), subscribed(kernel, "gone", "a")
+    gone.publish("?", b"", 1, 1)
+    gone.drop()
+    assert (len(kernel.context.channels), kernel.broker.statistics()["subscriptions.count"]) == (1, 1)
+    assert kernel.context.channels.find("gone") is None
+    late.publish("?", b"", 1, 1)
+    kernel.advance(15)
+    assert late.heard() == ["PUBACK #1 0x87"]
+    assert [str(name) for name, _ in kernel.hook_failures] == ["client.authorize"] * 3  # the third one was late
 
 
 # --- a session that goes on

@@ -240,15 +240,21 @@ class PendingChain(Pending[tuple[str, object]]):
         if rest is not None:
             rest.expire()
             return
-        self._awaited.cancel()
+        self._stop_looking()
         self._fail(LateAnswerError(f"a callback of {self._point.name} has not answered in time"))
 
     def cancel(self) -> None:
         """The client is gone: run no callback more."""
         super().cancel()
-        self._awaited.cancel()
+        self._stop_looking()
         if self._rest is not None:
             self._rest.cancel()
+
+    def _stop_looking(self) -> None:
+        try:
+            self._awaited.cancel()
+        except Exception as error:  # noqa: BLE001 - as in `Chain.go_on`: whoever waited ends or goes on, whatever it is
+            self._point.report(error)
 
     def _on_answer(self, answer: object) -> None:
         if self.is_cancelled:

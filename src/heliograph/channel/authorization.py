@@ -5,6 +5,7 @@ is handled meanwhile. What is asked for each message that it receives cannot wai
 answer counts for the next ones.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64
@@ -35,6 +36,9 @@ class PendingDecision(Pending[bool]):
         client: Which client.
         due_us: When it counts as denied.
         authorizer: Remembers the decision; None for one that is not remembered.
+
+    Attributes:
+        is_waited_for: Whether somebody goes on when it is there, and looks at its deadline.
     """
 
     def __init__(
@@ -51,11 +55,17 @@ class PendingDecision(Pending[bool]):
         self.due_us = due_us
         self.action = action
         self.topic = topic
+        self.is_waited_for = False
         self._broker = broker
         self._chain = chain
         self._client = client
         self._authorizer = authorizer
         chain.then(self._on_answer)
+
+    def then(self, callback: Callable[[bool], None]) -> None:
+        """Call `callback` with the answer, in this call if it is there already."""
+        self.is_waited_for = True
+        super().then(callback)
 
     def expire(self) -> None:
         """The deadline has passed: go on without the callback that has not answered, which denies it."""
@@ -114,9 +124,8 @@ class Authorizer(AccessCheck):
     def may_receive(self, topic: str) -> bool:
         """Whether it may have a message that one of its wildcards matched: if it may subscribe to just its topic."""
         allowed = self.may_subscribe(self._without_mountpoint(topic))
-        awaited = self.awaited
-        if awaited is not None and awaited.is_late(self._broker.uptime_us):
-            awaited.expire()  # nothing else waits for it, and looks at its deadline
+        if self.awaited is not None:
+            self._expire(self.awaited)
         return allowed
 
     def may_publish_now(self, topic: str) -> Pending[bool]:
@@ -183,13 +192,27 @@ class Authorizer(AccessCheck):
         asked = self._asked
         if asked:
             self.awaited = asked.get((action, topic))
-            if self.awaited is not None or len(asked) >= _ASKED_MAX:
+            if self.awaited is not None:
+                return False
+            if len(asked) >= _ASKED_MAX and not self._expire_some(asked):
                 return False
         outcome = self._ask(self._client, action, topic)
         if isinstance(outcome, PendingChain):
             self.awaited = self._await(outcome, action, topic)
             return False
         return self._keep(cache, topic, outcome)
+
+    def _expire(self, decision: PendingDecision) -> None:
+        """Do without an answer that has not come in time, where nobody else looks at its deadline."""
+        if not decision.is_waited_for and decision.is_late(self._broker.uptime_us):
+            decision.expire()
+
+    def _expire_some(self, asked: dict[tuple[str, str], PendingDecision]) -> bool:
+        """Do without all answers that have not come in time; whether one more may be asked for."""
+        if asked[next(iter(asked))].is_late(self._broker.uptime_us):  # the first one that was asked for
+            for decision in list(asked.values()):
+                self._expire(decision)
+        return len(asked) < _ASKED_MAX
 
     def _await(self, chain: PendingChain, action: str, topic: str) -> PendingDecision:
         decision = PendingDecision(self._broker, chain, self._client, action, topic, self._due_us(), self)
