@@ -84,6 +84,26 @@ def test_two_connections_of_a_client_whose_session_is_read(tmp_path: Path) -> No
     assert second.heard() == ["PUBLISH t 'x' q1 #1"]
 
 
+def test_a_session_is_read_once_however_many_connections_come_for_it(tmp_path: Path) -> None:
+    kernel = asleep(tmp_path, *[f"t/{number}" for number in range(600)])
+    before = kernel.state.reads_count
+    first = coming(kernel)
+    kernel.run()
+    alone = kernel.state.reads_count - before
+    kernel = kernel.crash()
+    before = kernel.state.reads_count
+    gone, *peers, last = [coming(kernel) for _ in range(12)]
+    kernel.turn()
+    gone.wire.close()
+    peers[0].wire.close()
+    kernel.run()
+    # The first that stays begins anew.
+    assert kernel.state.reads_count - before <= 2 * alone
+    assert first.heard() == last.heard() == ["CONNACK 0x00 present"]
+    assert [peer.heard() for peer in peers[1:]] == [["CONNACK 0x00 present", "DISCONNECT 0x8e"]] * 9
+    assert kernel.durable.statistics()["durable_sessions.lookups_waiting"] == 0
+
+
 def test_a_clean_start_comes_while_the_session_is_read_for_another_connection(tmp_path: Path) -> None:
     kernel = asleep(tmp_path)
     first, second = coming(kernel), coming(kernel, clean_start=True)

@@ -36,6 +36,8 @@ class LostInflight:
         Raises:
             StorageError: One cannot be read now.
         """
+        if session in self._found:
+            return
         found: list[tuple[int, Delivery | None]] = []
         for one in self.records.get(session.clientid, []):
             found.append((one.packet_id, _recalled(self._messages, session, one)))

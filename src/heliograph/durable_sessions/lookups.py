@@ -2,7 +2,8 @@
 
 A session may have many subscriptions, and a message of the database for each that is in flight. A step reads a page of
 them, or one message; what all lookups do in a turn is bounded, so that a thousand clients that come back at once hold
-up no other. The client waits meanwhile, with all that it sends.
+up no other. The client waits meanwhile, with all that it sends. Connections that come with the same client id read one
+after the other, and so find what the first has read: a session is in memory once, however many ask for it.
 """
 
 import logging
@@ -48,6 +49,7 @@ class SessionLookups:
         self._faults = faults
         self._log = BoundedLog(_log, clock)
         self._waiting: deque[SessionLookup] = deque()
+        self._behind: dict[str, deque[SessionLookup]] = {}  # one of the same client, by the ids of those that wait
         self._is_scheduled = False
         self._is_stopped = False
         self._counts = {"looked_up": 0, "unreadable": 0}
@@ -55,14 +57,20 @@ class SessionLookups:
     def begin(self, clientid: str, steps: Iterator[None]) -> SessionLookup:
         """Go through `steps`, from the next turn on."""
         lookup = SessionLookup(clientid, steps)
-        self._waiting.append(lookup)
-        self._schedule()
+        behind = self._behind.get(clientid)
+        if behind is not None:
+            behind.append(lookup)
+        else:
+            self._behind[clientid] = deque()
+            self._waiting.append(lookup)
+            self._schedule()
         return lookup
 
     def stop(self) -> None:
         """Read nothing more."""
         self._is_stopped = True
         self._waiting.clear()
+        self._behind.clear()
 
     def on_unreadable(self, clientid: str, error: StorageError) -> None:
         """Something of a session cannot be read now."""
@@ -72,7 +80,8 @@ class SessionLookups:
     def statistics(self) -> dict[str, int]:
         """How many lookups there were, wait now, and failed."""
         numbers = {f"durable_sessions.{name}": count for name, count in self._counts.items()}
-        numbers["durable_sessions.lookups_waiting"] = len(self._waiting)
+        behind = sum(len(lookups) for lookups in self._behind.values())
+        numbers["durable_sessions.lookups_waiting"] = len(self._waiting) + behind
         return numbers
 
     def _schedule(self) -> None:
@@ -87,10 +96,22 @@ class SessionLookups:
         self._begin_turn()
         for _ in range(min(_STEPS_PER_TURN, len(self._waiting))):
             lookup = self._waiting.popleft()
-            if not lookup.is_cancelled and not lookup.is_resolved:
+            if lookup.is_cancelled or lookup.is_resolved:
+                self._let_next(lookup.clientid)
+            else:
                 self._step(lookup)
         if self._waiting:
             self._schedule()
+
+    def _let_next(self, clientid: str) -> None:
+        """A lookup is done: the next one of that client has its turns."""
+        behind = self._behind[clientid]
+        while behind:
+            lookup = behind.popleft()
+            if not lookup.is_cancelled and not lookup.is_resolved:
+                self._waiting.append(lookup)
+                return
+        del self._behind[clientid]
 
     def _step(self, lookup: SessionLookup) -> None:
         found = True
@@ -106,6 +127,7 @@ class SessionLookups:
         except Exception as error:  # noqa: BLE001 - other clients are let in, whatever it is
             self._faults.contain(SESSIONS, error)
             found = False
+        self._let_next(lookup.clientid)
         lookup.resolve(found)
 
     def __repr__(self) -> str:
