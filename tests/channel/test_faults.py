@@ -394,18 +394,44 @@ def test_a_publish_that_fails_once_a_callback_has_answered_is_no_fault_of_what_g
 def test_a_session_that_cannot_be_left_leaves_no_connection_behind() -> None:
     kernel = Kernel()
     kernel.contain_faults()
-    peer = kernel.connect("c")
+    watcher = kernel.connect("watcher")
+    watcher.subscribe("t", 1)
+    peer = kernel.connect("c", will=p.Will("t", b"gone", 1, False, Properties()))
+    peer.subscribe("#", 1)
     session = kernel.sessions.find("c")
     assert session is not None
     outbox = session.outbox
     session.lender = FaultyLender()
     peer.drop()
-    assert kernel.context.channels.statistics() == {"connections.count": 0, "live_connections.count": 0}
+    assert kernel.context.channels.statistics() == {"connections.count": 1, "live_connections.count": 1}
+    assert kernel.sessions.find("c") is None
+    assert kernel.broker.statistics()["subscriptions.count"] == 1
+    assert payloads(watcher) == [b"gone"]
     assert outbox is not None
     outbox.put(b"too late")
     kernel.run()
     assert kernel.broker.counters.connections_closed == 1
-    assert contained(kernel) == {"connections": 1}
+    assert contained(kernel) == {"sessions": 1}
+
+
+@pytest.mark.parametrize("expiry_s", [0, 5])
+def test_a_session_that_raises_when_it_ends_leaves_nothing_that_messages_go_to(expiry_s: int) -> None:
+    kernel = Kernel()
+    kernel.contain_faults()
+    peer = kernel.connect("c", session_expiry_interval=expiry_s)
+    for name in ("a", "b", "c"):
+        peer.subscribe(name, 1)
+    session = kernel.sessions.find("c")
+    assert session is not None
+    faulty = session.subscriptions["b"]
+    kernel.broker.unsubscribe(faulty)  # to do so twice raises
+    peer.drop()
+    for _ in range(3):
+        kernel.advance(10)
+    assert kernel.sessions.find("c") is None
+    assert kernel.broker.statistics()["subscriptions.count"] == 0
+    assert kernel.sessions.statistics() == {"sessions.count": 0, "sessions.away": 0}
+    assert contained(kernel) == {"sessions": 1}
 
 
 def test_a_timer_that_fails_ends_its_own_connection() -> None:

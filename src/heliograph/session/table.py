@@ -210,7 +210,10 @@ class SessionTable:
             will: The will to publish, or None if there is none or DISCONNECT took it back [MQTT-3.1.2-10].
             end: The hook point that is told if its session ends now.
         """
-        session.detach()  # [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-2]
+        try:
+            session.detach()  # [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-2]
+        except Exception as error:  # noqa: BLE001 - its will is published, and it ends in time, whatever it is
+            self.broker.faults.contain(SESSIONS, error)
         now = self.broker.uptime_us
         expiry_s = session.expiry_interval_s
         kept: Will | None = None
@@ -283,13 +286,17 @@ class SessionTable:
         """Drop some subscriptions of a session that ended with many."""
         if not self._ending:
             return
-        is_done = True
+        session = self._ending.pop()
+        if not self._drop(session):
+            self._ending.append(session)
+
+    def _drop(self, session: Session) -> bool:
+        """Drop some subscriptions of a session; whether none is left."""
         try:
-            is_done = self._ending[-1].drop_subscriptions(_SUBSCRIPTIONS_AT_ONCE)
-        except Exception as error:  # noqa: BLE001 - others end too, whatever it is
+            return session.drop_subscriptions(_SUBSCRIPTIONS_AT_ONCE)
+        except Exception as error:  # noqa: BLE001 - its other subscriptions are dropped too, whatever it is
             self.broker.faults.contain(SESSIONS, error)
-        if is_done:
-            self._ending.pop()
+        return not session.subscriptions
 
     def on_committed(self, ticket: i64, is_refused: bool, is_joined_refused: bool) -> None:
         """Whatever was tied to a ticket is durable, or was refused; a will that was refused is published again.
@@ -324,9 +331,12 @@ class SessionTable:
     def _end(self, session: Session, reason: str) -> None:
         clientid = session.clientid
         # Shared groups are left first: what it holds goes to other members.
-        if not session.drop_subscriptions(_SUBSCRIPTIONS_AT_ONCE):
+        if not self._drop(session):
             self._ending.append(session)
-        session.close()  # 3.1.1 [MQTT-3.1.2-7]
+        try:
+            session.close()  # 3.1.1 [MQTT-3.1.2-7]
+        except Exception as error:  # noqa: BLE001 - nobody finds it any more, and its will is published, whatever it is
+            self.broker.faults.contain(SESSIONS, error)
         del self._sessions[clientid]
         self._absences.pop(clientid, None)
         self._publish_will(clientid)  # the end of the session ends the will's delay too [MQTT-3.1.2-8]
