@@ -228,3 +228,76 @@ def test_a_damaged_table_does_not_keep_new_messages_from_being_stored(tmp_path: 
         client.close()
         assert node.stop() == 0
         assert "Traceback" not in node.log.read_text()
+
+
+class Beginning:
+    """A `heliograph start` whose storage reader does not go on before it is let; owned by the test.
+
+    Args:
+        directory: Where configuration, data and log go.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        begun, self._go_on = directory / "begun", directory / "go_on"
+        os.mkfifo(begun)
+        os.mkfifo(self._go_on)
+        code = f"import sys\nif 'heliograph.storage.reader' in sys.orig_argv:\n    open({str(begun)!r}, 'w').close()\n"
+        (directory / "sitecustomize.py").write_text(f"{code}    open({str(self._go_on)!r}).close()\n")
+        self.config, self.log = directory / "heliograph.conf", directory / "node.log"
+        self.data_dir = directory / "data"
+        self.config.write_text(
+            'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage.flight.bind = "127.0.0.1:0"\n'
+        )
+        command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(self.config)]
+        paths = os.pathsep.join(filter(None, (str(directory), os.environ.get("PYTHONPATH"))))
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [*command, "--data-dir", str(self.data_dir)],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "PYTHONPATH": paths},
+            )
+        begun.open().close()
+
+    def go_on(self) -> None:
+        """Let the reader serve."""
+        self._go_on.open("w").close()
+
+    def ready_line(self) -> str:
+        """Wait for it."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def __enter__(self) -> "Beginning":
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_a_node_that_is_asked_to_stop_while_it_starts_stops_at_once_and_in_order(tmp_path: Path) -> None:
+    with Beginning(tmp_path) as node:
+        node.process.send_signal(signal.SIGTERM)
+        assert node.process.wait(60) == 0
+        assert node.ready_line() == ""
+    assert "stopped before it was ready" in node.log.read_text()
+    assert "Traceback" not in node.log.read_text()
+    with NodeProcess(tmp_path) as again:  # the directory is free
+        assert again.stop() == 0
+
+
+def test_a_configuration_that_is_to_be_read_again_while_a_node_starts_holds_for_all_its_parts(tmp_path: Path) -> None:
+    with Beginning(tmp_path) as node:
+        node.config.write_text(node.config.read_text() + "mqtt.server_keepalive = 77\n")
+        node.process.send_signal(signal.SIGHUP)
+        os.kill(node.process.pid, signal.SIGUSR1)
+        node.go_on()
+        port = int(node.ready_line().partition("tcp://127.0.0.1:")[2].partition(",")[0])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+            client.sendall(encode_packet(p.Connect(p.V5, "c", True, 0, None, None, None, Properties()), p.V5))
+            assert bytes([0x13, 0, 77]) in client.recv(100)  # the property Server Keep Alive
+        node.process.send_signal(signal.SIGTERM)
+        assert node.process.wait(20) == 0
+    assert "and changed: mqtt.server_keepalive" in node.log.read_text()

@@ -85,17 +85,31 @@ def _load(args: argparse.Namespace) -> Config:
 
 
 async def _serve(config: Config, load: Callable[[], Config]) -> int:
-    asked_to_stop = asyncio.Event()
+    asked_to_stop, asked_to_reload = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked_to_stop.set)
     node = Node(config)
+    starting = asyncio.create_task(node.start(), name="start")
+
+    def stop() -> None:
+        if not asked_to_stop.is_set():
+            asked_to_stop.set()
+            starting.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGUSR1, node.log_statistics)
-    loop.add_signal_handler(signal.SIGHUP, _reload, node, load)
+    loop.add_signal_handler(signal.SIGHUP, asked_to_reload.set)  # parts that have yet to start would not hear of it
     try:
-        await node.start()
+        await starting
+        loop.add_signal_handler(signal.SIGHUP, _reload, node, load)
+        if asked_to_reload.is_set():
+            _reload(node, load)
         print(node.ready_line(), flush=True)
         await asked_to_stop.wait()
+    except asyncio.CancelledError:
+        if not asked_to_stop.is_set():
+            raise
+        _log.info("stopped before it was ready, as it was asked to")
     finally:
         await node.stop()
     return 0
