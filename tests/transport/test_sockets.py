@@ -188,7 +188,9 @@ async def test_closing_sends_what_waits_and_aborting_does_not() -> None:
             assert len(await asyncio.wait_for(read_until_end(theirs), TIMEOUT_S)) == 2_000_000
 
 
-async def test_last_words_arrive_though_not_all_was_read() -> None:
+@pytest.mark.parametrize(("sent_before", "sent_while_closing"), [(bytes(100_000), b""), (b"x", b"more")])
+async def test_last_words_arrive_though_not_all_was_read(sent_before: bytes, sent_while_closing: bytes) -> None:
+    words = b"enough" + bytes(8_000_000 if sent_while_closing else 0)
     listening = socket.create_server(("127.0.0.1", 0))
     theirs = socket.create_connection(listening.getsockname())
     ours, _ = listening.accept()
@@ -200,14 +202,16 @@ async def test_last_words_arrive_though_not_all_was_read() -> None:
     with theirs:
 
         def refuse(data: bytes) -> None:
-            protocol.transport.write(b"enough")
+            protocol.transport.write(words)
             protocol.transport.close()
 
         protocol.on_data = refuse
-        theirs.send(bytes(100_000))
+        theirs.send(sent_before)
+        await protocol.until(lambda: protocol.pieces > 0)
+        theirs.send(sent_while_closing)
+        assert await asyncio.wait_for(read_until_end(theirs), TIMEOUT_S) == words
         await protocol.until(lambda: "lost" in protocol.told)
         assert protocol.pieces == 1
-        assert await asyncio.wait_for(read_until_end(theirs), TIMEOUT_S) == b"enough"
     poller.close()
 
 

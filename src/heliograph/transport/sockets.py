@@ -337,6 +337,7 @@ class SocketTransport(Wire):
         if not unsent:
             self._unsent = None
             if self._is_closing:
+                self._is_readable = True  # nobody has looked at what came meanwhile
                 self._take_leave()
                 return
         if self._is_congested and self._unsent_bytes <= self._high >> 2:
