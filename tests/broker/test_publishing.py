@@ -10,6 +10,7 @@ from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import OK, STOP, Refusal
 from heliograph.broker.internal_publish_queue import InternalPublishQueue, PublishCounters
 from heliograph.broker.message import Message, make_message
+from heliograph.broker.pending import Pending
 from heliograph.broker.publishing import SPREADING, Outcome, publish
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
@@ -226,6 +227,28 @@ class PickySink(FakeSink):
         if message.topic == "faulty":
             raise RuntimeError("not today")
         return super().append(message)
+
+
+def test_messages_of_rules_that_wait_for_a_callback_are_bounded_as_those_that_wait_for_a_turn() -> None:
+    kernel = Kernel()
+    asked: list[Pending[object]] = []
+
+    def inspect(message: Message) -> object:
+        asked.append(Pending())
+        return asked[-1]
+
+    hook(kernel, inspect)
+    own, counters = queue(kernel), PublishCounters()
+    for _ in range(150):
+        own.put(message_to(kernel, "t"), False, counters)
+        kernel.run()
+    assert (len(asked), len(own), counters.published, counters.dropped) == (100, 100, 0, 50)
+    asked[0].resolve(OK)
+    own.put(message_to(kernel, "t"), False, counters)
+    kernel.run()
+    assert (len(asked), len(own), counters.published, counters.dropped) == (101, 100, 1, 50)
+    kernel.advance(20)
+    assert (len(own), counters.published) == (0, 101)
 
 
 @pytest.mark.parametrize("maker", ["a rule", "a delay", "the system"])

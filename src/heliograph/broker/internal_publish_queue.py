@@ -38,6 +38,19 @@ class PublishCounters:
         self.failed: i64 = 0
 
 
+class PendingPublish:
+    """A message of which a callback of `message.publish` has yet to answer; it counts as waiting until then."""
+
+    def __init__(self, queue: "InternalPublishQueue", size: i64, counters: PublishCounters) -> None:
+        self._queue = queue
+        self._size: i64 = size
+        self._counters = counters
+
+    def on_published(self, _: bool) -> None:
+        """It is known what became of it."""
+        self._queue.settle(self._size, self._counters)
+
+
 class InternalPublishQueue:
     """The messages of one node that wait; bounded in number and in bytes, owned by who fills it.
 
@@ -65,7 +78,8 @@ class InternalPublishQueue:
         self._waiting_max: i64 = waiting_max
         self._on_failure = on_failure
         self._waiting: list[tuple[Message, bool, PublishCounters]] = []
-        self._count: i64 = 0  # with those that the present turn has taken out and not published yet
+        # With those that the present turn has taken out and not published yet, and those that wait for a callback.
+        self._count: i64 = 0
         self._bytes: i64 = 0
         self._is_deferred = False
 
@@ -121,10 +135,11 @@ class InternalPublishQueue:
 
     def _publish(self, message: Message, directly: bool, counters: PublishCounters) -> None:
         broker = self.broker
+        size: i64 = len(message.payload)
         self._count -= 1
-        self._bytes -= len(message.payload)
+        self._bytes -= size
         try:
-            publish(broker, message, None, None, False, directly)
+            pending = publish(broker, message, None, None, False, directly).pending
         except ProtocolError as error:
             counters.failed += 1
             self._on_failure(message, error)
@@ -132,7 +147,18 @@ class InternalPublishQueue:
             counters.failed += 1
             broker.faults.contain(PUBLISHING, fault)
         else:
-            counters.published += 1
+            if pending is None:
+                counters.published += 1
+            else:
+                self._count += 1
+                self._bytes += size
+                pending.then(PendingPublish(self, size, counters).on_published)
+
+    def settle(self, size: i64, counters: PublishCounters) -> None:
+        """It is known what became of a message of which a callback had to answer first."""
+        self._count -= 1
+        self._bytes -= size
+        counters.published += 1
 
 
 class MessageTemplate:
