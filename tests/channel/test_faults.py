@@ -391,6 +391,25 @@ def test_a_publish_that_fails_once_a_callback_has_answered_is_no_fault_of_what_g
     assert contained(kernel) == {"publishing": 1}
 
 
+def test_what_came_behind_a_message_that_failed_after_a_decision_is_not_published() -> None:
+    kernel = Kernel(stored=["#"])
+    picky(kernel)
+    kernel.contain_faults()
+    decision: Pending[object] = Pending()
+    watcher = kernel.connect("watcher")
+    watcher.subscribe("#", 1)
+    kernel.broker.hooks.client_authorize.add(lambda client, action, topic, _: decision if topic == "faulty" else None)
+    peer = kernel.connect("c")
+    peer.send(publish("faulty", b"1", 1, 1), publish("t", b"2", 1, 2))
+    kernel.context.turns.wait(FaultyChannel())  # there is a turn before the end of the connection is told
+    decision.resolve(OK)
+    kernel.run()
+    kernel.commit()
+    assert peer.lost
+    assert (peer.heard(), watcher.heard()) == ([], [])
+    assert contained(kernel) == {"connections": 1, "turns": 1}
+
+
 def test_a_session_that_cannot_be_left_leaves_no_connection_behind() -> None:
     kernel = Kernel()
     kernel.contain_faults()

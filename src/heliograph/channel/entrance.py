@@ -143,6 +143,7 @@ class Entrance(Reader):
             self.on_protocol_error(error)
         except Exception as fault:  # noqa: BLE001 - the authenticator is to know nothing of it
             self._broker.faults.contain(CONNECTIONS, fault, self.abort)
+            return  # nothing that came behind it is handled
         self._go_on_reading()
 
     def wait_for(self, awaited: Pending[bool], go_on: Callable[[bool], None]) -> None:
@@ -165,6 +166,7 @@ class Entrance(Reader):
             self.on_protocol_error(error)
         except Exception as fault:  # noqa: BLE001 - what gave the answer is to know nothing of it
             self._broker.faults.contain(CONNECTIONS, fault, self.abort)
+            return  # nothing that came behind it is handled
         self._go_on_reading()
 
     def _go_on_reading(self) -> None:
