@@ -19,6 +19,7 @@ from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
 from heliograph.node import Node
 from heliograph.parts.changes import covers
+from support.certificates import Authority
 from support.packets import decode_all, publish, say
 from support.process import NodeProcess
 
@@ -29,10 +30,10 @@ OPEN = 'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage { messages.t
 class Running:
     """A node in this process whose configuration file a test writes anew."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, settings: str = "") -> None:
         self._file = tmp_path / "node.conf"
         self._data_dir = str(tmp_path / "data")
-        self.node = Node(self._load(""))
+        self.node = Node(self._load(settings))
         self._clients: list[Client] = []
 
     def _load(self, settings: str) -> Config:
@@ -43,7 +44,7 @@ class Running:
         return self.node.reload(self._load(settings))
 
     async def connect(self, clientid: str = "c") -> "Client":
-        port = int(self.node.ready_line().rpartition(":")[2])
+        port = int(self.node.ready_line().partition("tcp://127.0.0.1:")[2].partition(",")[0])
         client = Client(*await asyncio.open_connection("127.0.0.1", port), clientid)
         self._clients.append(client)
         return client
@@ -163,6 +164,24 @@ async def test_nothing_of_a_configuration_is_applied_that_one_part_refuses(
     assert await client.subscribe("t") == 1
     assert not running.reload('banned.bootstrap_file = "/nowhere"\n')
     assert "nothing is applied [banned_bootstrap_file]" in caplog.text
+    await running.stop()
+
+
+@pytest.mark.service
+async def test_a_certificate_that_is_gone_keeps_a_configuration_from_being_applied(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate = Authority(tmp_path).server()
+    secure = f'listeners.ssl.default {{ bind = "127.0.0.1:0", ssl_options.certfile = "{certificate}" }}\n'
+    running = Running(tmp_path, secure)
+    await running.node.start()
+    certificate.rename(tmp_path / "elsewhere.pem")
+    assert not running.reload(secure + "mqtt.max_qos_allowed = 1\n")
+    assert "nothing is applied [listener_certificate]: listeners.ssl.default.ssl_options.certfile" in caplog.text
+    assert "Maximum-QoS" not in (await (await running.connect()).connack()).properties.named()
+    (tmp_path / "elsewhere.pem").rename(certificate)
+    assert running.reload(secure + "mqtt.max_qos_allowed = 1\n")
+    assert (await (await running.connect("d")).connack()).properties.named()["Maximum-QoS"] == 1
     await running.stop()
 
 

@@ -196,7 +196,8 @@ async def test_certificates_are_read_again_on_request(authority: Authority, tmp_
     async with listening("ssl", ssl_listener(authority, certfile=str(file))) as rig:
         serial = serial_of(await rig.socket(tls=authority.context()))
         shutil.copy(authority.server(file="second.pem"), file)
-        rig.listener.reload_certificates()
+        listener = rig.listener
+        listener.prepare(ssl_listener(authority, certfile=str(file)), listener.options, Identity())()
         assert serial_of(await rig.socket(tls=authority.context())) != serial
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from heliograph.channel.context import ChannelContext
@@ -84,17 +85,15 @@ class ListenersPart(Part):
         await every((self._stop_accepting, self._say_goodbye), lambda step: step())
 
     def check(self, new: Config) -> Apply:
-        """What holds for connections that come from now on; those that stand are not touched."""
+        """What holds for connections that come from now on; those that stand are not touched.
+
+        Raises:
+            CertificateError: A certificate cannot be used.
+        """
         listeners = {(one.kind, one.name): one for one in self.listeners}
         found = [(listeners[kind, name], settings) for kind, name, settings in enabled(new.listeners)]
-        made = [(one, to, *_options(new, self._attributes, one.kind, one.name, to)) for one, to in found]
-
-        def apply() -> None:
-            for listener, settings, options, identity in made:
-                listener.renew(settings, options, identity)
-                listener.reload_certificates()
-
-        return apply
+        made = [one.prepare(to, *_options(new, self._attributes, one.kind, one.name, to)) for one, to in found]
+        return partial(each, made, lambda renew: renew())
 
     def tick(self, uptime_us: int) -> None:
         """Cut what takes too long, and see whether connections wait for open files."""

@@ -6,6 +6,7 @@ Connections keep what they began with. Files that cannot be used are told in the
 import logging
 import os
 import ssl
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Final
@@ -39,20 +40,29 @@ class Certificates:
         self.context = self._build()
 
     def reload_if_changed(self) -> None:
-        """Use the files' new contents for handshakes from now on, if they changed."""
+        """Use the files' new contents for handshakes from now on, if they changed; if they cannot, the last ones."""
         stamp = _stamp(self._files)
-        if stamp != self._stamp:
-            self._stamp = stamp
-            self.reload()
-
-    def reload(self) -> None:
-        """Read the files again; if they cannot be used, the last contents stay."""
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
         try:
-            self.context = self._build()
+            self.prepare()()
         except CertificateError as error:
             _log.error("the certificates of %s stay as they were [%s]: %s", self._listener, error.code, error)
-        else:
+
+    def prepare(self) -> Callable[[], None]:
+        """Read the files again; what is returned has handshakes use them from then on.
+
+        Raises:
+            CertificateError: A file cannot be used.
+        """
+        stamp, context = _stamp(self._files), self._build()
+
+        def use() -> None:
+            self._stamp, self.context = stamp, context
             _log.info("the certificates of %s were read again", self._listener)
+
+        return use
 
     def _build(self) -> ssl.SSLContext:
         options = self._options

@@ -6,6 +6,7 @@ What holds for all of them, that nobody stays there for ever and that all count 
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Final, cast
 
 from heliograph.broker.faults import CONNECTIONS
@@ -188,19 +189,24 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             self._certificates.reload_if_changed()
         self._counters.tell()
 
-    def renew(self, settings: config.Listener, options: ChannelOptions, identity: Identity) -> None:
-        """Have other settings hold for the connections that come from now on.
+    def prepare(self, settings: config.Listener, options: ChannelOptions, identity: Identity) -> Callable[[], None]:
+        """Read the certificates again; what is returned has them and these settings hold for connections from then on.
 
         Args:
             settings: They differ from the present ones in `LIVE` at most.
-        """
-        self._settings, self.options, self._identity = settings, options, identity
-        self._rules = AccessRules(settings.access_rules)
 
-    def reload_certificates(self) -> None:
-        """Read the certificates again now; connections keep theirs."""
-        if self._certificates is not None:
-            self._certificates.reload()
+        Raises:
+            CertificateError: A certificate cannot be used.
+        """
+        use_certificates = None if self._certificates is None else self._certificates.prepare()
+
+        def renew() -> None:
+            self._settings, self.options, self._identity = settings, options, identity
+            self._rules = AccessRules(settings.access_rules)
+            if use_certificates is not None:
+                use_certificates()
+
+        return renew
 
     async def stop_accepting(self) -> None:
         """Close the listening sockets; connections go on, those that are not complete are closed."""
