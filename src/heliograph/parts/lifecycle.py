@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from heliograph.broker.faults import Faults
-from heliograph.config import Config
+from heliograph.config import Config, ConfigError
+from heliograph.config.contradictions import contradictions
+from heliograph.config.errors import Problem
 from heliograph.observe.metric import Catalogue, Sample
 from heliograph.parts.changes import Plan, covers, overlaid
 from heliograph.parts.part import Part
@@ -108,6 +110,7 @@ class Parts:
         """What another configuration would change; every part is asked, and nothing is applied.
 
         Raises:
+            ConfigError: What changes at once does not go together with what stays as it is until the next start.
             Exception: What the first part raised that cannot take it.
         """
         live: list[str] = []
@@ -119,6 +122,9 @@ class Parts:
             return is_one
 
         config = overlaid(self._config, new, is_live)
+        place = "with the settings that change when the node is started again"
+        if problems := [Problem(place, None, ".".join(path), told) for path, told in contradictions(config)]:
+            raise ConfigError(problems)
         steps = {part.name: step for part in self._running if (step := part.check(config)) is not None}
         return Plan(config, live, restart, steps)
 
