@@ -35,6 +35,10 @@ class Oracle:
         self._pending[asked] = pending
         return pending
 
+    def question(self, asked: str) -> Pending[object]:
+        """The question that was asked last in these words."""
+        return self._pending[asked]
+
     def say(self, asked: str, decision: str) -> None:
         """Answer a question, and run what comes of it."""
         self._pending[asked].resolve((hooks.STOP, decision))
@@ -339,6 +343,19 @@ def test_a_session_goes_on_when_it_is_known_what_its_client_may_still_have() -> 
     assert sorted(session.subscriptions) == ["?c", "b"]
 
 
+def test_a_session_loses_no_subscription_because_nobody_answers_in_time() -> None:
+    kernel, oracle = world()
+    left(kernel, oracle, "?a", "?b")
+    peer = back(kernel)
+    kernel.advance(15)
+    assert peer.heard() == ["CONNACK 0x88"]
+    again = back(kernel)
+    oracle.say("c subscribe ?a", "allow")
+    oracle.say("c subscribe ?b", "allow")
+    assert again.heard() == ["CONNACK 0x00 present"]
+    assert kernel.broker.statistics()["subscriptions.count"] == 2
+
+
 def test_a_client_goes_before_its_session_goes_on() -> None:
     kernel, oracle = world()
     left(kernel, oracle, "?a")
@@ -356,13 +373,26 @@ def test_the_last_of_two_connections_has_the_session_whichever_is_let_in_first()
     kernel, oracle = world()
     left(kernel, oracle, "?a")
     first = back(kernel)
+    question = oracle.question("c subscribe ?a")
     second = back(kernel)
     assert oracle.asked == ["c subscribe ?a"] * 2
     oracle.say("c subscribe ?a", "allow")  # the second one's
     assert (first.received(), second.heard()) == ([], ["CONNACK 0x00 present"])
-    kernel.advance(15)  # the first one has waited in vain: what it may have is not known
+    question.resolve((hooks.STOP, "allow"))
+    kernel.run()
     assert second.heard() == ["DISCONNECT 0x8e"]
     assert first.heard() == ["CONNACK 0x00 present"]
+
+
+def test_a_connection_that_nobody_decides_about_in_time_leaves_the_session_to_another_one() -> None:
+    kernel, oracle = world()
+    left(kernel, oracle, "?a")
+    first = back(kernel)
+    second = back(kernel)
+    oracle.say("c subscribe ?a", "allow")  # the second one's
+    second.skip()
+    kernel.advance(15)
+    assert (first.heard(), second.heard()) == (["CONNACK 0x88"], [])
 
 
 # --- wills

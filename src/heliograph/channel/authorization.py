@@ -39,6 +39,7 @@ class PendingDecision(Pending[bool]):
 
     Attributes:
         is_waited_for: Whether somebody goes on when it is there, and looks at its deadline.
+        is_expired: Whether it was not there in time, so that nobody has decided.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class PendingDecision(Pending[bool]):
         self.action = action
         self.topic = topic
         self.is_waited_for = False
+        self.is_expired = False
         self._broker = broker
         self._chain = chain
         self._client = client
@@ -69,6 +71,7 @@ class PendingDecision(Pending[bool]):
 
     def expire(self) -> None:
         """The deadline has passed: go on without the callback that has not answered, which denies it."""
+        self.is_expired = True
         self._chain.expire()
 
     def cancel(self) -> None:

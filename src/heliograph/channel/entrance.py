@@ -246,6 +246,9 @@ class Entrance(Reader):
     def _on_right(self, allowed: bool) -> None:
         admission = self._admission
         if admission is not None:
+            if admission.is_undecided():  # its subscriptions are not dropped because nobody answers
+                detail = f"nobody says in time what {self._clientid!r} may still have"
+                raise ProtocolError(detail, rc.SERVER_UNAVAILABLE)
             admission.decided(allowed)
             admission.is_looked_up = False  # it may have been let go from memory meanwhile
             self._admit()
@@ -403,7 +406,8 @@ class Admission:
         self.is_looked_up = False
         self.denied: list[str] = []
         self._asked: dict[str, None] = {}
-        self._name = ""  # of the subscription that is asked about now
+        self._name = ""  # of the subscription that is asked about now,
+        self._awaited: PendingDecision | None = None  # and the answer that was waited for last
 
     def ask_rights(self, session: Session) -> PendingDecision | None:
         """Ask which subscriptions the client may still have: its rights may have changed while it was away.
@@ -419,9 +423,14 @@ class Admission:
             self._name = name
             if not authorizer.may_subscribe(bare_filter(name)):
                 if authorizer.awaited is not None:
-                    return authorizer.awaited
+                    self._awaited = authorizer.awaited
+                    return self._awaited
                 self.denied.append(name)
         return None
+
+    def is_undecided(self) -> bool:
+        """Whether the answer that was waited for did not come in time."""
+        return self._awaited is not None and self._awaited.is_expired
 
     def decided(self, allowed: bool) -> None:
         """The answer that was waited for is there."""
