@@ -44,6 +44,24 @@ async def test_the_broker_serves_what_needs_no_damaged_database(tmp_path: Path, 
         assert "storage_damaged" in node.log.read_text()
 
 
+@pytest.mark.parametrize(
+    ("place", "told"), [("state", "delayed messages are refused"), ("pipeline", "the pipeline cannot be started")]
+)
+async def test_the_broker_serves_what_needs_no_directory_that_cannot_be_used(
+    tmp_path: Path, place: str, told: str
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / place).write_text("no directory")
+    settings = f'pipeline {{ enable = true, file = "{tmp_path}/rules.hocon" }}\nretainer.enable = false\n'
+    with NodeProcess(tmp_path, settings) as node:
+        async with aiomqtt.Client("127.0.0.1", node.port) as client:
+            await client.subscribe("t/#", qos=1)
+            await client.publish("t/1", b"served", qos=1)
+            assert (await anext(aiter(client.messages))).payload == b"served"
+        assert node.stop() == 0
+    assert told in node.log.read_text()
+
+
 def kept_client(node: NodeProcess) -> aiomqtt.Client:
     """A client whose session is kept."""
     properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]

@@ -285,8 +285,15 @@ def _open_delayed(config: Config, data_dir: Path, delayed: Delayed, join: Commit
             _log.error("the database of delayed messages cannot be opened [%s]: %s", error.code, error)
         return database
 
-    stored = StoredDelayed(
-        delayed, open_state, THIS_DISK.is_there(database.path), join, asyncio.get_running_loop().call_soon, alarms
-    )
+    is_there = _may_be_there(database.path)
+    stored = StoredDelayed(delayed, open_state, is_there, join, asyncio.get_running_loop().call_soon, alarms)
     stored.load()
     return stored
+
+
+def _may_be_there(database: Path) -> bool:
+    """Whether a database is there or must be; also where nobody can tell: it says why when it is opened."""
+    try:
+        return THIS_DISK.is_there(database)
+    except (OSError, StorageError):
+        return True

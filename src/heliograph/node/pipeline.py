@@ -69,7 +69,6 @@ class PipelineProcess(SupervisedProcess):
 
     def start(self) -> None:
         """Start it; the node does not wait for Spark."""
-        self._directory.mkdir(parents=True, exist_ok=True)
         self._watch()
 
     def statistics(self) -> dict[str, int]:
@@ -112,6 +111,7 @@ class PipelineProcess(SupervisedProcess):
             self._alarms.activate(ALARM, told, {"code": code, "log": str(self.log_file)})
 
     async def _spawn(self) -> asyncio.subprocess.Process:
+        self._directory.mkdir(parents=True, exist_ok=True)
         if self.log_file.exists() and self.log_file.stat().st_size > _LOG_BYTES_MAX:
             self.log_file.replace(self.log_file.with_suffix(".log.1"))
         with self.log_file.open("ab") as log:
