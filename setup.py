@@ -34,6 +34,9 @@ ALSO_COMPILED = (
     "bench/websocket.py",
 )
 
+# Nothing outside the unit calls its functions by name: so calls within it are direct, and short ones are inlined.
+_COMPILER_ARGS = ["-fvisibility=hidden"]
+
 # Modules of these rooms that stay plain Python, each with its reason.
 INTERPRETED: dict[str, str] = {}
 
@@ -65,7 +68,7 @@ def compiled_rooms() -> list[Extension]:
     """The extension modules, of which mypyc writes the C code now."""
     from mypyc.build import mypycify
 
-    return mypycify(
+    extensions = mypycify(
         [
             # `make lint` checks the types strictly. Here mypyc must know what it can rely on, from these sources alone.
             "--config-file=",
@@ -78,6 +81,9 @@ def compiled_rooms() -> list[Extension]:
         opt_level=os.environ.get("HELIOGRAPH_OPT_LEVEL", "3"),
         group_name="heliograph",
     )
+    for extension in extensions:
+        extension.extra_compile_args += _COMPILER_ARGS
+    return extensions
 
 
 class BuildRooms(build_ext):

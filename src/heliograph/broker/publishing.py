@@ -69,7 +69,7 @@ class Outcome:
 
 
 # What becomes of most messages, so that none is made for each: nothing keeps them, and few receive them.
-_DELIVERED: Final = tuple(Outcome(NOT_STORED, False, count, count == 0, None, 0) for count in range(64))
+_DELIVERED: Final = tuple(Outcome(NOT_STORED, False, count, False, None, 0) for count in range(64))
 
 
 def publish(
@@ -108,7 +108,14 @@ def publish(
             outcome.pending = PendingOutcome(broker, message, spreader, may_refuse, hooked)
             return outcome
         return _publish_hooked(broker, message, route, spreader, may_refuse, verdict, hooked)
-    return _keep_and_dispatch(broker, message, route, spreader, directly)
+    if route.durable or message.retain:
+        return _keep_and_dispatch(broker, message, route, spreader, directly)
+    receivers = broker.dispatch(route, message, spreader)
+    if 0 < receivers < 64:
+        return _DELIVERED[receivers]
+    if receivers == 0:
+        broker.tell_unheard(message)
+    return Outcome(NOT_STORED, False, receivers, receivers == 0, None, 0)
 
 
 def _publish_hooked(
@@ -162,8 +169,6 @@ def _keep_and_dispatch(
     is_unheard = receivers == 0 and not route.durable
     if is_unheard:
         broker.tell_unheard(message)
-    if ticket == NOT_STORED and not is_joined and not route.durable and 0 <= receivers < 64:
-        return _DELIVERED[receivers]
     return Outcome(ticket, is_joined, receivers, is_unheard, None, 0)
 
 

@@ -170,8 +170,8 @@ class Publishing:
             self._waiting = WaitingPublish(publish, expiry_s)
             self._waiting.pending = pending
             self._channel.wait_for(pending, self._on_published)
-            return
-        self._conclude(publish, route, outcome)
+        elif publish.qos != 0 or outcome.ticket != NOT_STORED or route.hooked or outcome.refusal is not None:
+            self._conclude(publish, route, outcome)
 
     def _on_published(self, _: bool) -> None:
         """What became of the message that waits is known now."""
