@@ -107,7 +107,7 @@ async def test_a_part_that_raises_when_it_is_ticked_or_stopped_disturbs_no_other
         writer.close()
     assert node.statistics()[f"faults.contained.parts.{name}"] == 1 + ticks.count
     assert node.statistics()["storage.open"] == node.statistics()["storage.other.open"] == 0
-    assert f"not in order: {name} failed" in caplog.text
+    assert f"not in order: {name} failed" in "\n".join(caplog.messages)
     other = Node(config_of(tmp_path))
     await other.start()
     await other.stop()
@@ -158,6 +158,6 @@ async def test_the_log_names_the_parts_that_cannot_do_their_work(
     assert list(node.parts.health()) == ["databases"]
     with caplog.at_level(logging.INFO):
         node.log_statistics()
-    assert 'parts that cannot do their work {"databases": "messages: ' in caplog.text
+    assert 'parts that cannot do their work {"databases": "messages: ' in "\n".join(caplog.messages)
     await node.stop()
     assert node.parts.health() == {}

@@ -24,6 +24,7 @@ def test_every_memory_attack_at_once() -> None:
     assert found.held_bytes <= 1.1 * found.statistics["memory.used"], found.summary()
 
 
+@pytest.mark.long  # only where somebody names a directory to make a cgroup in
 def test_every_memory_attack_at_once_within_a_limit_of_the_kernel() -> None:
     importlib.import_module("attack.kinds")
     with memory_cgroup(LIMIT_MIB << 20) as cgroup:

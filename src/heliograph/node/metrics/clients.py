@@ -35,6 +35,7 @@ SESSIONS: Final[tuple[Metric, ...]] = (
     counter("shared_groups.read", "Messages that they read."),
     counter("shared_groups.read_errors", "Reads that had to wait for the disk."),
     gauge("shared_groups.letters", "Messages between leaders and members that are under way."),
+    gauge("shared_groups.waiting_bytes", "Bytes of messages that they have read and not sent.", "bytes"),
     gauge("shared_groups.leaders", "Groups that this node leads."),
     counter("shared_groups.refused_saves", "Saves of groups that the disk refused."),
     counter("shared_groups.elections", "Times that a leader was chosen."),

@@ -64,7 +64,7 @@ def _service(config: SchemaConfig) -> HttpService:
 
 
 def _tls(config: ExternalHttpTls) -> ClientTls:
-    return ClientTls(config.cacertfile, verify=config.verify == "verify_peer")
+    return ClientTls(config.cacertfile or None, verify=config.verify == "verify_peer")
 
 
 def schema_faults(config: Config) -> Iterator[tuple[Path, str]]:
