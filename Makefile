@@ -10,7 +10,7 @@ TEST_WORKERS ?= 2
 # When a whole run of tests is ended, whatever it hangs in; each test has its own limit in the suite.
 TEST_LIMIT ?= 40m
 PYTEST = timeout --foreground -k 60 $(TEST_LIMIT) $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
-COMPILED_SOURCES := $(wildcard $(foreach room,mqtt broker session channel retainer bench,src/heliograph/$(room)/*.py)) \
+COMPILED_SOURCES := $(wildcard $(foreach package,mqtt broker session channel retainer bench,src/heliograph/$(package)/*.py)) \
 	src/heliograph/transport/frames.py src/heliograph/transport/sockets.py
 BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipeline_read live_path
 # Figures whose CPU time for each message "make bench -- --before" compares.
@@ -96,7 +96,7 @@ $(VENV)/installed: $(VENV)/python pyproject.toml constraints.txt
 
 # A compiler that fails is no reason to go without a broker: the same files run uncompiled.
 $(VENV)/compiled: $(VENV)/installed setup.py $(COMPILED_SOURCES)
-	@echo "compiling the protocol rooms (where a C compiler and Python's headers are found)"
+	@echo "compiling the protocol packages (where a C compiler and Python's headers are found)"
 	@find src -name '*.so' -delete
 	@$(BIN)/python setup.py --quiet build_ext --inplace >$(VENV)/compile.log 2>&1 || { cat $(VENV)/compile.log; exit 1; }
 	@grep 'installing it uncompiled' $(VENV)/compile.log || true

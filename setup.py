@@ -1,4 +1,4 @@
-"""Builds the compiled rooms as one mypyc unit where a C compiler is at hand; elsewhere the same files run as Python.
+"""Builds the compiled packages as one mypyc unit where a C compiler is at hand; elsewhere the same files run as Python.
 
 What is compiled depends on these sources and on the compiler alone. mypyc sees none of the packages that happen to be
 installed (their types would change the C code, or be missing), no settings of the type checker, and no earlier build.
@@ -17,10 +17,10 @@ from setuptools import Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-# Compiled rooms; the whole folder is one unit with the others, so calls between them are C calls.
+# Compiled packages: all their modules form one unit, so that calls between them are C calls.
 COMPILED = ("mqtt", "broker", "session", "channel", "retainer")
 
-# Single modules of other rooms: what handles every read or every frame of a WebSocket, and the load tool's packets and
+# Single modules of other packages: what handles every read or every WebSocket frame, and the load tool's packets and
 # clients.
 ALSO_COMPILED = (
     "transport/direct.py",
@@ -37,14 +37,14 @@ ALSO_COMPILED = (
 # Nothing outside the unit calls its functions by name: so calls within it are direct, and short ones are inlined.
 _COMPILER_ARGS = ["-fvisibility=hidden"]
 
-# Modules of these rooms that stay plain Python, each with its reason.
+# Modules of these packages that stay plain Python, each with its reason.
 INTERPRETED: dict[str, str] = {}
 
 
 def compiled_sources() -> list[str]:
     """Paths of the modules to compile, in a stable order."""
-    rooms = [Path("src/heliograph") / room for room in COMPILED]
-    files = sorted(path for room in rooms for path in room.glob("*.py"))
+    packages = [Path("src/heliograph") / package for package in COMPILED]
+    files = sorted(path for package in packages for path in package.glob("*.py"))
     files += [Path("src/heliograph") / module for module in ALSO_COMPILED]
     return [str(path) for path in files if path.name != "__init__.py" and str(path) not in INTERPRETED]
 
@@ -64,7 +64,7 @@ def compiler_fault() -> str | None:
     return None if answer.returncode == 0 else f"the C compiler {shlex.join(command)} fails"
 
 
-def compiled_rooms() -> list[Extension]:
+def compiled_extensions() -> list[Extension]:
     """The extension modules, of which mypyc writes the C code now."""
     from mypyc.build import mypycify
 
@@ -86,15 +86,15 @@ def compiled_rooms() -> list[Extension]:
     return extensions
 
 
-class BuildRooms(build_ext):
-    """Compiles the rooms, or says in one line why they stay Python."""
+class BuildExtensions(build_ext):
+    """Compiles the packages, or says in one line why they stay Python."""
 
     def run(self) -> None:
         """Build what can be built; a fault of the compiler is no reason to go without a broker."""
         fault = compiler_fault()
         if fault is None:
             try:
-                self._build(compiled_rooms())
+                self._build(compiled_extensions())
             except (Exception, SystemExit) as error:  # noqa: BLE001 - mypyc leaves by SystemExit
                 fault = f"compiling failed ({type(error).__name__}: {error})"
         if fault is not None:
@@ -130,7 +130,7 @@ class Wheel(bdist_wheel):
 
 is_pure = os.environ.get("HELIOGRAPH_PURE") == "1"
 setup(
-    # Stands for those that `BuildRooms` makes: only a command that builds waits for mypyc.
+    # Stands for those that `BuildExtensions` makes: only a command that builds waits for mypyc.
     ext_modules=[] if is_pure else [Extension("heliograph__mypyc", [])],
-    cmdclass={"build_ext": BuildRooms, "bdist_wheel": Wheel},
+    cmdclass={"build_ext": BuildExtensions, "bdist_wheel": Wheel},
 )

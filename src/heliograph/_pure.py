@@ -27,7 +27,7 @@ def prefer_sources() -> None:
 
 
 def is_compiled() -> bool:
-    """Whether the protocol rooms run compiled."""
+    """Whether the protocol packages run compiled."""
     from heliograph.mqtt import decode
 
     return not str(decode.__file__).endswith(".py")

@@ -16,8 +16,8 @@ def compiled_modules() -> list[Path]:
         target = node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(node, ast.Assign) and isinstance(target, ast.Name) and target.id in ("COMPILED", "ALSO_COMPILED"):
             named[target.id] = list(ast.literal_eval(node.value))
-    rooms = [path for room in named["COMPILED"] for path in (SOURCES / room).glob("*.py")]
-    return sorted([*rooms, *(SOURCES / module for module in named["ALSO_COMPILED"])])
+    modules = [path for package in named["COMPILED"] for path in (SOURCES / package).glob("*.py")]
+    return sorted([*modules, *(SOURCES / module for module in named["ALSO_COMPILED"])])
 
 
 @pytest.mark.parametrize("path", compiled_modules(), ids=lambda path: str(path.relative_to(SOURCES)))

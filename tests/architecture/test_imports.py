@@ -1,4 +1,4 @@
-"""Who may know whom, and what the protocol rooms may not know at all."""
+"""Which package may import which, and what the protocol packages may not import at all."""
 
 import ast
 import subprocess
@@ -10,14 +10,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "heliograph"
-PURE_ROOMS = ("mqtt", "broker", "session", "channel")
+PURE_PACKAGES = ("mqtt", "broker", "session", "channel")
 
-# Everything that a room without I/O, time and chance needs. Another module is a decision, not an accident.
+# Everything that a package without I/O, time and chance needs. Another module is a decision, not an accident.
 ALLOWED = {"collections", "collections.abc", "dataclasses", "heapq", "types", "typing", "mypy_extensions"}
 # Names that reach a clock, a socket, a loop or chance without an import statement.
 FORBIDDEN_NAMES = {"__import__", "breakpoint", "eval", "exec", "input", "open", "print"}
 
-MODULES = sorted(path for room in PURE_ROOMS for path in (SOURCES / room).glob("**/*.py"))
+MODULES = sorted(path for package in PURE_PACKAGES for path in (SOURCES / package).glob("**/*.py"))
 
 
 def imported_by(path: Path) -> set[str]:
@@ -32,8 +32,8 @@ def imported_by(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCES)))
-def test_the_protocol_rooms_know_no_loop_socket_clock_or_chance(path: Path) -> None:
-    own = {f"heliograph.{room}" for room in PURE_ROOMS}
+def test_the_protocol_packages_know_no_loop_socket_clock_or_chance(path: Path) -> None:
+    own = {f"heliograph.{package}" for package in PURE_PACKAGES}
     for name in imported_by(path) - ALLOWED:
         assert ".".join(name.split(".")[:2]) in own, f"{path.relative_to(ROOT)} imports {name}"
     names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}

@@ -14,7 +14,7 @@ from heliograph import __version__
 from heliograph.cli.data_dir import run_in_data_dir
 from heliograph.cli.main import main
 
-ROOMS = Path(heliograph.__file__).parent / "mqtt"
+PACKAGE = Path(heliograph.__file__).parent / "mqtt"
 COMMANDS = ("start", "conf", "storage", "rule", "pipeline", "bench")
 
 
@@ -24,12 +24,12 @@ def version_of(environment: dict[str, str]) -> str:
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
 
 
-def test_the_version_says_whether_the_protocol_rooms_are_compiled() -> None:
-    is_built = (ROOMS / f"decode{sysconfig.get_config_var('EXT_SUFFIX')}").exists()
+def test_the_version_says_whether_the_protocol_packages_are_compiled() -> None:
+    is_built = (PACKAGE / f"decode{sysconfig.get_config_var('EXT_SUFFIX')}").exists()
     assert version_of({}) == f"heliograph {__version__} ({'compiled' if is_built else 'pure Python'})\n"
 
 
-def test_compiled_rooms_are_left_aside_when_asked() -> None:
+def test_compiled_modules_are_left_aside_when_asked() -> None:
     assert version_of({"HELIOGRAPH_PURE": "1"}) == f"heliograph {__version__} (pure Python)\n"
 
 

@@ -1,4 +1,4 @@
-"""Short words for the tests of this room."""
+"""Short words for the tests of `retainer`."""
 
 from pathlib import Path
 

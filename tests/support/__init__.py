@@ -1,1 +1,1 @@
-"""What the tests of several rooms share: a virtual world around the kernel, packets in words, Hypothesis strategies."""
+"""What tests of several packages share: a virtual world around the kernel, packets in words, Hypothesis strategies."""

@@ -42,7 +42,7 @@ _ANSWER_US_MAX: Final = 15_000_000
 class Broker:
     """The kernel of one node: routing table, hooks, counters, and the seams to storage and retainer.
 
-    Owned by the node, which joins the rooms; lives as long as it.
+    Owned by the node, which connects it with the other packages; lives as long as the node.
 
     Args:
         shared_options: How shared groups choose their members.

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _version_line() -> str:
-    """The version, and whether the protocol rooms run compiled."""
+    """The version, and whether the protocol packages run compiled."""
     return f"heliograph {__version__} ({'compiled' if is_compiled() else 'pure Python'})"
 
 

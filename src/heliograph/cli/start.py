@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
     _allow_open_files()
     if not is_compiled() and os.environ.get("HELIOGRAPH_PURE") != "1":
         _log.warning(
-            "the protocol rooms run uncompiled, several times slower: install a C compiler and Python's headers, then "
-            "install heliograph anew from its sources (HELIOGRAPH_PURE=1 says that it is wanted so)"
+            "the protocol packages run uncompiled, several times slower: install a C compiler and Python's headers, "
+            "then install heliograph again from its sources (HELIOGRAPH_PURE=1 says that it is wanted so)"
         )
     try:
         return uvloop.run(_serve(config, partial(_load, args)))

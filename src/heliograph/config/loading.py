@@ -28,8 +28,7 @@ def load_config(
         environ: Environment; variables `HELIOGRAPH_A__B` set `a.b`. Unknown roots are ignored (other programs may use
             the prefix), unknown names below a known root are ignored with one warning.
         overrides: Values by dotted path that win over everything, taken as they are: a text is not read as HOCON.
-        checks: What other rooms know to be wrong with settings that are valid by themselves, such as a text that is no
-            rule.
+        checks: Checks of other packages for settings that are valid by themselves, such as whether a text is a rule.
 
     Raises:
         ConfigSyntaxError: The file or a variable is not HOCON, or the file cannot be read.

@@ -1,6 +1,6 @@
 """The configuration language: HOCON text to values that know their file and line.
 
-The dialect is the one that EMQX 5 reads. This room knows no settings: names, types, units and defaults are `config`'s.
+The dialect is the one that EMQX 5 reads. Names, types, units and defaults of settings are in `config`.
 """
 
 from heliograph.hocon.document import parse_file, parse_text

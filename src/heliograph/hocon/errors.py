@@ -1,6 +1,6 @@
 """Where a value stands, and the one exception that the HOCON reader raises.
 
-Nothing here reads text; every other module of the room uses these two classes.
+Nothing here reads text; every other module of the package uses these two classes.
 """
 
 from typing import ClassVar, Final

@@ -1,4 +1,4 @@
-"""How the broker's own messages, made in room `observe`, get into the kernel."""
+"""Publishes the broker's own messages, which `observe` makes, through the kernel."""
 
 from collections.abc import Callable
 

@@ -5,7 +5,7 @@
     $SYS/brokers/NODE/alarms/active/ALARM   each that goes on, retained: for those who subscribe later
 
 All carry JSON as EMQX's do. An alarm that is active already is not raised again, so a cause that comes back with every
-message makes one. What raises them is the business of other rooms.
+message makes one. Other packages raise them.
 """
 
 import json

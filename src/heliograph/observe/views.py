@@ -1,4 +1,4 @@
-"""What events need to know of clients and messages: what classes of the kernel have, which this room may not know."""
+"""What events read of clients and messages: attributes of the kernel's classes, which this package may not import."""
 
 from typing import Final, Protocol
 

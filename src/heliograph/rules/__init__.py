@@ -1,7 +1,7 @@
 """The rule language: its parser, its values and functions, and the two engines that evaluate it.
 
 `CompiledRule` is the engine that runs in the broker; `heliograph.rules.spark` compiles the same tree for Spark and is
-the only part of this room that needs pyspark.
+the only part of this package that needs pyspark.
 """
 
 from heliograph.rules.columns import Columns, MessageColumns

@@ -1,6 +1,6 @@
 """How a message that was read back from storage becomes one that a session can be given.
 
-Neither storage nor sessions know one another; this is the lowest room that knows both.
+Storage and sessions do not import each other; this is the lowest package that imports both.
 """
 
 from heliograph.broker.message import Message, make_message

@@ -1,6 +1,6 @@
 """One client's connection over TCP or a Unix socket: joins its socket to a channel, with nothing between the two.
 
-Written for mypyc, like the rooms below.
+Written for mypyc, like the packages below.
 """
 
 from heliograph.channel.channel import Channel

@@ -3,7 +3,7 @@
 Payloads are handed on as they come, whatever frame or message they are part of: nothing is gathered here, so a length
 that a peer claims costs nothing. What is said before the frames is in `upgrade`, compression in `deflate`.
 
-Written for mypyc, like the rooms below: one PUBLISH in each frame costs about as much here as in the channel.
+Written for mypyc, like the packages below: one PUBLISH in each frame costs about as much here as in the channel.
 """
 
 from collections.abc import Callable

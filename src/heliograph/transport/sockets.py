@@ -9,7 +9,7 @@ A `SocketTransport` is the channel's wire itself, and a subclass gives the chann
 Python frame. `ProtocolTransport` is for WebSocket, whose protocols serve the event loop's own transports too; those are
 there for TLS, and where there is no `epoll`.
 
-Written for mypyc, like the rooms below.
+Written for mypyc, like the packages below.
 """
 
 import asyncio
@@ -388,7 +388,7 @@ class SocketTransport(Wire):
 
 
 class ProtocolTransport(SocketTransport):
-    """Has what this room uses of `asyncio.Transport`, with the same promises.
+    """Has what this package uses of `asyncio.Transport`, with the same promises.
 
     Args:
         protocol: Gets what comes.
