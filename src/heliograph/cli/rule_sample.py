@@ -36,11 +36,6 @@ _LEVELS_MAX: Final = 65_536
 def try_rule(text: str, args: argparse.Namespace, schemas: "tuple[SchemaSettings, ...]" = ()) -> list[dict[str, Value]]:
     """The output rows of a rule on what the options say; standard error tells why there are none.
 
-    Args:
-        text: The rule.
-        args: The options.
-        schemas: What makes the schemas that it may name.
-
     Raises:
         UsageError: An option does not make sense.
         CaseError: `--context` is no JSON object.

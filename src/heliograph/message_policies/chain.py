@@ -39,11 +39,7 @@ class Counts:
 
 
 class Stage:
-    """One validation or transformation, ready to be used; owned by its chain.
-
-    Args:
-        settings: As configured.
-    """
+    """One validation or transformation, ready to be used; owned by its chain."""
 
     __slots__ = ("action", "counts", "level", "log", "name", "topics")
 

@@ -47,10 +47,6 @@ def compile_check(
 ) -> Check:
     """The check that settings describe.
 
-    Args:
-        path: Where they stand.
-        environment: Where schemas are found, and what SQL may ask.
-
     Raises:
         MessagePolicyError: There is no such schema, the SQL is not valid, or one of them may keep the
             event loop waiting.
@@ -108,10 +104,6 @@ def _schema_check(name: str, message_type: str | None, schemas: SchemaRegistry) 
 
 def compile_sql(sql: str, path: tuple[str, ...], environment: Environment) -> CompiledRule:
     """The rule of a check of type sql.
-
-    Args:
-        path: Where it stands.
-        environment: What its functions may ask.
 
     Raises:
         MessagePolicyError: It is not valid, or may keep the event loop waiting.

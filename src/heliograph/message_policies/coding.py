@@ -19,9 +19,6 @@ Coding = Callable[[Value], Value]
 def compile_decoder(settings: PayloadCoding, path: tuple[str, ...], schemas: SchemaRegistry) -> Coding | None:
     """What decodes payloads; None for nothing.
 
-    Args:
-        path: Where the settings stand.
-
     Raises:
         MessagePolicyError: There is no such schema, or it cannot be used here.
     """
@@ -32,9 +29,6 @@ def compile_decoder(settings: PayloadCoding, path: tuple[str, ...], schemas: Sch
 
 def compile_encoder(settings: PayloadCoding, path: tuple[str, ...], schemas: SchemaRegistry) -> Coding | None:
     """What encodes payloads; None for nothing.
-
-    Args:
-        path: Where the settings stand.
 
     Raises:
         MessagePolicyError: There is no such schema, or it cannot be used here.

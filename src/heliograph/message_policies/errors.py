@@ -4,12 +4,7 @@ from typing import ClassVar
 
 
 class MessagePolicyError(Exception):
-    """A validation or transformation cannot be used.
-
-    Attributes:
-        path: The setting that is at fault.
-        problem: What is wrong with it.
-    """
+    """A validation or transformation cannot be used."""
 
     code: ClassVar[str] = "message_policy_invalid"
 

@@ -22,11 +22,6 @@ _TEXT_BYTES_MAX: Final = 65_535
 def compile_operation(settings: Operation, path: tuple[str, ...], levels_max: int, environment: Environment) -> Operate:
     """The operation that settings describe.
 
-    Args:
-        path: Where they stand.
-        levels_max: The most levels that a topic may have.
-        environment: What its functions may ask.
-
     Raises:
         MessagePolicyError: The value is no expression, or calls what does not exist.
     """

@@ -9,11 +9,6 @@ from heliograph.rules.schemas.settings import PROTOBUF
 def find_schema(schemas: SchemaRegistry, kind: str, name: str, message_type: str, path: tuple[str, ...]) -> Schema:
     """The schema that settings name.
 
-    Args:
-        kind: Of which kind it must be.
-        message_type: The message that must be in it; empty for none.
-        path: Where the settings stand.
-
     Raises:
         MessagePolicyError: There is none, or it cannot be used here.
     """

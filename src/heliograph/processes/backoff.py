@@ -8,12 +8,7 @@ _DOUBLINGS_MAX: Final = 30  # so that the power stays a number
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """A pause that doubles with each failure in a row.
-
-    Attributes:
-        first_s: Seconds to wait after the first failure.
-        longest_s: Where it stops doubling.
-    """
+    """A pause that doubles with each failure in a row."""
 
     first_s: float
     longest_s: float

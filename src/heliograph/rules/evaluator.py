@@ -95,9 +95,6 @@ class CompiledRule:
     def apply(self, columns: Columns | Mapping[str, Value]) -> list[dict[str, Value]]:
         """Evaluate the rule for one message whose topic it wants.
 
-        Args:
-            columns: The columns of the message.
-
         Returns:
             The output rows: of SELECT one, or none where WHERE is not true; of FOREACH one for each element that is
             wanted. They share values with the columns, so neither may be changed in place.

@@ -20,11 +20,7 @@ _ANEW: Final = " begun anew"
 
 
 class Register:
-    """The register of one data directory. Read anew each time: a repair may have changed it. Safe to use in any thread.
-
-    Args:
-        data_dir: The data directory.
-    """
+    """The register of one data directory; safe in any thread. Read anew each time: a repair may have changed it."""
 
     def __init__(self, data_dir: Path) -> None:
         self._file = data_dir / _FILE

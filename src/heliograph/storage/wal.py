@@ -34,9 +34,6 @@ class LogFiles:
     """The log files of one open database: which of them hold commits that no sync has covered yet.
 
     Owned by the open database, used by the thread that writes.
-
-    Args:
-        path: The database's directory.
     """
 
     def __init__(self, path: Path) -> None:

@@ -39,15 +39,7 @@ _GONE: Final = frozenset(
 
 
 class Acceptor:
-    """Accepts from the sockets of one listener; owned by it.
-
-    Args:
-        name: The listener's name, for the log.
-        sockets: What it listens on.
-        rate: How fast it accepts.
-        clock: Microseconds on a clock that nobody sets.
-        on_accept: Gets each connection and its peer's address.
-    """
+    """Accepts from the sockets of one listener; owned by it."""
 
     def __init__(
         self,

@@ -25,10 +25,6 @@ Failed = Callable[["Arrival", str], None]
 class Arrival:
     """A socket that was accepted and belongs to no connection yet; owned by the listener.
 
-    Args:
-        connection: The socket; it does not block.
-        peername: Where it comes from, as text.
-
     Attributes:
         deadline_us: When that must be there which it waits for; 0 while it waits for nothing.
         header: What a proxy said, or None.

@@ -18,10 +18,6 @@ _LINES_A_MINUTE: Final = 60
 class ListenerCounters:
     """What became of connections that were not served to their end; owned by a listener, which ticks it.
 
-    Args:
-        listener: The listener, as `tcp:default`.
-        clock: Microseconds on a clock that nobody sets.
-
     Attributes:
         refused: More than `max_connections`.
         denied: Not allowed by `access_rules`.

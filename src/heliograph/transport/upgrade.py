@@ -51,11 +51,7 @@ class Upgrade:
 
 
 class UpgradePolicy:
-    """What a listener asks of requests; made once for it.
-
-    Args:
-        options: The listener's settings.
-    """
+    """What a listener asks of requests; made once for it."""
 
     def __init__(self, options: WebsocketOptions) -> None:
         self._options = options

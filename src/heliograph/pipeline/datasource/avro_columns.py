@@ -40,11 +40,7 @@ _WIDER: Final = ({"int", "long"}, {"float", "double"})
 
 
 class AvroColumns:
-    """Decodes whole columns of payloads of one schema; any number of times.
-
-    Args:
-        schema: The schema.
-    """
+    """Decodes whole columns of payloads of one schema; any number of times."""
 
     def __init__(self, schema: AvroSchema) -> None:
         # See `AvroSchema`: only the interpreted reader has a limit to how deep a type may hold itself.

@@ -203,12 +203,7 @@ _DECODED: Final = (VALUE, DECODE_ERROR, CORRUPT_RECORD)
 
 
 class PayloadDecoder:
-    """Adds the decoded columns to record batches. Made on a worker for each partition.
-
-    Args:
-        payload_format: What payloads are decoded to.
-        schema: The columns that the read wants.
-    """
+    """Adds the decoded columns to record batches. Made on a worker for each partition."""
 
     def __init__(self, payload_format: PayloadFormat, schema: StructType) -> None:
         names = schema.fieldNames()

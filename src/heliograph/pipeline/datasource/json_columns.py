@@ -26,10 +26,6 @@ def decode_structs(payloads: pa.Array, kind: pa.StructType) -> Decoded:
     """Payloads that are JSON objects, as a struct of some of their fields.
 
     A field that is missing is null. A payload is no value at all if it is not JSON, or if a field has another type.
-
-    Args:
-        payloads: A column of binary.
-        kind: The struct, of types that Arrow's parser knows.
     """
     return _halved(payloads, kind, lambda part: _parsed(part, kind))
 

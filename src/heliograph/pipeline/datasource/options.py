@@ -191,11 +191,6 @@ class SinkOptions:
 def parse_endpoint(option: str, text: str, example: str = DEFAULT_ENDPOINT) -> tuple[str, int]:
     """Take ``host:port`` (or ``[v6 address]:port``) apart.
 
-    Args:
-        option: The option that has it, for the error.
-        text: The text.
-        example: One that is valid, for the error.
-
     Raises:
         OptionError: It is not of that form.
     """

@@ -39,12 +39,7 @@ _SCALARS: Final = {
 
 
 class _Values:
-    """The Arrow column of the values of one field, without lists and presence.
-
-    Attributes:
-        type: Its type.
-        column: Makes it of values, of which any may be None.
-    """
+    """The Arrow column of the values of one field, without lists and presence."""
 
     def __init__(self, kind: pa.DataType, column: Callable[[Sequence[Any]], pa.Array]) -> None:
         self.type = kind
@@ -52,11 +47,7 @@ class _Values:
 
 
 class ProtobufColumns:
-    """Decodes whole columns of payloads of one kind of message; any number of times.
-
-    Args:
-        message: The kind of message.
-    """
+    """Decodes whole columns of payloads of one kind of message; any number of times."""
 
     def __init__(self, message: MessageType) -> None:
         self._parse = message.parse

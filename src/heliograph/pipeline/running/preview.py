@@ -72,13 +72,6 @@ def preview_queries(
 ) -> Iterator[Preview]:
     """Run queries over the last stored messages of each of their views.
 
-    Args:
-        session: The Spark session.
-        pipeline: The pipeline.
-        names: The queries.
-        source: Options of the data source.
-        last: How many messages of each view.
-
     Raises:
         RuleFileError: Spark finds a mistake in a query.
     """

@@ -14,12 +14,7 @@ _EVERY_S: Final = 2.0
 
 
 class FileWatch:
-    """The files of one pipeline as they were when they were last read. Owned by the driver.
-
-    Args:
-        path: The file or directory.
-        clock: Seconds on a clock that nobody sets.
-    """
+    """The files of one pipeline as they were when they were last read. Owned by the driver."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path = path

@@ -78,9 +78,6 @@ class SideTables:
     """The tables beside the sinks of one output directory. Owned by the driver, which has them looked after.
 
     They are looked at in a thread of their own, one look at a time: the driver never waits for millions of files.
-
-    Args:
-        output: The output directory.
     """
 
     def __init__(self, output: Path) -> None:

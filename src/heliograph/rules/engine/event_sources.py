@@ -39,13 +39,7 @@ _CONNACK_V3: Final = (
 
 
 class EventSources:
-    """Which rules each event is for; owned by the engine.
-
-    Args:
-        broker: Whose hook points.
-        node: What columns need to know.
-        priority: Of the callbacks.
-    """
+    """Which rules each event is for; owned by the engine."""
 
     def __init__(self, broker: Broker, node: NodeView, priority: int) -> None:
         self._broker = broker

@@ -39,10 +39,6 @@ _DECIMAL_DIGITS_MAX: Final = 1000
 class AvroSchema:
     """One Avro schema, ready to be used.
 
-    Args:
-        name: Its name in the registry.
-        source: The schema as JSON.
-
     Raises:
         SchemaSourceError: The text is no Avro schema.
     """

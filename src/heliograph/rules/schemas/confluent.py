@@ -31,10 +31,6 @@ class ConfluentRegistry:
     What it was told is kept, as numbers never change their meaning; a number that is not known is asked for again after
     a while.
 
-    Args:
-        name: Its name in the registry of schemas.
-        service: Where and how it is asked.
-
     Raises:
         SchemaSourceError: The URL or the file of authorities cannot be used.
     """

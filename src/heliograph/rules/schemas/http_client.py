@@ -14,9 +14,6 @@ _BODY_TOLD_BYTES: Final = 200
 class ServiceClient:
     """Connections to one service, for all threads; owned by the schema that asks it. They are made when first needed.
 
-    Args:
-        service: Where and how it is asked.
-
     Raises:
         SchemaSourceError: The URL or the file of authorities cannot be used.
     """
@@ -41,11 +38,6 @@ class ServiceClient:
 
     def ask(self, method: str, url: httpx.URL, body: Any = None) -> bytes:
         """The body of the answer.
-
-        Args:
-            method: `GET` or `POST`.
-            url: What is asked.
-            body: What is sent as JSON.
 
         Raises:
             SchemaError: There was no answer, or none of status 200 within the limits.

@@ -28,10 +28,6 @@ _BACKTRACKING_MAX: Final = 20_000
 class JsonSchema:
     """One JSON Schema, ready to be used.
 
-    Args:
-        name: Its name in the registry.
-        source: The schema as JSON.
-
     Raises:
         SchemaSourceError: The text is no JSON Schema, or it refers to something outside of itself.
     """

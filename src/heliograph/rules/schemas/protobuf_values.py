@@ -127,12 +127,7 @@ def _finite(number: float) -> Value:
 
 
 class MessageEncoder:
-    """Makes messages of one kind of maps.
-
-    Args:
-        descriptor: The kind of message.
-        made: The encoders made so far by full name.
-    """
+    """Makes messages of one kind of maps."""
 
     def __init__(self, descriptor: Descriptor, made: dict[str, "MessageEncoder"]) -> None:
         made[descriptor.full_name] = self

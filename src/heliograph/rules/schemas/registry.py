@@ -15,11 +15,7 @@ from heliograph.rules.schemas.settings import (
 
 
 class SchemaRegistry:
-    """Schemas by name. Owned by the environment of rules, which belongs to a node, a command or a worker of Spark.
-
-    Args:
-        schemas: The schemas.
-    """
+    """Schemas by name. Owned by the environment of rules, which belongs to a node, a command or a worker of Spark."""
 
     def __init__(self, schemas: Iterable[Schema] = ()) -> None:
         self._schemas: dict[str, Schema] = {schema.name: schema for schema in schemas}

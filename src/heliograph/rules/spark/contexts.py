@@ -61,13 +61,7 @@ _Outcomes: TypeAlias = list[dict[str, object]]
 def evaluate_contexts_on_spark(
     spark: SparkSession, cases: Sequence[ContextCase], schemas: tuple[SchemaSettings, ...] = ()
 ) -> list[TextOutcome]:
-    """Evaluate rules on columns in one Spark job and tell the results exactly, in the order of the cases.
-
-    Args:
-        spark: The session.
-        cases: Rules with what they see.
-        schemas: What the schema registry holds.
-    """
+    """Evaluate rules on columns in one Spark job and tell the results exactly, in the order of the cases."""
     columns = [
         range(len(cases)),
         [case.rule for case in cases],

@@ -411,12 +411,6 @@ def retain_of(flags: int) -> bool:
 def read_rows(key: bytes, value: bytes, first: int, count: int) -> list[StoredMessage]:
     """Messages of a block, taken apart in Python: for few rows, where Arrow would cost more than it saves.
 
-    Args:
-        key: The block's key.
-        value: The block.
-        first: The row to begin with.
-        count: How many rows at most.
-
     Raises:
         DamagedBlockError: Key or value are not what was written.
     """

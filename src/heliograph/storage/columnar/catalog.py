@@ -68,12 +68,7 @@ _FORGOTTEN: Final = DroppedGeneration(b'{"streams": {}, "complete": false}')
 
 
 class Catalog:
-    """The generations of one open database. Owned by whoever opened the database, lives as long.
-
-    Args:
-        name: The database's name.
-        path: Its directory, for errors.
-    """
+    """The generations of one open database. Owned by whoever opened the database, lives as long."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name

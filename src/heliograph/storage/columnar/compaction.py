@@ -85,12 +85,7 @@ class CompactableDatabase(Protocol):
 
 
 class Compactor:
-    """Merges the small blocks of one database. Owned by the node; runs in its event loop from `start` to `stop`.
-
-    Args:
-        database: Whose blocks.
-        options: When and how much.
-    """
+    """Merges the small blocks of one database. Owned by the node; runs in its event loop from `start` to `stop`."""
 
     def __init__(self, database: CompactableDatabase, options: CompactionOptions) -> None:
         self._database = database
@@ -115,9 +110,6 @@ class Compactor:
 
     def step(self, now_us: int) -> bool:
         """Look at some streams and merge some blocks of one of them; False after the last stream of a round.
-
-        Args:
-            now_us: The time on the wall clock.
 
         Raises:
             StorageError: The database is not open, or the merge was not written.
@@ -286,13 +278,7 @@ def has_index(structure: list[str]) -> bool:
 
 
 def topic_hashes(key: bytes, value: bytes, structure: list[str]) -> set[bytes]:
-    """The index entries of a block of a stream, as `TopicStructure.place` gives them.
-
-    Args:
-        key: The block's key.
-        value: The block.
-        structure: The levels of the stream's topics.
-    """
+    """The index entries of a block of a stream, as `TopicStructure.place` gives them."""
     if not has_index(structure) or is_stub(value):  # where a stub has its rows, its entries are told
         return set()
     header = read_header(key, value)

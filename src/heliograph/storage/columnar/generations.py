@@ -43,13 +43,7 @@ def create(rocks: Rdict, name: str, site_id: str, options: DatabaseOptions, gene
 
 
 class Generations:
-    """The generations of a database while it is open. Made with each opening, dropped with it.
-
-    Args:
-        rocks: The open RocksDB.
-        catalog: Its catalog, refreshed.
-        clock: Gives the time in µs.
-    """
+    """The generations of a database while it is open. Made with each opening, dropped with it."""
 
     def __init__(self, rocks: Rdict, catalog: Catalog, clock: Callable[[], int]) -> None:
         self.rocks = rocks

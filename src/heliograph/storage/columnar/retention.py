@@ -75,12 +75,7 @@ class RetainingDatabase(Protocol):
 
 
 class Retention:
-    """Closes and drops the generations of one database. Owned by the node, told the time by its ticker.
-
-    Args:
-        database: What to keep small.
-        options: What the operator says.
-    """
+    """Closes and drops the generations of one database. Owned by the node, told the time by its ticker."""
 
     def __init__(self, database: RetainingDatabase, options: RetentionOptions) -> None:
         self._database = database
@@ -91,11 +86,7 @@ class Retention:
         self._failures = 0
 
     def tick(self, now_us: int) -> None:
-        """Look now and then, at most every 10 s, and do at most one step: so no look takes longer than one write.
-
-        Args:
-            now_us: The time on the wall clock.
-        """
+        """Look now and then, at most every 10 s, and do at most one step: so no look takes longer than one write."""
         if not self._database.is_open:
             self._next_check_us = 0  # looked at as soon as it is open, which on a full disk may be for one write only
         elif not self._next_check_us - self._check_interval_us <= now_us < self._next_check_us:

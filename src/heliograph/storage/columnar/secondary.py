@@ -109,10 +109,6 @@ def is_gone(path: Path) -> bool:
 def check_exists(path: Path, name: str) -> None:
     """Refuse a database of which there is nothing to read.
 
-    Args:
-        path: Where the databases of a node lie.
-        name: Which.
-
     Raises:
         StorageDamagedError: There was one.
         UnknownDatabaseError: There is none.

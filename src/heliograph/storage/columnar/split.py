@@ -23,13 +23,6 @@ def split_range(database: Rdict, stream: StreamId, after: Position, to: Position
     """Cut the rows of a stream in (after, to] into pieces within limits; at least one piece, the last ends at `to`.
 
     A piece exceeds the limits only by what one commit holds, or where there would be more than `PIECES_MAX`.
-
-    Args:
-        database: The open database.
-        stream: The stream.
-        after: The position before the first row.
-        to: The position of the last row.
-        limits: The size of a piece.
     """
     begin, end = progress(database, stream, after), progress(database, stream, to)
     whole = _between(begin, end)

@@ -36,10 +36,6 @@ class ColumnarWriter:
 
     `stage` puts records into a RocksDB batch; the caller writes it and then says `applied`, or drops the batch and
     says `discarded`.
-
-    Args:
-        database: The open database.
-        generation: What to write; its structure learns.
     """
 
     def __init__(self, database: Rdict, generation: Generation) -> None:

@@ -12,12 +12,7 @@ _FILTERS_KEPT = 1024
 
 
 class KeyedTopics:
-    """The learned topic structure of one database; owned by it, empty until it is loaded.
-
-    Args:
-        name: The database's name, for errors.
-        nodes_max: How many levels are learned.
-    """
+    """The learned topic structure of one database; owned by it, empty until it is loaded."""
 
     def __init__(self, name: str, nodes_max: int) -> None:
         self._name = name

@@ -52,11 +52,7 @@ def needed_columns(columns: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 class BlockReader:
-    """Turns stubs into the blocks that they stand for. Owned by one thread; keeps some open files and row groups.
-
-    Args:
-        target: Where the files are.
-    """
+    """Turns stubs into the blocks that they stand for. Owned by one thread; keeps some open files and row groups."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

@@ -26,12 +26,7 @@ _GIVEN_AT_ONCE: Final = 4  # blocks, in a turn of the event loop; a reader may t
 
 
 class OffloadFetch:
-    """The offloaded blocks of one database. Owned by `Offload`; used in the node's event loop.
-
-    Args:
-        name: The database.
-        process: What reads files.
-    """
+    """The offloaded blocks of one database. Owned by `Offload`; used in the node's event loop."""
 
     def __init__(self, name: str, process: OffloadProcess) -> None:
         self._name = name

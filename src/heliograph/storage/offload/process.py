@@ -31,11 +31,7 @@ Answer = tuple[dict[str, Any], bytes]
 
 
 class OffloadProcess(ChildProcess):
-    """The process of one node. Owned by the node; used in its event loop.
-
-    Args:
-        data_dir: The node's data directory.
-    """
+    """The process of one node. Owned by the node; used in its event loop."""
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(_STOP_S)

@@ -80,11 +80,7 @@ class Offload:
         self._counts = dict.fromkeys(names, 0)
 
     def tick(self, now_us: int) -> None:
-        """Look now and then whether something is due, and begin it; one thing at a time.
-
-        Args:
-            now_us: The time on the wall clock.
-        """
+        """Look now and then whether something is due, and begin it; one thing at a time."""
         if self._next_look_us - self._look_us <= now_us < self._next_look_us or not self._database.is_open:
             return
         self._next_look_us = now_us + self._look_us
@@ -101,9 +97,6 @@ class Offload:
 
     async def step(self, now_us: int) -> bool:
         """Do the next thing that is due, to its end; False if nothing is.
-
-        Args:
-            now_us: The time on the wall clock.
 
         Raises:
             OffloadError: The target refuses, or what was offloaded cannot be read there.

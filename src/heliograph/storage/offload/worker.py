@@ -48,11 +48,7 @@ Answer = tuple[dict[str, object], bytes]
 
 
 class OffloadWorker:
-    """Carries requests out.
-
-    Args:
-        data_dir: The node's data directory.
-    """
+    """Carries requests out."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir

@@ -43,9 +43,6 @@ class ConnectionGuard:
     """Watches the connections of this process, in a thread of its own; owned by the reader.
 
     It needs no open file of its own, since connections that use up all of them are among those it is there for.
-
-    Args:
-        port: The port that they came to.
     """
 
     def __init__(self, port: int) -> None:

@@ -50,10 +50,6 @@ def read_or_make_token(data_dir: Path) -> str:
 def announce(bind: str, data_dir: Path) -> None:
     """Note where the token for a reader is. Again from time to time: what is old in such a directory may be removed.
 
-    Args:
-        bind: HOST:PORT that it serves on.
-        data_dir: The node's data directory.
-
     Raises:
         OSError: It was not noted; clients must be told the token then.
     """

@@ -19,9 +19,6 @@ FILTERS_MAX: Final = 1000
 class Request:
     """The fields of one action or ticket.
 
-    Args:
-        data: JSON in UTF-8.
-
     Raises:
         ValueError: It is not a JSON object.
     """
