@@ -37,7 +37,7 @@ from heliograph.broker.router import Router
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet, encode_publish
 from heliograph.mqtt.properties import Properties
-from heliograph.retainer.disc import DiscRetainer, RetainedCommits
+from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
 from heliograph.storage.errors import StorageBusyError
@@ -138,7 +138,7 @@ def _make_store(kernel: Kernel, storage: str, folder: Path) -> Retainer:
         return MemoryRetainer(kernel)
     table = KeyedTable("retained", folder / "retained", clock=lambda: int(kernel.now_us))
     table.open()
-    return DiscRetainer(kernel, table, WrittenAtOnce(table))
+    return DiskRetainer(kernel, table, WrittenAtOnce(table))
 
 
 def _disk_bytes(folder: Path) -> int:

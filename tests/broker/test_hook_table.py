@@ -19,7 +19,7 @@ PUBLIC = {
     "ClientAuthorizeCallback", "ClientConnackCallback", "ClientConnectCallback", "ClientConnectedCallback",
     "ClientDisconnectedCallback", "ClientSubscribeCallback", "ClientUnsubscribeCallback", "DeliveryCallback",
     "DeliveryDroppedCallback", "HookPoint", "HookSpec", "Hooks", "MessageDroppedCallback", "MessagePublishCallback",
-    "LateAnswerError", "Pending", "PendingChain", "PolicyFailedCallback", "Refusal", "SessionCallback", "Shape",
+    "LateAnswerError", "Pending", "PendingChain", "PolicyFailedCallback", "Refusal", "RewriteOnly", "SessionCallback",
     "SubscriptionCallback",
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ from typing import Final
 from crash.actors import AlarmWatcher, Publisher, Route
 from crash.broker import Broker
 from crash.checker import Violation
-from crash.storm import ON_DISC, SETTINGS
+from crash.storm import ON_DISK, SETTINGS
 from crash.world import Cast, Outcome, World
 from heliograph.mqtt import reason_codes as rc
 
@@ -75,7 +75,7 @@ async def fill_a_disk(directory: Path, plan: FullDiskPlan) -> Outcome:
         BrokerError: The broker ended by itself.
         NoFileSystemError: A small file system cannot be made here.
     """
-    settings = SETTINGS + (ON_DISC if plan.retained else "")
+    settings = SETTINGS + (ON_DISK if plan.retained else "")
     with small_disk(directory / "data") as disk:
         broker = Broker(directory, settings, {})
         cast = Cast(plan.seed, plan.groups, plan.retained, 0.01)

@@ -22,7 +22,7 @@ durable_sessions { enable = true, checkpoint_interval = 200ms }
 mqtt.max_awaiting_rel = infinity
 """
 UNSYNCED: Final = "durable_storage { messages.fsync = false, sessions.fsync = false }\n"
-ON_DISC: Final = "retainer.backend.storage_type = disc\n"
+ON_DISK: Final = "retainer.backend.storage_type = disc\n"
 
 _LIFE_S: Final = 2.0
 _TOLD_EVERY: Final = 10
@@ -102,7 +102,7 @@ async def storm(directory: Path, plan: Plan, tell: Callable[[str], None] = lambd
         BrokerError: The broker ended by itself.
         FaultLayerError: The disk cannot be made to fail here.
     """
-    settings = SETTINGS + (ON_DISC if plan.retained else "") + ("" if plan.fsync else UNSYNCED)
+    settings = SETTINGS + (ON_DISK if plan.retained else "") + ("" if plan.fsync else UNSYNCED)
     with FaultLayer(build(directory), directory / "faults", directory / "data", plan.seed) as layer:
         broker = Broker(directory, settings, layer.environment)
         return await _Storm(broker, layer, plan, directory / "trace.txt").run(tell)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from heliograph.broker.message import make_message
-from heliograph.retainer.disc import DiscRetainer, RetainedCommits
+from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.options import RetainerOptions
 from heliograph.retainer.retainer import Matches, Retainer
@@ -43,12 +43,12 @@ def make_retainer(kind: str, path: Path, options: RetainerOptions | None = None)
         return MemoryRetainer(kernel.broker, options)
     table = KeyedTable("retained", path / "keyed" / "retained", clock=lambda: int(kernel.broker.now_us))
     table.open()
-    return DiscRetainer(kernel.broker, table, Commits(table, kind == "disc"), options)
+    return DiskRetainer(kernel.broker, table, Commits(table, kind == "disc"), options)
 
 
 def settle(retainer: Retainer) -> None:
     """Have what waits for it written."""
-    if isinstance(retainer, DiscRetainer):
+    if isinstance(retainer, DiskRetainer):
         commits = retainer._commits
         assert isinstance(commits, Commits)
         commits.write()
@@ -56,7 +56,7 @@ def settle(retainer: Retainer) -> None:
 
 def close(retainer: Retainer) -> None:
     """Leave it as a process that ends does."""
-    if isinstance(retainer, DiscRetainer):
+    if isinstance(retainer, DiskRetainer):
         retainer.table.close()
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from heliograph.broker.retained import RetainedMatches
-from heliograph.retainer.disc import DiscRetainer
+from heliograph.retainer.disk import DiskRetainer
 from heliograph.retainer.options import RetainerOptions
 from retainer.retaining import close, make_retainer, retain, settle, topics
 from support.kernel import START_US
@@ -138,7 +138,7 @@ class DiscStore(Store):
     @rule()
     def open_again(self) -> None:
         """As after a fault: what was not written yet is still to be written."""
-        assert isinstance(self.retainer, DiscRetainer)
+        assert isinstance(self.retainer, DiskRetainer)
         for reading in self.readings:
             while not reading.found.is_done():
                 message = reading.found.next()

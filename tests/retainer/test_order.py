@@ -9,7 +9,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.sink import StorageSink
-from heliograph.retainer.disc import DiscRetainer, RetainedCommits
+from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.options import RetainerOptions
 from heliograph.storage.errors import StorageError, StorageFullError
 from heliograph.storage.group_commit import GroupCommit
@@ -87,7 +87,7 @@ class World:
         self.table = KeyedTable("retained", path, clock=lambda: int(kernel.broker.now_us))
         self.table.open()
         self.commits = Commits(self.table, self.join)
-        kernel.broker.retained = DiscRetainer(kernel.broker, self.table, self.commits, options)
+        kernel.broker.retained = DiskRetainer(kernel.broker, self.table, self.commits, options)
 
     def commit_messages(self) -> None:
         """The disk has the messages that are stored."""
@@ -240,7 +240,7 @@ def test_a_message_can_be_read_while_the_table_is_out_of_order(tmp_path: Path) -
     world.commit()
     world.table.close()
     assert world.retained() == []
-    assert isinstance(world.kernel.broker.retained, DiscRetainer)
+    assert isinstance(world.kernel.broker.retained, DiskRetainer)
     assert world.kernel.broker.retained.statistics()["retained.read_failed"] > 0
 
 

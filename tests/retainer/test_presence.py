@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.retainer.disc import DiscRetainer
+from heliograph.retainer.disk import DiskRetainer
 from heliograph.retainer.presence import TopicBeginnings
 from retainer.retaining import close, make_retainer, retain, settle
 from support.naive import matches
@@ -37,13 +37,13 @@ def test_what_nothing_begins_like_is_excluded() -> None:
     assert sum(map(known.may_match, others)) < 20
 
 
-def disc(path: Path) -> DiscRetainer:
+def disc(path: Path) -> DiskRetainer:
     retainer = make_retainer("disc-late", path)
-    assert isinstance(retainer, DiscRetainer)
+    assert isinstance(retainer, DiskRetainer)
     return retainer
 
 
-def learn(retainer: DiscRetainer) -> int:
+def learn(retainer: DiskRetainer) -> int:
     """Read on until everything is known; how many steps that took."""
     steps = 1
     while retainer.learn():

@@ -17,7 +17,7 @@ CLOSED: Final = "closed"  # it has failed, whatever the others say
 CLOSED_UNLESS_DECIDED: Final = "closed unless decided"  # it has failed, unless a later callback ends it
 
 Callback = Callable[..., object]
-Shape = Callable[[Message], Message | None]
+RewriteOnly = Callable[[Message], Message | None]
 CallbackT = TypeVar("CallbackT", bound=Callable[..., object])
 
 
@@ -134,7 +134,7 @@ class HookPoint(Chain, Generic[CallbackT]):
         super().__init__(name, fails, may_wait, on_failure)
         self._priorities: list[int] = []
         self._wants: list[Callable[[str], bool] | None] = []
-        self._shapes: list[Shape | None] = []
+        self._rewrites: list[RewriteOnly | None] = []
         self.on_change: Callable[[], None] | None = None  # called when callbacks come or go
 
     def add(
@@ -142,7 +142,7 @@ class HookPoint(Chain, Generic[CallbackT]):
         callback: CallbackT,
         priority: int = 0,
         wants: Callable[[str], bool] | None = None,
-        shape: Shape | None = None,
+        rewrite_only: RewriteOnly | None = None,
     ) -> None:
         """Put a callback into the chain: higher priorities run first, equal ones in the order they came.
 
@@ -150,9 +150,9 @@ class HookPoint(Chain, Generic[CallbackT]):
             wants: At `message.publish`, which topics the callback is for; None for all. It is asked when a topic is
                 routed for the first time, so that messages of other topics pay nothing. A chain that runs because one
                 callback wants the topic runs whole: each must look for itself too.
-            shape: At `message.publish`, what a callback that changes messages makes of one, None where it drops it;
-                without counting, telling or keeping anything. It is asked when a client repeats at QoS 2 what a crash
-                may have left stored, to know it again.
+            rewrite_only: At `message.publish`, for a callback that changes messages: returns the changed message, or
+                None if the callback drops it, without side effects. Called when a client repeats a QoS 2 message, to
+                find out whether it was stored before a crash.
         """
         at = 0
         while at < len(self._priorities) and self._priorities[at] >= priority:
@@ -160,7 +160,7 @@ class HookPoint(Chain, Generic[CallbackT]):
         self._priorities.insert(at, priority)
         self.callbacks.insert(at, callback)
         self._wants.insert(at, wants)
-        self._shapes.insert(at, shape)
+        self._rewrites.insert(at, rewrite_only)
         if self.on_change is not None:
             self.on_change()
 
@@ -171,7 +171,7 @@ class HookPoint(Chain, Generic[CallbackT]):
             del self.callbacks[at]
             del self._priorities[at]
             del self._wants[at]
-            del self._shapes[at]
+            del self._rewrites[at]
             if self.on_change is not None:
                 self.on_change()
 
@@ -184,13 +184,13 @@ class HookPoint(Chain, Generic[CallbackT]):
         """Whether a callback of the chain is for messages of that topic."""
         return any(wants is None or wants(topic) for wants in self._wants)
 
-    def shaped(self, message: Message) -> Message | None:
-        """What the callbacks that change messages make of one, and None where one drops it; nobody is told of it."""
-        for shape in list(self._shapes):
-            if shape is None:
+    def rewritten(self, message: Message) -> Message | None:
+        """The message as the callbacks would change it, None where one drops it; without side effects."""
+        for rewrite_only in list(self._rewrites):
+            if rewrite_only is None:
                 continue
             try:
-                outcome = shape(message)
+                outcome = rewrite_only(message)
             except Exception as error:  # noqa: BLE001 - as in `run`
                 self.report(error)
                 continue

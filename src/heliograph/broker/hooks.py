@@ -35,7 +35,7 @@ from heliograph.broker.hook_chain import (
     LateAnswerError,
     PendingChain,
     Refusal,
-    Shape,
+    RewriteOnly,
 )
 from heliograph.broker.message import Message
 from heliograph.broker.pending import Pending
@@ -104,8 +104,8 @@ __all__ = [
     "PendingChain",
     "PolicyFailedCallback",
     "Refusal",
+    "RewriteOnly",
     "SessionCallback",
-    "Shape",
     "SubscriptionCallback",
 ]
 

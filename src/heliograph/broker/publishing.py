@@ -246,7 +246,7 @@ def _hooked(broker: Broker, message: Message, verdict: str, outcome: object) -> 
 
 def reshape(broker: Broker, message: Message) -> Message | None:
     """What `run_hooks` made of a message that was published before; None if it was dropped. No callback is called."""
-    outcome = broker.hooks.message_publish.shaped(message)
+    outcome = broker.hooks.message_publish.rewritten(message)
     if outcome is None or outcome.topic == message.topic or _has_route(broker, outcome):
         return outcome
     return message

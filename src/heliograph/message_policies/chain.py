@@ -138,7 +138,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         """Callback of `message.publish`."""
         raise NotImplementedError
 
-    def shape(self, message: Message) -> Message | None:
+    def rewrite_only(self, message: Message) -> Message | None:
         """What a message that was published before became; None if it was refused. Nothing is counted or told."""
         return message
 
@@ -175,7 +175,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         wanted = self._priority is not None and bool(self._stages)
         if wanted and not self._is_hooked:
             assert self._priority is not None
-            point.add(callback, self._priority, self.wants, self.shape)
+            point.add(callback, self._priority, self.wants, self.rewrite_only)
         elif self._is_hooked and not wanted:
             point.remove(callback)
         elif wanted:

@@ -126,7 +126,7 @@ class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
             self._failed_count += 1
         return OK if last is None else self._finish(message, draft, last, failed)
 
-    def shape(self, message: Message) -> Message | None:
+    def rewrite_only(self, message: Message) -> Message | None:
         """What `on_message_publish` makes of a message, without counting or telling of it."""
         stages = self._index.find(message.topic)
         draft = Draft(message, self._node)

@@ -20,7 +20,7 @@ from heliograph.node.message_policies import PoliciesPart
 from heliograph.node.options import make_broker
 from heliograph.node.pipeline import PipelinePart
 from heliograph.node.reader import ReaderPart
-from heliograph.node.retained import RetainedPart, is_on_disc
+from heliograph.node.retained import RetainedPart, is_on_disk
 from heliograph.node.rules import RulesPart
 from heliograph.node.schemas import EnvironmentPart
 from heliograph.node.services import ServicesPart
@@ -79,7 +79,7 @@ def every_part(config: Config) -> list[Part]:
 def is_anything_stored(config: Config) -> bool:
     """Whether a node keeps any message, or anything that waits for messages to be kept."""
     storage = config.durable_storage
-    return bool(storage.messages.topics or storage.databases or is_on_disc(config) or _has_rows(config))
+    return bool(storage.messages.topics or storage.databases or is_on_disk(config) or _has_rows(config))
 
 
 def _has_rows(config: Config) -> bool:

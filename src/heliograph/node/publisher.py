@@ -12,12 +12,12 @@ from heliograph.mqtt.errors import ProtocolError, TopicNameError
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
 from heliograph.observe import event_messages
 from heliograph.observe.alarms import Retained
-from heliograph.observe.outgoing import Kernel
+from heliograph.observe.outgoing import MessagePublisher
 from heliograph.observe.views import SYSTEM_CLIENTID
 from heliograph.retainer.state_topics import StateTopics
 
 
-class SystemPublisher(Kernel, Retained):
+class SystemPublisher(MessagePublisher, Retained):
     """Publishes and retains messages of the broker's own; owned by the node's kernel.
 
     Attributes:

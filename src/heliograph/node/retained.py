@@ -23,7 +23,7 @@ from heliograph.node.refusals import Refusals
 from heliograph.observe.alarms import UNTIL_START, Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.parts import Part
-from heliograph.retainer.disc import DiscRetainer, RetainedCommits
+from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
 from heliograph.storage.errors import StorageDamagedError, StorageError
@@ -205,13 +205,13 @@ class RetainedPart(Part):
     async def start(self) -> None:
         """Open them. A database that cannot be opened refuses what is to be retained, and the node starts."""
         broker, options = self._kernel.broker, retainer_options(self._config.retainer)
-        if self._databases is None or not is_on_disc(self._config):
+        if self._databases is None or not is_on_disk(self._config):
             self._messages = RetainedMessages(MemoryRetainer(broker, options), None)
         else:
             table = KeyedTable(RETAINED, keyed_path(self._directory.path) / RETAINED, clock=lambda: int(broker.now_us))
             settings, databases = self._config.durable_storage.retained, self._databases
             commit = RetainedCommit(table, databases.join, settings, databases.refusals, self._kernel.alarms)
-            retainer = DiscRetainer(broker, table, commit, options)
+            retainer = DiskRetainer(broker, table, commit, options)
             commit.join(retainer)
             self._messages = RetainedMessages(retainer, commit)
         self._kernel.voice.publisher.states.lie_before(self._messages.retainer)
@@ -238,9 +238,9 @@ class RetainedPart(Part):
     def summary(self) -> str:
         """How many there are, and where."""
         count = 0 if self._messages is None else len(self._messages.retainer)
-        return f"{count} retained messages {'on the disk' if is_on_disc(self._config) else 'in memory'}"
+        return f"{count} retained messages {'on the disk' if is_on_disk(self._config) else 'in memory'}"
 
 
-def is_on_disc(config: Config) -> bool:
+def is_on_disk(config: Config) -> bool:
     """Whether a node keeps retained messages on its disk."""
     return config.retainer.enable and config.retainer.backend.storage_type == "disc"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from heliograph.config import Config
-from heliograph.observe.outgoing import Kernel, Outgoing
+from heliograph.observe.outgoing import MessagePublisher, Outgoing
 from heliograph.parts import Part
 from heliograph.rules.environment import Environment
 from heliograph.rules.schemas import SchemaRegistry
@@ -63,7 +63,7 @@ def make_environment(config: Config) -> Environment:
 
 
 def make_sparkplug(
-    config: Config, environment: Environment, kernel: Kernel, clock: Callable[[], int]
+    config: Config, environment: Environment, kernel: MessagePublisher, clock: Callable[[], int]
 ) -> "SparkplugService | None":
     """What looks at Sparkplug messages of a node; None if nothing of it is wanted.
 

@@ -60,13 +60,13 @@ class _Counting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Hook:
-    """A callback and where it belongs; `wants` and `shape` as `hooks.HookPoint.add` takes them."""
+    """A callback and where it belongs; `wants` and `rewrite_only` as `hooks.HookPoint.add` takes them."""
 
     point: str
     callback: hooks.Callback
     priority: int
     wants: Callable[[str], bool] | None = None
-    shape: hooks.Shape | None = None
+    rewrite_only: hooks.RewriteOnly | None = None
 
 
 class ConnectedClients:
@@ -150,7 +150,7 @@ class Services:
         """Hook in what is wanted."""
         self._hooked = self._wanted()
         for hook in self._hooked:
-            self._hooks.point(hook.point).add(hook.callback, hook.priority, hook.wants, hook.shape)
+            self._hooks.point(hook.point).add(hook.callback, hook.priority, hook.wants, hook.rewrite_only)
 
     def stop(self) -> None:
         """Take every callback out again."""
@@ -194,7 +194,7 @@ class Services:
             wanted.append(_Hook(hooks.MESSAGE_PUBLISH, delayed.on_message_publish, DELAYED, delayed.wants))
         if rewrite.rewrites_messages:
             callback = rewrite.on_message_publish
-            wanted.append(_Hook(hooks.MESSAGE_PUBLISH, callback, REWRITE, rewrite.wants, rewrite.shape))
+            wanted.append(_Hook(hooks.MESSAGE_PUBLISH, callback, REWRITE, rewrite.wants, rewrite.rewrite_only))
         sparkplug = self._sparkplug
         if sparkplug is not None:
             wanted.append(_Hook(hooks.MESSAGE_PUBLISH, sparkplug.on_message_publish, SPARKPLUG, sparkplug.wants))

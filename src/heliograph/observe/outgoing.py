@@ -14,8 +14,8 @@ _WORK_PER_TURN: Final = 8192
 _TOPICS_PER_TURN: Final = 64
 
 
-class Kernel(Protocol):
-    """What of the kernel is needed to publish; `node.services` fills it."""
+class MessagePublisher(Protocol):
+    """What publishes these messages: implemented by `node.publisher`."""
 
     def wants(self, topic: str) -> bool:
         """Whether anybody would notice a message to `topic` that is not retained."""
@@ -37,7 +37,7 @@ class Outgoing:
         messages_max: Messages that may wait; beyond it new ones are dropped and counted.
     """
 
-    def __init__(self, kernel: Kernel, messages_max: int = 10_000) -> None:
+    def __init__(self, kernel: MessagePublisher, messages_max: int = 10_000) -> None:
         self._kernel = kernel
         self._messages_max = messages_max
         self._waiting: deque[tuple[str, bytes, bool]] = deque()

@@ -98,7 +98,7 @@ class TopicRewrite:
         self._rewritten += 1
         return OK, with_topic(message, other)
 
-    def shape(self, message: Message) -> Message:
+    def rewrite_only(self, message: Message) -> Message:
         """What `on_message_publish` makes of a message, without counting or telling of it."""
         match = self._match_of(message.topic)
         other = None if match is None else match.rule.template.fill(_values_of(message), match.groups)

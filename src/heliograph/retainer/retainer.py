@@ -1,6 +1,6 @@
 """What is retained, wherever it is kept: the operator's limits, expiry, and what happens to a message beyond them.
 
-`memory` and `disc` keep the messages and find them. How matches reach a client is decided by its channel.
+`memory` and `disk` keep the messages and find them. How matches reach a client is decided by its channel.
 """
 
 from collections.abc import Iterator

@@ -6,9 +6,9 @@ from typing import cast
 
 from heliograph.channel.channel import Channel
 from heliograph.session.outbox import Wire
-from heliograph.transport.arrival import Arrival
 from heliograph.transport.channel_link import ChannelLink, ignore
 from heliograph.transport.link import LinkOwner
+from heliograph.transport.pending_connection import PendingConnection
 
 
 class Connection(ChannelLink, Wire):
@@ -16,27 +16,27 @@ class Connection(ChannelLink, Wire):
 
     Args:
         listener: Told when its buffer is full, and when it is gone.
-        arrival: What it is made of.
+        pending: The accepted socket that it takes over.
     """
 
     # `data_received` is the channel's own method: between the socket and compiled code stands no Python frame.
-    __slots__ = ("_arrival", "_channel", "_listener", "_transport", "data_received")
+    __slots__ = ("_channel", "_listener", "_pending", "_transport", "data_received")
 
-    def __init__(self, listener: LinkOwner, arrival: Arrival) -> None:
+    def __init__(self, listener: LinkOwner, pending: PendingConnection) -> None:
         self._listener = listener
-        self._arrival: Arrival | None = arrival
+        self._pending: PendingConnection | None = pending
         self._transport: asyncio.Transport | None = None
         self._channel: Channel | None = None
         self.data_received: Callable[[bytes], None] = ignore
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a channel: the connection stands, and over TLS its handshake is done."""
-        listener, arrival = self._listener, self._arrival
-        if arrival is None:
+        listener, pending = self._listener, self._pending
+        if pending is None:
             return
-        self._arrival = None
+        self._pending = None
         self._transport = cast("asyncio.Transport", transport)
-        peer = listener.welcome(self, arrival)
+        peer = listener.welcome(self, pending)
         listener.identify(peer, self._transport)
         self._transport.set_write_buffer_limits(high=listener.high_watermark)
         channel = Channel(listener.context, self, listener.options)

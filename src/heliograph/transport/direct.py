@@ -4,8 +4,8 @@ Written for mypyc, like the packages below.
 """
 
 from heliograph.channel.channel import Channel
-from heliograph.transport.arrival import Arrival
 from heliograph.transport.link import LinkOwner
+from heliograph.transport.pending_connection import PendingConnection
 from heliograph.transport.sockets import Poller, SocketTransport
 
 
@@ -14,22 +14,22 @@ class DirectConnection(SocketTransport):
 
     Args:
         listener: Told when its buffer is full, and when it is gone.
-        arrival: What it is made of.
+        pending: The accepted socket that it takes over.
     """
 
-    def __init__(self, poller: Poller, listener: LinkOwner, arrival: Arrival) -> None:
-        super().__init__(poller, arrival.connection)
+    def __init__(self, poller: Poller, listener: LinkOwner, pending: PendingConnection) -> None:
+        super().__init__(poller, pending.connection)
         self._listener = listener
-        self._arrival: Arrival | None = arrival
+        self._pending: PendingConnection | None = pending
         self._channel: Channel | None = None
 
     def on_connected(self) -> None:
         """Begin a channel."""
-        listener, arrival = self._listener, self._arrival
-        if arrival is None:
+        listener, pending = self._listener, self._pending
+        if pending is None:
             return
-        self._arrival = None
-        peer = listener.welcome(self, arrival)
+        self._pending = None
+        peer = listener.welcome(self, pending)
         self.set_write_buffer_limits(listener.high_watermark)
         channel = Channel(listener.context, self, listener.options)
         self._channel = channel

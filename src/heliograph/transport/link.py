@@ -7,7 +7,7 @@ from heliograph.channel.channel import Channel
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
-from heliograph.transport.arrival import Arrival
+from heliograph.transport.pending_connection import PendingConnection
 from heliograph.transport.upgrade import UpgradePolicy
 
 
@@ -45,7 +45,7 @@ class LinkOwner(Protocol):
     message_bytes_max: int
     is_single: bool
 
-    def welcome(self, link: Link, arrival: Arrival) -> Peer:
+    def welcome(self, link: Link, pending: PendingConnection) -> Peer:
         """A connection stands, and over TLS its handshake is done; who is at its other end."""
 
     def identify(self, peer: Peer, transport: asyncio.Transport) -> None:

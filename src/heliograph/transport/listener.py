@@ -20,7 +20,6 @@ from heliograph.transport import sockets
 from heliograph.transport.acceptor import Acceptor
 from heliograph.transport.addresses import address_text, is_one_address, own_address_text, plain_host
 from heliograph.transport.admission import AccessRules, ConnectionRate
-from heliograph.transport.arrival import Arrival
 from heliograph.transport.binding import close_sockets, listening_sockets
 from heliograph.transport.certificates import Certificates
 from heliograph.transport.connection import Connection
@@ -28,6 +27,7 @@ from heliograph.transport.direct import DirectConnection
 from heliograph.transport.link import Link, UpgradingLink
 from heliograph.transport.listener_counters import ListenerCounters
 from heliograph.transport.peer_certificate import Identity
+from heliograph.transport.pending_connection import PendingConnection
 from heliograph.transport.sockets import Poller, ProtocolTransport, SocketTransport
 from heliograph.transport.upgrade import UpgradePolicy
 from heliograph.transport.websocket import WebSocketConnection, WebSocketHandshake
@@ -99,7 +99,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self._own_address = ""  # what connections come to; empty where that is asked for each
         self._acceptor: Acceptor | None = None
         self._poller: Poller | None = None  # where the event loop's own transports are not needed
-        self._arrivals: set[Arrival] = set()
+        self._pending: set[PendingConnection] = set()
         self._links: set[Link] = set()
         self._requests: dict[UpgradingLink, int] = {}  # until when they may take
         self._congested: dict[Link, int] = {}  # since when
@@ -175,10 +175,10 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     def tick(self, uptime_us: int) -> None:
         """Time has passed: end what takes too long, look at the certificates' files."""
         run = self.context.broker.faults.run  # one that raises keeps the others from nothing
-        for arrival in [each for each in self._arrivals if 0 < each.deadline_us < uptime_us]:
-            self._arrivals.discard(arrival)
-            run(CONNECTIONS, arrival.close)
-            self._counters.time_out(arrival.peername, "TLS or PROXY handshake")
+        for pending in [each for each in self._pending if 0 < each.deadline_us < uptime_us]:
+            self._pending.discard(pending)
+            run(CONNECTIONS, pending.close)
+            self._counters.time_out(pending.peername, "TLS or PROXY handshake")
         for handshake in [each for each, deadline_us in self._requests.items() if deadline_us < uptime_us]:
             run(CONNECTIONS, handshake.abort)
             self._counters.time_out(handshake.peername, "WebSocket request")
@@ -214,9 +214,9 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             self._acceptor.close()
         close_sockets(self._sockets)
         self._sockets = []
-        for arrival in [each for each in self._arrivals if each.deadline_us]:
-            self._arrivals.discard(arrival)
-            arrival.close()
+        for pending in [each for each in self._pending if each.deadline_us]:
+            self._pending.discard(pending)
+            pending.close()
         for handshake in list(self._requests):
             handshake.abort()
 
@@ -238,7 +238,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     def statistics(self) -> dict[str, int]:
         """How many connections there are, and how many did not become one, and why."""
         numbers = {
-            "current_connections": len(self._links) + len(self._arrivals),
+            "current_connections": len(self._links) + len(self._pending),
             **self._counters.statistics(),
         }
         if self._acceptor is not None:
@@ -250,16 +250,16 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
     # --- told by connections
 
-    def welcome(self, link: Link, arrival: Arrival) -> Peer:
+    def welcome(self, link: Link, pending: PendingConnection) -> Peer:
         """A connection stands, and over TLS its handshake is done; who is at its other end."""
-        self._arrivals.discard(arrival)
+        self._pending.discard(pending)
         self._links.add(link)
-        if not self._settings.tcp_options.nodelay and arrival.connection.family != socket.AF_UNIX:
+        if not self._settings.tcp_options.nodelay and pending.connection.family != socket.AF_UNIX:
             # The event loop switches it on for all.
-            arrival.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
-        own_address = self._own_address or own_address_text(arrival.connection.getsockname())
-        peer = Peer(arrival.peername, own_address)
-        header = arrival.header
+            pending.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        own_address = self._own_address or own_address_text(pending.connection.getsockname())
+        peer = Peer(pending.peername, own_address)
+        header = pending.header
         if header is not None and header.source is not None:
             peer.peername = header.source
             if header.common_name is not None:
@@ -320,78 +320,80 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
                 connection.close()
                 return
         most = self._settings.max_connections
-        if most is not None and len(self._links) + len(self._arrivals) >= most:
+        if most is not None and len(self._links) + len(self._pending) >= most:
             self._counters.refused += 1
             connection.close()
             return
-        arrival = Arrival(connection, address_text(address if isinstance(address, tuple) else connection.getsockname()))
-        self._arrivals.add(arrival)
+        pending = PendingConnection(
+            connection, address_text(address if isinstance(address, tuple) else connection.getsockname())
+        )
+        self._pending.add(pending)
         if self._settings.proxy_protocol:
             within_s = min(self._settings.proxy_protocol_timeout, self._handshake_s)
-            arrival.read_header(self._deadline_us(within_s), self._begin, self._turn_away)
+            pending.read_header(self._deadline_us(within_s), self._begin, self._turn_away)
         else:
-            self._begin(arrival)
+            self._begin(pending)
 
-    def _begin(self, arrival: Arrival) -> None:
+    def _begin(self, pending: PendingConnection) -> None:
         """Lead a socket whose peer is known to its connection."""
         # The system's buffer of a Unix socket cannot be waited for; who may open it is the file system's matter.
-        if self._certificates is not None and arrival.connection.family != socket.AF_UNIX:
-            arrival.await_hello(self._deadline_us(self._tls_handshake_s), self._join, self._turn_away)
+        if self._certificates is not None and pending.connection.family != socket.AF_UNIX:
+            pending.await_hello(self._deadline_us(self._tls_handshake_s), self._join, self._turn_away)
         else:
-            self._join(arrival)
+            self._join(pending)
 
-    def _turn_away(self, arrival: Arrival, reason: str) -> None:
-        self._arrivals.discard(arrival)
-        arrival.close()
-        self.count_failure(arrival.peername, reason)
+    def _turn_away(self, pending: PendingConnection, reason: str) -> None:
+        self._pending.discard(pending)
+        pending.close()
+        self.count_failure(pending.peername, reason)
 
-    def _join(self, arrival: Arrival) -> None:
+    def _join(self, pending: PendingConnection) -> None:
         if self._poller is not None:
             try:
-                self._poller.connect(self._transport_of(self._poller, arrival))
+                self._poller.connect(self._transport_of(self._poller, pending))
             except OSError as error:
-                arrival.connection.close()
-                self.count_failure(arrival.peername, f"accepting: {error}")
+                pending.connection.close()
+                self.count_failure(pending.peername, f"accepting: {error}")
             finally:
-                self._arrivals.discard(arrival)
+                self._pending.discard(pending)
             return
-        task = asyncio.get_running_loop().create_task(self._connect(arrival))
+        task = asyncio.get_running_loop().create_task(self._connect(pending))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _connect(self, arrival: Arrival) -> None:
+    async def _connect(self, pending: PendingConnection) -> None:
         """Make the socket a connection; over TLS, this is its handshake."""
-        protocol = self._protocol_of(arrival)
+        protocol = self._protocol_of(pending)
         loop = asyncio.get_running_loop()
         certificates = self._certificates
         try:
             if certificates is None:
-                await loop.connect_accepted_socket(lambda: protocol, arrival.connection)
+                await loop.connect_accepted_socket(lambda: protocol, pending.connection)
             else:
                 await loop.connect_accepted_socket(
                     lambda: protocol,
-                    arrival.connection,
+                    pending.connection,
                     ssl=certificates.context,
                     ssl_handshake_timeout=self._tls_handshake_s,
                     ssl_shutdown_timeout=_TLS_GOODBYE_S,
                 )
         except (TimeoutError, ConnectionAbortedError):  # the second is what the event loop calls a slow handshake
-            self._counters.time_out(arrival.peername, "TLS handshake")
+            self._counters.time_out(pending.peername, "TLS handshake")
         except OSError as error:
             if certificates is None:
-                arrival.connection.close()
-            self.count_failure(arrival.peername, f"{'TLS' if certificates is not None else 'accepting'}: {error}")
+                pending.connection.close()
+            self.count_failure(pending.peername, f"{'TLS' if certificates is not None else 'accepting'}: {error}")
         finally:
-            self._arrivals.discard(arrival)
+            self._pending.discard(pending)
 
-    def _transport_of(self, poller: Poller, arrival: Arrival) -> SocketTransport:
+    def _transport_of(self, poller: Poller, pending: PendingConnection) -> SocketTransport:
         if self.websocket is None:
-            return DirectConnection(poller, self, arrival)
-        return ProtocolTransport(poller, arrival.connection, self._protocol_of(arrival))
+            return DirectConnection(poller, self, pending)
+        return ProtocolTransport(poller, pending.connection, self._protocol_of(pending))
 
-    def _protocol_of(self, arrival: Arrival) -> asyncio.Protocol:
+    def _protocol_of(self, pending: PendingConnection) -> asyncio.Protocol:
         kind = WebSocketHandshake if self.websocket is not None else Connection
-        return cast("asyncio.Protocol", kind(self, arrival))  # one by its methods
+        return cast("asyncio.Protocol", kind(self, pending))  # one by its methods
 
     def _deadline_us(self, within_s: float) -> int:
         return self.context.clock() + int(within_s * 1e6)

@@ -11,7 +11,6 @@ except ImportError:  # where the package was built without a C compiler
 
 from heliograph.channel.channel import Channel
 from heliograph.channel.peer import Peer
-from heliograph.transport.arrival import Arrival
 from heliograph.transport.channel_link import ChannelLink, ignore
 from heliograph.transport.deflate import InflateError, MessageCodec
 from heliograph.transport.frames import (
@@ -29,6 +28,7 @@ from heliograph.transport.frames import (
     frames_of_packets,
 )
 from heliograph.transport.link import LinkOwner
+from heliograph.transport.pending_connection import PendingConnection
 from heliograph.transport.upgrade import END_OF_REQUEST, REQUEST_BYTES_MAX, Upgrade
 
 # Up to here a frame is copied behind its header; beyond, the transport writes the two one after the other.
@@ -38,21 +38,21 @@ _COPIED_BYTES_MAX: Final = 16_384
 class WebSocketHandshake:
     """The beginning of a WebSocket connection, and its asyncio protocol until it is answered; holds one request."""
 
-    __slots__ = ("_arrival", "_listener", "_peer", "_request", "_transport")
+    __slots__ = ("_listener", "_peer", "_pending", "_request", "_transport")
 
-    def __init__(self, listener: LinkOwner, arrival: Arrival) -> None:
+    def __init__(self, listener: LinkOwner, pending: PendingConnection) -> None:
         self._listener = listener
-        self._arrival: Arrival | None = arrival
+        self._pending: PendingConnection | None = pending
         self._peer: Peer | None = None
         self._request = b""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for the request: the connection stands, and over TLS its handshake is done."""
-        if self._arrival is not None:
+        if self._pending is not None:
             self._transport = cast("asyncio.Transport", transport)
-            self._peer = self._listener.welcome(self, self._arrival)
-            self._arrival = None
+            self._peer = self._listener.welcome(self, self._pending)
+            self._pending = None
             self._listener.identify(self._peer, self._transport)
             self._listener.await_request(self)
 

@@ -52,7 +52,7 @@ class RetainedCommits:
         """Messages could not be read, and somebody did not get them. Called each time; must not block."""
 
 
-class DiscRetainer(Retainer):
+class DiskRetainer(Retainer):
     """Owned by the node.
 
     Args:
@@ -208,7 +208,7 @@ class DiscMatches(Matches):
         after: The key behind which it begins.
     """
 
-    def __init__(self, store: DiscRetainer, topic_filter: str, after: bytes = b"") -> None:
+    def __init__(self, store: DiskRetainer, topic_filter: str, after: bytes = b"") -> None:
         super().__init__()
         self._store = store
         self._filter = topic_filter

@@ -18,11 +18,11 @@ _RECORD_HEADER_BYTES: Final = 5
 _HANDSHAKE: Final = b"\x16\x03"
 _RECORD_BYTES_MAX: Final = 16_384
 
-Done = Callable[["Arrival"], None]
-Failed = Callable[["Arrival", str], None]
+Done = Callable[["PendingConnection"], None]
+Failed = Callable[["PendingConnection", str], None]
 
 
-class Arrival:
+class PendingConnection:
     """A socket that was accepted and belongs to no connection yet; owned by the listener.
 
     Attributes:
