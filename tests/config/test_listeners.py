@@ -7,7 +7,7 @@ import pytest
 from config.writing import Write, config_of, mistakes_in
 from heliograph.config import Config
 from heliograph.config.access_rules import parse_access_rule
-from heliograph.config.units import Address, Rate, UnixAddress, format_rate, parse_listener_address, parse_rate
+from heliograph.settings.units import Address, Rate, UnixAddress, format_rate, parse_listener_address, parse_rate
 
 
 def test_only_1883_is_open_by_default() -> None:

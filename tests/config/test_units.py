@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.config.units import (
+from heliograph.settings.units import (
     Address,
     check_topic_filter,
     format_duration,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.config.units import Part
 from heliograph.node import memory_policy as policy
 from heliograph.node.memory_limit import limit_bytes, resident
+from heliograph.settings.units import Part
 
 GIB = 1 << 30
 

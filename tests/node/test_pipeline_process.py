@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from heliograph.config import PipelineConfig, load_config
-from heliograph.config.errors import ConfigError
 from heliograph.node.pipeline import ALARM, PipelineProcess
 from heliograph.observe.alarms import Alarms
+from heliograph.settings.errors import ConfigError
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]

@@ -10,9 +10,9 @@ import aiomqtt
 import pytest
 
 from heliograph.config import load_config
-from heliograph.config.errors import ConfigError
 from heliograph.node import Node
 from heliograph.rules.engine.faults import rule_faults
+from heliograph.settings.errors import ConfigError
 from heliograph.storage.interface import Batch
 from support.databases import open_database
 

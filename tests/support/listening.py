@@ -17,9 +17,9 @@ from heliograph.broker.router import Router
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import listeners as config
-from heliograph.config.units import Address
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
+from heliograph.settings.units import Address
 from heliograph.transport.listener import Listener
 from heliograph.transport.peer_certificate import Identity
 from support.wire import wire

@@ -12,7 +12,7 @@ import pytest
 from heliograph.channel.options import ChannelOptions
 from heliograph.config.access_rules import parse_access_rule
 from heliograph.config.listeners import TcpListener, TcpOptions
-from heliograph.config.units import Address, Rate, UnixAddress
+from heliograph.settings.units import Address, Rate, UnixAddress
 from heliograph.transport.errors import ListenerError
 from heliograph.transport.open_files import OpenFiles
 from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening

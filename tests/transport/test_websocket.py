@@ -18,7 +18,7 @@ from heliograph.config.listeners import (
     WsListener,
     WssListener,
 )
-from heliograph.config.units import UnixAddress
+from heliograph.settings.units import UnixAddress
 from heliograph.transport.upgrade import REQUEST_BYTES_MAX
 from support.certificates import Authority
 from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening

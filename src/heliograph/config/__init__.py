@@ -6,7 +6,6 @@
 from heliograph.config.access import Authorization, AuthorizationCache
 from heliograph.config.client_attrs import ClientAttribute
 from heliograph.config.description import describe
-from heliograph.config.errors import ConfigError, Problem
 from heliograph.config.listeners import Listeners, TcpListener
 from heliograph.config.loading import environment_name, known_overrides, load_config
 from heliograph.config.message_policies import LogFailure, MessagePolicy
@@ -35,7 +34,8 @@ from heliograph.config.services import (
 )
 from heliograph.config.settings import Config, LogConfig, NodeConfig, Zone
 from heliograph.config.storage import DurableStorageConfig, FlightConfig, LayoutConfig, MessagesConfig, StateConfig
-from heliograph.config.units import Address
+from heliograph.settings.errors import ConfigError, Problem
+from heliograph.settings.units import Address
 
 __all__ = [
     "Address",

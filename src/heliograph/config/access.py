@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from heliograph.config.fields import section, setting
-from heliograph.config.kinds import Boolean, Choice, Duration, Integer
+from heliograph.settings.fields import section, setting
+from heliograph.settings.kinds import Boolean, Choice, Duration, Integer
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.config.fields import setting
-from heliograph.config.kinds import RefusedError, Text
+from heliograph.settings.fields import setting
+from heliograph.settings.kinds import RefusedError, Text
 
 _EXAMPLE: Final = "{ expression = \"nth(1, tokens(clientid, '-'))\", set_as_attr = group }"
 

@@ -9,7 +9,7 @@ from heliograph.config.mqtt import MqttConfig
 from heliograph.config.rules import RuleConfig
 from heliograph.config.settings import Config
 from heliograph.config.storage import RESERVED_NAMES, TOKEN_LENGTH_MIN, FlightConfig, FlightTokenConfig, MessagesConfig
-from heliograph.config.units import Address, UnixAddress, is_loopback
+from heliograph.settings.units import Address, UnixAddress, is_loopback
 
 DEFAULT_ZONE: Final = "default"
 

@@ -2,62 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
-from heliograph.config.fields import DESCRIPTION, KIND, ListOf, ListOfSections, Named, Overlays, Section
-from heliograph.config.kinds import Kind
 from heliograph.config.settings import Config
+from heliograph.settings.description import HEAD, rows
+from heliograph.settings.fields import Overlays, settings_of
 
 
 def describe() -> str:
     """Every setting as Markdown: a table per root with path, default, what is valid, and meaning."""
     blocks = []
-    for root in dataclasses.fields(Config):
-        kind = root.metadata[KIND]
-        rows = list(_overlay_rows(kind, root.name) if isinstance(kind, Overlays) else _rows(kind, root.name))
-        blocks.append(
-            "\n".join(
-                [
-                    f"### `{root.name}`",
-                    "",
-                    root.metadata[DESCRIPTION],
-                    "",
-                    "| Setting | Default | Valid | Meaning |",
-                    "| --- | --- | --- | --- |",
-                    *rows,
-                ]
-            )
-        )
+    for name, root in settings_of(Config).items():
+        found = _overlay_rows(root.kind, name) if isinstance(root.kind, Overlays) else rows(root.kind, name)
+        blocks.append("\n".join([f"### `{name}`", "", root.description, "", *HEAD, *found]))
     return "\n\n".join(blocks) + "\n"
 
 
-def _rows(kind: Section | Named | ListOfSections, path: str) -> Iterator[str]:
-    if isinstance(kind, ListOfSections):
-        path += ".N"
-    elif isinstance(kind, Named):
-        path += ".NAME"
-    for field in dataclasses.fields(kind.model):
-        yield from _field_rows(field, f"{path}.{field.name}")
-
-
 def _overlay_rows(kind: Overlays, path: str) -> Iterator[str]:
-    for field in dataclasses.fields(kind.model):
-        place = f"`{path}.NAME.{field.name}.*`"
-        yield f"| {place} | as in `{field.name}` | as in `{field.name}` | {field.metadata[DESCRIPTION]} |"
-
-
-def _field_rows(field: dataclasses.Field[Any], path: str) -> Iterator[str]:
-    kind = field.metadata[KIND]
-    if isinstance(kind, Section | Named | ListOfSections):
-        yield from _rows(kind, path)
-    else:
-        cells = (f"`{path}`", f"`{_default(kind, field.default)}`", kind.expected, field.metadata[DESCRIPTION])
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _default(kind: Kind[Any] | ListOf[Any], value: Any) -> str:
-    if isinstance(kind, ListOf):
-        return f"[{', '.join(kind.kind.show(item) for item in value)}]"
-    return kind.show(value)
+    for name, setting in settings_of(kind.model).items():
+        yield f"| `{path}.NAME.{name}.*` | as in `{name}` | as in `{name}` | {setting.description} |"

@@ -1,232 +1,22 @@
-"""The kinds of settings: what a field of the configuration accepts, and how its values are written.
-
-A kind turns the value that HOCON read into the value that the program uses. How fields of that kind are declared is in
-`fields`; how a document is read with them, in `reading`.
-"""
+"""Kinds of settings that only a node has: addresses, rates, parts of its memory, priorities of topics."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from typing import Final, Generic, TypeVar
+from collections.abc import Mapping
 
 from heliograph.config.access_rules import AccessRule, parse_access_rule
-from heliograph.config.units import (
+from heliograph.hocon.values import Content
+from heliograph.settings.kinds import Integer, Kind, RefusedError, Size, detailed
+from heliograph.settings.units import (
     Address,
     Part,
     Rate,
     UnixAddress,
-    check_topic_filter,
-    format_duration,
     format_rate,
-    format_size,
     parse_address,
-    parse_duration,
     parse_listener_address,
     parse_rate,
-    parse_size,
 )
-from heliograph.hocon.values import Content, Node
-
-Value = TypeVar("Value")
-
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,4000}")
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)")
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-
-
-class RefusedError(ValueError):
-    """A value that a kind does not accept; the text, if any, says why in more detail than the expectation."""
-
-
-class Kind(Generic[Value]):
-    """One kind of scalar setting.
-
-    Attributes:
-        expected: What is valid, to follow "expected".
-    """
-
-    expected: str = ""
-
-    def convert(self, value: Content) -> Value:
-        """The value for the program.
-
-        Raises:
-            RefusedError: The value is not of this kind.
-        """
-        raise NotImplementedError
-
-    def read(self, node: Node) -> Value:
-        """The value for the program, of a kind to which it matters where it stands.
-
-        Raises:
-            RefusedError: The value is not of this kind.
-        """
-        return self.convert(node.value)
-
-    def show(self, value: Value) -> str:
-        """The value as one would write it in a file."""
-        return str(value)
-
-
-class Boolean(Kind[bool]):
-    """`true` or `false`."""
-
-    expected = "true or false"
-
-    def convert(self, value: Content) -> bool:
-        """Also the words in quotes."""
-        if isinstance(value, bool):
-            return value
-        if value in ("true", "false"):
-            return value == "true"
-        raise RefusedError
-
-    def show(self, value: bool) -> str:
-        """The keyword."""
-        return "true" if value else "false"
-
-
-class Integer(Kind[int]):
-    """An integer within bounds."""
-
-    def __init__(self, minimum: int, maximum: int | None = None) -> None:
-        self._minimum = minimum
-        self._maximum = maximum
-        self.expected = f"an integer {_range(str(minimum), None if maximum is None else str(maximum))}"
-
-    def convert(self, value: Content) -> int:
-        """Also digits in quotes."""
-        if isinstance(value, str) and _INTEGER.fullmatch(value):
-            value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise RefusedError
-        if value < self._minimum or (self._maximum is not None and value > self._maximum):
-            raise RefusedError
-        return value
-
-
-class Number(Kind[float]):
-    """An integer or a fraction, not below a bound."""
-
-    def __init__(self, minimum: float) -> None:
-        self._minimum = minimum
-        self.expected = f"a number {_range(f'{minimum:g}', None)}"
-
-    def convert(self, value: Content) -> float:
-        """Also a number in quotes."""
-        if isinstance(value, str) and _NUMBER.fullmatch(value):
-            value = float(value)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not self._minimum <= value < 1e300:
-            raise RefusedError
-        return float(value)
-
-    def show(self, value: float) -> str:
-        """Without a fraction where there is none."""
-        return f"{value:g}"
-
-
-class Text(Kind[str]):
-    """Text that is not empty and, where a pattern is given, matches it."""
-
-    def __init__(self, expected: str = "a text", pattern: str = r"(?s).+") -> None:
-        self.expected = expected
-        self._pattern = re.compile(pattern)
-
-    def convert(self, value: Content) -> str:
-        """Also an integer, as its digits."""
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**4000:
-            value = str(value)
-        if not isinstance(value, str) or "\0" in value or self._pattern.fullmatch(value) is None:
-            raise RefusedError
-        return value
-
-    def show(self, value: str) -> str:
-        """In quotes."""
-        return f'"{value}"'
-
-
-class Choice(Kind[str]):
-    """One word of a few."""
-
-    def __init__(self, *words: str) -> None:
-        self._words = words
-        self.expected = " or ".join([part for part in (", ".join(words[:-1]), words[-1]) if part])
-
-    def convert(self, value: Content) -> str:
-        """The word as it is."""
-        if not isinstance(value, str) or value not in self._words:
-            raise RefusedError
-        return value
-
-
-class Switch(Choice):
-    """`true`, `false` or one of a few words; the program gets the word, `true` and `false` as words too."""
-
-    def __init__(self, *words: str) -> None:
-        super().__init__("true", "false", *words)
-
-    def convert(self, value: Content) -> str:
-        """Also the keywords themselves."""
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        return super().convert(value)
-
-
-class Duration(Kind[float]):
-    """A span of time; the program gets seconds."""
-
-    def __init__(self, minimum: float = 0.0, maximum: float | None = None) -> None:
-        self._minimum = minimum
-        self._maximum = maximum
-        bounds = (
-            ""
-            if minimum == 0 and maximum is None
-            else " " + _range(format_duration(minimum), None if maximum is None else format_duration(maximum))
-        )
-        self.expected = f"a duration{bounds} (a plain integer is milliseconds)"
-
-    def convert(self, value: Content) -> float:
-        """A text with units, or an integer in milliseconds."""
-        if isinstance(value, str) and _INTEGER.fullmatch(value):
-            value = int(value)
-        if isinstance(value, str):
-            seconds = _detailed(parse_duration, value)
-        elif isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15:
-            seconds = value / 1000
-        else:
-            raise RefusedError
-        if seconds < self._minimum or (self._maximum is not None and seconds > self._maximum):
-            raise RefusedError
-        return seconds
-
-    def show(self, value: float) -> str:
-        """With units."""
-        return format_duration(value)
-
-
-class Size(Kind[int]):
-    """An amount of bytes within bounds."""
-
-    def __init__(self, minimum: int, maximum: int | None = None) -> None:
-        self._minimum = minimum
-        self._maximum = maximum
-        self.expected = f"a size {_range(format_size(minimum), None if maximum is None else format_size(maximum))}"
-
-    def convert(self, value: Content) -> int:
-        """A text with a unit, or an integer in bytes."""
-        if isinstance(value, str) and _INTEGER.fullmatch(value):
-            value = int(value)
-        size = _detailed(parse_size, value) if isinstance(value, str) else value
-        if not isinstance(size, int) or isinstance(size, bool):
-            raise RefusedError
-        if size < self._minimum or (self._maximum is not None and size > self._maximum):
-            raise RefusedError
-        return size
-
-    def show(self, value: int) -> str:
-        """With a unit."""
-        return format_size(value)
 
 
 class SizeOrPart(Kind[int | Part]):
@@ -266,7 +56,7 @@ class RateLimit(Kind[Rate]):
         """A text with an amount and a time."""
         if not isinstance(value, str):
             raise RefusedError
-        return _detailed(lambda text: parse_rate(text, of_bytes=self._of_bytes), value)
+        return detailed(lambda text: parse_rate(text, of_bytes=self._of_bytes), value)
 
     def show(self, value: Rate) -> str:
         """In quotes, as a file needs it."""
@@ -284,7 +74,7 @@ class Bind(Kind[Address]):
             value = str(value)
         if not isinstance(value, str):
             raise RefusedError
-        return _detailed(parse_address, value)
+        return detailed(parse_address, value)
 
     def show(self, value: Address) -> str:
         """In quotes, as a file needs it."""
@@ -302,7 +92,7 @@ class ListenerBind(Kind[Address | UnixAddress]):
             value = str(value)
         if not isinstance(value, str):
             raise RefusedError
-        return _detailed(parse_listener_address, value)
+        return detailed(parse_listener_address, value)
 
     def show(self, value: Address | UnixAddress) -> str:
         """In quotes, as a file needs it."""
@@ -318,25 +108,9 @@ class AccessRuleText(Kind[AccessRule]):
         """A text."""
         if not isinstance(value, str):
             raise RefusedError
-        return _detailed(parse_access_rule, value)
+        return detailed(parse_access_rule, value)
 
     def show(self, value: AccessRule) -> str:
-        """In quotes."""
-        return f'"{value}"'
-
-
-class TopicFilter(Kind[str]):
-    """An MQTT topic filter."""
-
-    expected = 'a topic filter, as in "weather/+/obs"'
-
-    def convert(self, value: Content) -> str:
-        """The filter, checked."""
-        if not isinstance(value, str):
-            raise RefusedError
-        return _detailed(check_topic_filter, value)
-
-    def show(self, value: str) -> str:
         """In quotes."""
         return f'"{value}"'
 
@@ -356,42 +130,3 @@ class PriorityTable(Kind[Mapping[str, int]]):
     def show(self, value: Mapping[str, int]) -> str:
         """As a file has it."""
         return "{ " + ", ".join(f'"{topic}" = {priority}' for topic, priority in value.items()) + " }"
-
-
-class Unless(Kind[Value | None]):
-    """Another kind, or a word that switches the limit or feature off; the program then gets None.
-
-    Args:
-        kind: The other kind.
-        words: The words; the first is the one to show.
-        zero: Whether 0 means the same.
-    """
-
-    def __init__(self, kind: Kind[Value], *words: str, zero: bool = False) -> None:
-        self._kind = kind
-        self._words = words
-        self._zero = zero
-        self.expected = f"{kind.expected}, or {words[0]}" + (" (also 0)" if zero else "")
-
-    def convert(self, value: Content) -> Value | None:
-        """None for one of the words."""
-        if isinstance(value, str) and value in self._words:
-            return None
-        if self._zero and value in (0, "0") and not isinstance(value, bool):
-            return None
-        return self._kind.convert(value)
-
-    def show(self, value: Value | None) -> str:
-        """The word for None."""
-        return self._words[0] if value is None else self._kind.show(value)
-
-
-def _detailed(parse: Callable[[str], Value], text: str) -> Value:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise RefusedError(str(error)) from None
-
-
-def _range(minimum: str, maximum: str | None) -> str:
-    return f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"

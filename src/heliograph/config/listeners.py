@@ -4,22 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.config.access_rules import AccessRule
-from heliograph.config.fields import ListOf, list_setting, named_sections, section, section_list, setting
-from heliograph.config.kinds import (
-    AccessRuleText,
-    Boolean,
-    Choice,
-    Duration,
-    Integer,
-    ListenerBind,
-    RateLimit,
-    RefusedError,
-    Size,
-    Switch,
-    Text,
-    Unless,
-)
-from heliograph.config.units import Address, Rate, UnixAddress
+from heliograph.config.kinds import AccessRuleText, ListenerBind, RateLimit
+from heliograph.settings.fields import ListOf, list_setting, named_sections, section, section_list, setting
+from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, RefusedError, Size, Switch, Text, Unless
+from heliograph.settings.units import Address, Rate, UnixAddress
 
 _KB = 1024
 _MB = 1024 * 1024

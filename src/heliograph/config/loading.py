@@ -4,11 +4,11 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 
-from heliograph.config.errors import ConfigError, ConfigSyntaxError
 from heliograph.config.reading import Check, Reader, knows_path
 from heliograph.config.settings import Config
 from heliograph.hocon import HoconError, Node, Override, Position, apply_overrides, environment_overrides, parse_file
 from heliograph.hocon.environment import DEFAULT_PREFIX, set_value
+from heliograph.settings.errors import ConfigError, ConfigSyntaxError
 
 _LOGGER = logging.getLogger(__name__)
 

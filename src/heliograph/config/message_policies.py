@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from heliograph.config.fields import ListOf, list_setting, setting
-from heliograph.config.kinds import Boolean, Choice, Kind, RefusedError, Text, TopicFilter
 from heliograph.hocon.values import Content
+from heliograph.settings.fields import ListOf, list_setting, setting
+from heliograph.settings.kinds import Boolean, Choice, Kind, RefusedError, Text, TopicFilter
 
 LEVELS: Final = ("error", "warning", "notice", "info", "debug", "none")
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.config.fields import section, section_list, setting
-from heliograph.config.kinds import Choice, Kind, RefusedError, Text
 from heliograph.config.message_policies import (
     LogFailure,
     MessagePolicySettings,
@@ -17,6 +15,8 @@ from heliograph.config.message_policies import (
     setting_fault,
 )
 from heliograph.hocon.values import Content
+from heliograph.settings.fields import section, section_list, setting
+from heliograph.settings.kinds import Choice, Kind, RefusedError, Text
 
 _EXAMPLE: Final = "{ key = topic, value = \"concat([clientid, '/', topic])\" }"
 _KEY: Final = re.compile(r"topic|qos|retain|payload(?:\.[^.]+)*|user_property\.[^.]+")

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.config.client_attrs import ClientAttribute
-from heliograph.config.fields import named_sections, section_list, setting
-from heliograph.config.kinds import Boolean, Choice, Duration, Integer, Number, PriorityTable, Size, Text, Unless
+from heliograph.config.kinds import PriorityTable
+from heliograph.settings.fields import named_sections, section_list, setting
+from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, Number, Size, Text, Unless
 
 _MB = 1024 * 1024
 _HOUR = 3600.0

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from heliograph.config.fields import setting
-from heliograph.config.kinds import Boolean, Duration, Kind, RefusedError, Text
 from heliograph.hocon.values import Content, Node
+from heliograph.settings.fields import setting
+from heliograph.settings.kinds import Boolean, Duration, Kind, RefusedError, Text
 
 
 class SparkConf(Kind[tuple[tuple[str, str], ...]]):

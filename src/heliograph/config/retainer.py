@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from heliograph.config.fields import section, setting
-from heliograph.config.kinds import Boolean, Choice, Duration, Integer, RateLimit, Size, Unless
-from heliograph.config.units import Rate
+from heliograph.config.kinds import RateLimit
+from heliograph.settings.fields import section, setting
+from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, Size, Unless
+from heliograph.settings.units import Rate
 
 _MB = 1024 * 1024
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from heliograph.config.fields import named_sections, setting
-from heliograph.config.kinds import Boolean, Duration, Integer, Kind, RefusedError, Text
 from heliograph.hocon.values import Content, Node, to_json
+from heliograph.settings.fields import named_sections, setting
+from heliograph.settings.kinds import Boolean, Duration, Integer, Kind, RefusedError, Text
 
 _FUNCTIONS: Final = ("republish", "console", "pipeline")
 _PLACEHOLDER: Final = ("${", "}")

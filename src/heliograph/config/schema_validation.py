@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from heliograph.config.fields import section, section_list, setting
-from heliograph.config.kinds import Choice, RefusedError, Text
 from heliograph.config.message_policies import (
     LogFailure,
     MessagePolicySettings,
@@ -14,6 +12,8 @@ from heliograph.config.message_policies import (
     schema_fault,
     setting_fault,
 )
+from heliograph.settings.fields import section, section_list, setting
+from heliograph.settings.kinds import Choice, RefusedError, Text
 
 _VALID_CHECKS = (
     "{ type = json, schema = NAME }, { type = avro, schema = NAME }, "

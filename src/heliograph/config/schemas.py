@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from heliograph.config.fields import named_sections, section, setting
-from heliograph.config.kinds import Boolean, Choice, Duration, Integer, Kind, RefusedError, Size, Text
 from heliograph.hocon.values import Content, Node
+from heliograph.settings.fields import named_sections, section, setting
+from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, Kind, RefusedError, Size, Text
 
 _TYPES: Final = ("avro", "protobuf", "json", "external_http")
 _SOURCE_BYTES_MAX: Final = 4 << 20

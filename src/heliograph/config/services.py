@@ -7,8 +7,10 @@ from typing import Final
 
 import regex
 
-from heliograph.config.fields import section, section_list, setting
-from heliograph.config.kinds import (
+from heliograph.hocon.values import Content
+from heliograph.mqtt.topic import MAX_TOPIC_BYTES, QUEUE_PREFIX, SHARE_PREFIX, has_wildcard, subscription_fault
+from heliograph.settings.fields import section, section_list, setting
+from heliograph.settings.kinds import (
     Boolean,
     Choice,
     Duration,
@@ -20,8 +22,6 @@ from heliograph.config.kinds import (
     TopicFilter,
     Unless,
 )
-from heliograph.hocon.values import Content
-from heliograph.mqtt.topic import MAX_TOPIC_BYTES, QUEUE_PREFIX, SHARE_PREFIX, has_wildcard, subscription_fault
 
 _MAX_AUTO_SUBSCRIPTIONS: Final = 20
 

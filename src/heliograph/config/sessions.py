@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from heliograph.config.fields import setting
-from heliograph.config.kinds import Boolean, Duration, Integer
+from heliograph.settings.fields import setting
+from heliograph.settings.kinds import Boolean, Duration, Integer
 
 
 @dataclass(frozen=True, slots=True)

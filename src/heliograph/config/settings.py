@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.config.access import Authorization
-from heliograph.config.fields import overlays, section, section_list, setting
-from heliograph.config.kinds import Choice, Duration, Integer, SizeOrPart, Text, Unless
+from heliograph.config.kinds import SizeOrPart
 from heliograph.config.listeners import Listeners
 from heliograph.config.message_transformation import MessageTransformationConfig
 from heliograph.config.mqtt import BrokerConfig, ForceShutdown, MqttConfig
@@ -30,7 +29,9 @@ from heliograph.config.services import (
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.config.shared_groups import SharedGroupsConfig
 from heliograph.config.storage import DurableStorageConfig
-from heliograph.config.units import Part
+from heliograph.settings.fields import overlays, section, section_list, setting
+from heliograph.settings.kinds import Choice, Duration, Integer, Text, Unless
+from heliograph.settings.units import Part
 
 
 @dataclass(frozen=True, slots=True)

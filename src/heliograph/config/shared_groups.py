@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from heliograph.config.fields import section_list, setting
-from heliograph.config.kinds import Boolean, Choice, Duration, RefusedError, Text, TopicFilter
+from heliograph.settings.fields import section_list, setting
+from heliograph.settings.kinds import Boolean, Choice, Duration, RefusedError, Text, TopicFilter
 
 
 @dataclass(frozen=True, slots=True)

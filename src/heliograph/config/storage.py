@@ -1,11 +1,10 @@
 """Settings of `durable_storage`: what is stored on disk, and how it is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from heliograph.config.fields import (
-    DESCRIPTION,
-    KIND,
+from heliograph.config.kinds import Bind
+from heliograph.settings.fields import (
     ListOf,
     list_setting,
     named_sections,
@@ -13,8 +12,7 @@ from heliograph.config.fields import (
     section_list,
     setting,
 )
-from heliograph.config.kinds import (
-    Bind,
+from heliograph.settings.kinds import (
     Boolean,
     Choice,
     Duration,
@@ -26,7 +24,7 @@ from heliograph.config.kinds import (
     TopicFilter,
     Unless,
 )
-from heliograph.config.units import Address
+from heliograph.settings.units import Address
 
 _KB = 1024
 _MB = 1024 * 1024
@@ -150,11 +148,7 @@ class FlightTokenConfig:
     """A token with which stored messages are read, given as one of `token`, `token_file` and `sha256`."""
 
     name: str = setting(Text("a name", r"[A-Za-z0-9][A-Za-z0-9_.-]*"), "token", "What people and logs call it.")
-    token: str = field(
-        default="",
-        repr=False,
-        metadata={KIND: Text(pattern=r"(?s).*"), DESCRIPTION: "Its text, 16 ASCII characters at least."},
-    )
+    token: str = setting(Text(pattern=r"(?s).*"), "", "Its text, 16 ASCII characters at least.", is_secret=True)
     token_file: str = setting(_FILE, "", "A file with its text; read when the reader starts.")
     sha256: str = setting(
         Text("64 hexadecimal digits", r"([0-9A-Fa-f]{64})?"), "", "The SHA-256 digest of its text, in hexadecimal."

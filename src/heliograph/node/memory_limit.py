@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from heliograph.config.units import Part
+from heliograph.settings.units import Part
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 # What a cgroup of version 1 without a limit says is of this size or more.

@@ -10,9 +10,9 @@ from heliograph.broker.shared import SharedOptions
 from heliograph.channel.options import INFINITE, AttributesOf, ChannelOptions
 from heliograph.config import Config, MessagesConfig, MqttConfig, RetainerConfig, Zone
 from heliograph.config.listeners import Listener
-from heliograph.config.units import Rate
 from heliograph.retainer.options import NOT_SET, RetainerOptions
 from heliograph.session.options import SessionOptions
+from heliograph.settings.units import Rate
 from heliograph.storage.columnar.compaction import CompactionOptions
 from heliograph.storage.columnar.retention import RetentionOptions
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions

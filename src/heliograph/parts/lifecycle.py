@@ -7,10 +7,10 @@ from typing import TypeVar
 from heliograph.broker.faults import Faults
 from heliograph.config import Config, ConfigError
 from heliograph.config.contradictions import contradictions
-from heliograph.config.errors import Problem
 from heliograph.observe.metric import Catalogue, Sample
 from heliograph.parts.changes import Plan, covers, overlaid
 from heliograph.parts.part import Part
+from heliograph.settings.errors import Problem
 
 PartT = TypeVar("PartT", bound=Part)
 OwnedT = TypeVar("OwnedT")

@@ -4,7 +4,7 @@ import ipaddress
 from functools import lru_cache
 
 from heliograph.config.access_rules import AccessRule
-from heliograph.config.units import Rate
+from heliograph.settings.units import Rate
 
 
 class AccessRules:

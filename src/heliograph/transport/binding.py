@@ -9,7 +9,7 @@ from pathlib import Path
 
 from heliograph.config.listeners import TcpOptions
 from heliograph.config.loading import environment_name
-from heliograph.config.units import Address, UnixAddress
+from heliograph.settings.units import Address, UnixAddress
 from heliograph.transport.errors import ListenerError
 
 

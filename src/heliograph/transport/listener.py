@@ -15,7 +15,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.config import listeners as config
-from heliograph.config.units import UnixAddress
+from heliograph.settings.units import UnixAddress
 from heliograph.transport import sockets
 from heliograph.transport.acceptor import Acceptor
 from heliograph.transport.addresses import address_text, is_one_address, own_address_text, plain_host

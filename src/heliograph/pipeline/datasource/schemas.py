@@ -11,8 +11,6 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from heliograph.config.kinds import NAME
-from heliograph.config.reading import read_group
 from heliograph.config.schemas import ExternalRegistry, SchemaConfig, schema_fault
 from heliograph.hocon import Node
 from heliograph.pipeline.files.section import Section
@@ -22,6 +20,8 @@ from heliograph.rules.schemas.interface import SPARKPLUG_B, Schema, SchemaError
 from heliograph.rules.schemas.protobuf import ProtobufSchema
 from heliograph.rules.schemas.registry import build_schema
 from heliograph.rules.schemas.settings import SchemaSettings, SchemaSourceError
+from heliograph.settings.kinds import NAME
+from heliograph.settings.reading import read_group
 
 _REGISTRY: Final = "schema_registry"
 _SCHEMAS: Final = "schemas"
@@ -90,7 +90,7 @@ def _group(named: Section, name: str, node: Node, model: type[_Group]) -> _Group
     if NAME.fullmatch(name) is None:
         raise named.mistake(f"{name!r} is not a name: names have letters, digits, _ and -", node)
     group, problems = read_group(model, node, (*named.path.split("."), name))
-    if problems:
+    if problems or group is None:
         raise named.mistake(f"{problems[0].path}: {problems[0].message}", node)
     return group
 

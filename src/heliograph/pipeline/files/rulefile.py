@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from heliograph.config.units import parse_duration, parse_size
 from heliograph.hocon import HoconError, parse_file
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.files.definition import (
@@ -30,6 +29,7 @@ from heliograph.rules import CompiledRule, RuleSyntaxError
 from heliograph.rules.calls import call_faults
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark import plan_rule
+from heliograph.settings.units import parse_duration, parse_size
 
 _T = TypeVar("_T")
 

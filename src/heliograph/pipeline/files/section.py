@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from heliograph.config.units import parse_duration
 from heliograph.hocon import Node
 from heliograph.pipeline.errors import RuleFileError
+from heliograph.settings.units import parse_duration
 
 # The name becomes a directory, a view in SQL, and a part of a client id.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

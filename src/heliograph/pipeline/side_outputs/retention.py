@@ -16,8 +16,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from heliograph.config.units import format_size
 from heliograph.pipeline.side_outputs.side_tables import batches_in, rows_in
+from heliograph.settings.units import format_size
 
 logger = logging.getLogger(__name__)
 

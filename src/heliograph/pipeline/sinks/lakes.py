@@ -2,12 +2,12 @@
 
 from urllib.parse import urlsplit
 
-from heliograph.config.units import parse_duration
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.files import table_path
 from heliograph.pipeline.sinks.interface import OutputMode
 from heliograph.pipeline.sinks.table_locations import is_uri
+from heliograph.settings.units import parse_duration
 
 #: How people get the libraries of the sinks.
 

@@ -24,7 +24,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from heliograph.config.units import is_loopback
+from heliograph.settings.units import is_loopback
 from heliograph.storage.columnar.node_databases import databases_path
 from heliograph.storage.columnar.secondary import READERS
 from heliograph.storage.reader.connection_guard import ConnectionGuard

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from heliograph.config.storage import TOKEN_LENGTH_MIN, FlightConfig, FlightTlsConfig, FlightTokenConfig
-from heliograph.config.units import is_loopback
 from heliograph.mqtt.topic import filter_covers
+from heliograph.settings.units import is_loopback
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
 from heliograph.storage.reader.local_token import read_or_make_token
 

@@ -1,0 +1,54 @@
+"""Tables of settings for people, made of their declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, Section, Setting, settings_of
+from heliograph.settings.kinds import Kind, Unless
+
+#: The head of a table whose lines `rows` gives.
+HEAD: Final = ("| Setting | Default | Valid | Meaning |", "| --- | --- | --- | --- |")
+
+
+def table(model: type[Any]) -> str:
+    """The settings of one group as a table in Markdown; groups within it are named, not described."""
+    return "\n".join([*HEAD, *(_row(setting, setting.name) for setting in settings_of(model).values())]) + "\n"
+
+
+def rows(kind: AnyKind, path: str) -> Iterator[str]:
+    """A line for each setting of a group, and of the groups within it.
+
+    Args:
+        kind: The group.
+        path: Where it stands.
+    """
+    if isinstance(kind, ListOfSections):
+        path += ".N"
+    elif isinstance(kind, Named):
+        path += ".NAME"
+    if isinstance(kind, Kind | ListOf):
+        return
+    for setting in settings_of(kind.model).values():
+        place = f"{path}.{setting.name}"
+        if isinstance(setting.kind, Section | Named | ListOfSections):
+            yield from rows(setting.kind, place)
+        else:
+            yield _row(setting, place)
+
+
+def _row(setting: Setting, path: str) -> str:
+    cells = (f"`{path}`", _default(setting), setting.kind.expected, setting.description)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _default(setting: Setting) -> str:
+    kind, value = setting.kind, setting.default
+    if setting.is_required:
+        return "required"
+    if isinstance(kind, ListOf):
+        return f"`[{', '.join(kind.kind.show(item) for item in value)}]`"
+    if not isinstance(kind, Kind) or (value is None and not isinstance(kind, Unless)):
+        return "none"
+    return f"`{kind.show(value)}`"

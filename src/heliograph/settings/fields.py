@@ -1,0 +1,214 @@
+"""How settings are declared: fields of frozen dataclasses, each with one value, a list of them, or groups of settings.
+
+`Setting` is everything that is known of one, for reading and describing it; `settings_of` has those of a group. What a
+single value may be is in `kinds`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Generic, cast
+
+from heliograph.settings.kinds import Kind, SecretFile, SecretText, Value
+
+# What the metadata of a dataclass field is filed under.
+_DECLARED: Final = "setting"
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Generic[Value]):
+    """A list of one kind; the program gets a tuple."""
+
+    kind: Kind[Value]
+    at_least: int = 0
+
+    @property
+    def expected(self) -> str:
+        """What is valid."""
+        count = "a list" if self.at_least == 0 else f"a list with at least {self.at_least} element"
+        return f"{count}, each {self.kind.expected}"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A nested group of settings: a dataclass whose fields are settings.
+
+    Attributes:
+        model: The dataclass.
+        has_switch: Whether the group is None where the file does not have it, or says `enable = false` in it.
+    """
+
+    expected: ClassVar[str] = "an object"
+
+    model: type[Any]
+    has_switch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Any number of groups under names of the operator's choice.
+
+    Attributes:
+        model: The dataclass of one group.
+        always: Names that are there with their defaults even when no file has them.
+    """
+
+    expected: ClassVar[str] = "an object with a name for each entry"
+
+    model: type[Any]
+    always: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListOfSections:
+    """A list of groups of settings; the program gets a tuple of them."""
+
+    expected: ClassVar[str] = "a list of objects"
+
+    model: type[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Overlays:
+    """Any number of groups under names of the operator's choice, in each of which root groups stand again.
+
+    A setting that such a group leaves out has the value of the root group.
+    """
+
+    expected: ClassVar[str] = "an object with a name for each entry"
+
+    model: type[Any]
+
+
+AnyKind = Kind[Any] | ListOf[Any] | Section | Named | ListOfSections | Overlays
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """All that is known of one setting.
+
+    Attributes:
+        name: Its name in a file.
+        field: The field of the dataclass that holds its value.
+        kind: What it accepts.
+        default: Its value where a file does not say; `dataclasses.MISSING` where a file must.
+        description: What it means, for people.
+        is_secret: Whether its value is never shown.
+    """
+
+    name: str
+    field: str
+    kind: AnyKind
+    default: Any
+    description: str
+    is_secret: bool
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a file must have it."""
+        return self.default is dataclasses.MISSING
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """What a field carries of its setting."""
+
+    kind: AnyKind
+    description: str
+    name: str = ""
+    is_secret: bool = False
+
+
+def settings_of(model: type[Any]) -> Mapping[str, Setting]:
+    """The settings of a group by their names, in the order of its fields.
+
+    A secret can be given as the name of a file that holds it, too: `password` as `password_file`.
+    """
+    found: dict[str, Setting] = {}
+    for each in dataclasses.fields(model):
+        declared: _Declared | None = each.metadata.get(_DECLARED)
+        if declared is None:
+            continue
+        default = each.default if each.default_factory is dataclasses.MISSING else each.default_factory()
+        name = declared.name or each.name
+        found[name] = Setting(
+            name, each.name, declared.kind, default, declared.description, is_secret=declared.is_secret
+        )
+        if isinstance(declared.kind, SecretText):
+            told = f"A file with `{name}`, which is read whenever it is used."
+            found[f"{name}_file"] = Setting(f"{name}_file", each.name, SecretFile(), None, told, is_secret=False)
+    return found
+
+
+def setting(kind: Kind[Value], default: Value, description: str, *, name: str = "", is_secret: bool = False) -> Value:
+    """A field of a group of settings that holds one value.
+
+    Args:
+        kind: What a file may say.
+        default: The value where it says nothing.
+        description: What it means.
+        name: Its name in a file, where the field cannot have that.
+        is_secret: Whether its value is never shown.
+    """
+    metadata = {_DECLARED: _Declared(kind, description, name, is_secret)}
+    if isinstance(default, dict):
+        return cast(Value, field(default_factory=default.copy, repr=not is_secret, metadata=metadata))
+    result: Value = field(default=default, repr=not is_secret, metadata=metadata)
+    return result
+
+
+def required(kind: Kind[Value], description: str, *, name: str = "") -> Value:
+    """A field that holds one value, which a file must give."""
+    result: Value = field(metadata={_DECLARED: _Declared(kind, description, name)})
+    return result
+
+
+def optional(kind: Kind[Value], description: str, *, name: str = "") -> Value | None:
+    """A field that holds one value, or None where a file does not give it."""
+    is_secret = isinstance(kind, SecretText)
+    result: Value | None = field(default=None, metadata={_DECLARED: _Declared(kind, description, name, is_secret)})
+    return result
+
+
+def list_setting(kind: ListOf[Value], default: tuple[Value, ...], description: str) -> tuple[Value, ...]:
+    """A field that holds a list of values."""
+    result: tuple[Value, ...] = field(default=default, metadata={_DECLARED: _Declared(kind, description)})
+    return result
+
+
+def section(model: type[Value], description: str) -> Value:
+    """A field that holds a group of settings."""
+    result: Value = field(default_factory=model, metadata={_DECLARED: _Declared(Section(model), description)})
+    return result
+
+
+def optional_section(model: type[Value], description: str, *, name: str = "", has_switch: bool = False) -> Value | None:
+    """A field that holds a group of settings, None where a file does not have it; see `Section`."""
+    kind = Section(model, has_switch)
+    result: Value | None = field(default=None, metadata={_DECLARED: _Declared(kind, description, name)})
+    return result
+
+
+def named_sections(model: type[Value], always: tuple[str, ...], description: str) -> Mapping[str, Value]:
+    """A field that holds groups of settings under names."""
+    result: Mapping[str, Value] = field(
+        default_factory=lambda: {name: model() for name in always},
+        metadata={_DECLARED: _Declared(Named(model, always), description)},
+    )
+    return result
+
+
+def section_list(model: type[Value], description: str) -> tuple[Value, ...]:
+    """A field that holds a list of groups of settings, empty by default."""
+    result: tuple[Value, ...] = field(default=(), metadata={_DECLARED: _Declared(ListOfSections(model), description)})
+    return result
+
+
+def overlays(model: type[Value], description: str) -> Mapping[str, Value]:
+    """A field that holds groups of settings under names, laid over the root groups of the same names."""
+    result: Mapping[str, Value] = field(
+        default_factory=dict, metadata={_DECLARED: _Declared(Overlays(model), description)}
+    )
+    return result

@@ -1,0 +1,34 @@
+"""Passwords and keys: from a file of settings, or from a file of their own, and never in a message."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+class SecretError(Exception):
+    """The file of a secret cannot be read."""
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A text that people must not see by accident, or the file that holds it.
+
+    Attributes:
+        text: The text; empty where it is in a file.
+        file: The file; it is read whenever the secret is used, so that it can be changed while the program runs.
+    """
+
+    text: str = field(default="", repr=False)
+    file: Path | None = None
+
+    def reveal(self) -> str:
+        """The text, without the end of line that a file may have.
+
+        Raises:
+            SecretError: The file cannot be read.
+        """
+        if self.file is None:
+            return self.text
+        try:
+            return self.file.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SecretError(f"the file {self.file} with a secret cannot be read: {error}") from error
