@@ -25,7 +25,7 @@ from benchmarks.storage_ingest import Published
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.node_databases import NodeDatabases
-from heliograph.storage.columnar.retention import Retention, RetentionOptions
+from heliograph.storage.columnar.retention import GenerationRetention, RetentionOptions
 from heliograph.storage.errors import StorageError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
@@ -159,7 +159,7 @@ async def measure(data_dir: Path, messages: int, streams: int) -> None:
         database = backend.database("messages", options)
         database.open()
     feed = Feed(database, streams)
-    retention = Retention(database, RetentionOptions(retention_us=_KEPT_US, generation_interval_us=1))
+    retention = GenerationRetention(database, RetentionOptions(retention_us=_KEPT_US, generation_interval_us=1))
 
     async def rest() -> None:
         await asyncio.sleep(_BACKGROUND_S)
@@ -182,7 +182,7 @@ async def measure(data_dir: Path, messages: int, streams: int) -> None:
     async with phase("storing, compaction, after that"):
         await rest()
     async with phase("storing, compaction, that generation is dropped"):
-        Retention(database, RetentionOptions(retention_us=1)).enforce(now + _KEPT_US)
+        GenerationRetention(database, RetentionOptions(retention_us=1)).enforce(now + _KEPT_US)
         await asyncio.sleep(0)
     async with phase("storing, compaction, and freed, a reader reads"):
         await while_reading(data_dir, lambda: until_freed(database))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from heliograph.bench.clients import Client, Login
 from heliograph.bench.latency import Latencies
-from heliograph.bench.packets import RefusedError, packet
+from heliograph.bench.packets import BrokerRefusedError, packet
 from heliograph.bench.publisher import Publisher
 from heliograph.bench.subscriber import Subscriber
 from heliograph.bench.workload import Shape, Workload
@@ -108,7 +108,7 @@ def test_a_connect_carries_version_keepalive_and_credentials() -> None:
     ],
 )
 def test_a_refused_connection_says_why(version: int, wire: bytes, said: str) -> None:
-    with pytest.raises(RefusedError, match=said):
+    with pytest.raises(BrokerRefusedError, match=said):
         Client(Login("me", version)).receive(wire, NOW)
 
 
@@ -119,7 +119,7 @@ def test_a_refused_connection_says_why(version: int, wire: bytes, said: str) -> 
 def test_a_refused_subscription_says_why(version: int, code: int, said: str) -> None:
     client = Subscriber(Login("s", version), ["a"], 1, Latencies())
     client.receive(CONNACK[version], NOW)
-    with pytest.raises(RefusedError, match=said):
+    with pytest.raises(BrokerRefusedError, match=said):
         client.receive(SUBACK[version] + bytes([code]), NOW)
 
 
@@ -179,7 +179,7 @@ def test_a_session_is_to_outlive_its_subscriber_only_if_it_was_asked_for() -> No
 
 
 def test_a_broker_without_qos_2_is_reported() -> None:
-    with pytest.raises(RefusedError, match="QoS 1 at most"):
+    with pytest.raises(BrokerRefusedError, match="QoS 1 at most"):
         Publisher(Login("p", 5), "t", 8, 2, 1).receive(b"\x20\x05\x00\x00\x02\x24\x01", NOW)
 
 

@@ -9,8 +9,8 @@ from wsproto import ConnectionType, WSConnection
 from wsproto.connection import Connection
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping, Pong, Request, TextMessage
 
-from heliograph.bench.packets import RefusedError
-from heliograph.bench.websocket import Frames, Handshake
+from heliograph.bench.packets import BrokerRefusedError
+from heliograph.bench.websocket import Frames, WebSocketHandshake
 from heliograph.mqtt.errors import MalformedPacketError
 
 
@@ -20,7 +20,7 @@ def server() -> Connection:
 
 
 def test_the_handshake_asks_for_mqtt_and_takes_what_stands_behind_the_answer() -> None:
-    handshake = Handshake("broker:8083", "/mqtt")
+    handshake = WebSocketHandshake("broker:8083", "/mqtt")
     peer = WSConnection(ConnectionType.SERVER)
     peer.receive_data(handshake.request)
     (request,) = peer.events()
@@ -41,15 +41,15 @@ def test_the_handshake_asks_for_mqtt_and_takes_what_stands_behind_the_answer() -
     ],
 )
 def test_a_server_that_does_not_speak_mqtt_over_websocket_is_refused(answer: bytes, said: str) -> None:
-    with pytest.raises(RefusedError, match=said):
-        Handshake("broker", "/mqtt").receive(answer)
+    with pytest.raises(BrokerRefusedError, match=said):
+        WebSocketHandshake("broker", "/mqtt").receive(answer)
 
 
 def test_a_server_without_the_subprotocol_is_refused() -> None:
-    handshake = Handshake("broker", "/mqtt")
+    handshake = WebSocketHandshake("broker", "/mqtt")
     peer = WSConnection(ConnectionType.SERVER)
     peer.receive_data(handshake.request)
-    with pytest.raises(RefusedError, match="subprotocol mqtt"):
+    with pytest.raises(BrokerRefusedError, match="subprotocol mqtt"):
         handshake.receive(peer.send(AcceptConnection()))
 
 

@@ -18,7 +18,7 @@ from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
 from heliograph.node.publisher import SystemPublisher
 from heliograph.observe.outgoing import Outgoing
-from heliograph.policies.delayed import Delayed
+from heliograph.policies.delayed import DelayedMessages
 from support.kernel import FakeSink, Kernel
 
 
@@ -51,7 +51,7 @@ def by_will(kernel: Kernel, topic: str) -> None:
 def by_delay(kernel: Kernel, topic: str) -> None:
     logger = logging.getLogger("test")
     ids = IdSource(1, 1000)
-    delayed = Delayed(kernel.broker, None, None, 128, ids, kernel.defer, lambda clientid: False, logger)
+    delayed = DelayedMessages(kernel.broker, None, None, 128, ids, kernel.defer, lambda clientid: False, logger)
     assert delayed.take(message_to(kernel, f"$delayed/1/{topic}")) is None
     kernel.now_us += 2_000_000
     kernel.broker.begin_turn(kernel.now_us)
@@ -259,7 +259,9 @@ def test_a_message_that_raises_keeps_none_behind_it_from_being_published(maker: 
     faults = kernel.contain_faults()
     messages, outgoing = queue(kernel), Outgoing(SystemPublisher(kernel.context))
     logger = logging.getLogger("test")
-    delayed = Delayed(kernel.broker, None, None, 128, IdSource(1, 1000), kernel.defer, lambda clientid: False, logger)
+    delayed = DelayedMessages(
+        kernel.broker, None, None, 128, IdSource(1, 1000), kernel.defer, lambda clientid: False, logger
+    )
     for topic in ("faulty", "t"):
         if maker == "a rule":
             messages.put(message_to(kernel, topic), False, PublishCounters())

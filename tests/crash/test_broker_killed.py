@@ -11,7 +11,7 @@ import pytest
 from paho.mqtt.client import Client
 from paho.mqtt.enums import CallbackAPIVersion
 
-from heliograph.pipeline.datasource.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -93,7 +93,7 @@ def test_nothing_acknowledged_is_missing_after_two_kills(tmp_path: Path) -> None
 def read_back(flight_port: int) -> list[Origin]:
     """Every stored observation, repetitions included, as the origin in its payload."""
     stored: list[Origin] = []
-    selection = Selection(topics=("weather/+/obs",))
+    selection = MessageSelection(topics=("weather/+/obs",))
     with StorageClient(f"127.0.0.1:{flight_port}") as client:
         for stream in client.streams(selection):
             for batch in client.read(selection, stream.stream, "", None):

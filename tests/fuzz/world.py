@@ -19,8 +19,8 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.config import AutoSubscribeTopic
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.policies.auto_subscribe import AutoSubscribe
-from heliograph.policies.delayed import Delayed
+from heliograph.policies.auto_subscribe import AutomaticSubscriptions
+from heliograph.policies.delayed import DelayedMessages
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.options import RetainerOptions
 from heliograph.session.options import SessionOptions
@@ -62,7 +62,7 @@ class World(Kernel):
             ),
         )
         self.broker.retained = self.retainer
-        self.delayed = Delayed(
+        self.delayed = DelayedMessages(
             self.broker, DELAYED_MAX, None, options.max_topic_levels, IdSource(1, self.context.next_number()),
             self.defer, lambda clientid: clientid == "two", _log,
         )  # fmt: skip
@@ -145,7 +145,7 @@ class World(Kernel):
         points.point(hooks.MESSAGE_PUBLISH).add(self.delayed.on_message_publish, -1, self.delayed.wants)
         if wanted >> 15 & 1:
             topics = [AutoSubscribeTopic("auto/${clientid}/#"), AutoSubscribeTopic("$share/g/${username}", 1)]
-            auto = AutoSubscribe(
+            auto = AutomaticSubscriptions(
                 topics, self.context.channels.find, self.options.max_topic_levels, _log, lambda: self.now_us
             )
             points.point(hooks.CLIENT_CONNECTED).add(auto.on_client_connected)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.hocon import HoconError, Limits, MemoryFiles, parse_text, to_json, to_plain
+from heliograph.hocon import HoconError, MemoryFiles, ParsingLimits, parse_text, to_json, to_plain
 from hocon.reading import error_of, value_of
 
 
@@ -59,7 +59,7 @@ def test_doubling_within_the_limit_works() -> None:
 
 
 def test_a_text_that_no_substitution_expands_is_only_limited_in_size() -> None:
-    document = parse_text("l = [" + "1," * 20_000 + "]", limits=Limits(expansion=0))
+    document = parse_text("l = [" + "1," * 20_000 + "]", limits=ParsingLimits(expansion=0))
     assert to_plain(document) == {"l": [1] * 20_000}
 
 
@@ -74,7 +74,7 @@ def test_substitutions_that_all_lead_to_one_another_run_out_of_steps() -> None:
     names = range(12)
     text = "\n".join(f"a{i} = " + "".join(f"${{?a{j}}}" for j in names) for i in names)
     with pytest.raises(HoconError, match="more than 5000 evaluation steps, which is the limit"):
-        parse_text(text, limits=Limits(steps=5000))
+        parse_text(text, limits=ParsingLimits(steps=5000))
 
 
 @pytest.mark.parametrize("depth", [20, 40])
@@ -93,7 +93,7 @@ def test_a_long_chain_of_includes_is_limited() -> None:
 
 
 def test_the_size_of_a_file_is_limited() -> None:
-    limits = Limits(file_bytes=1000)
+    limits = ParsingLimits(file_bytes=1000)
     with pytest.raises(HoconError, match="larger than 1000 bytes, which is the limit"):
         parse_text(" " * 1001, limits=limits)
     with pytest.raises(HoconError, match=r"main\.conf:2: cannot include 'big': the file is larger than 1000 bytes"):
@@ -164,9 +164,9 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
 def test_words_values_and_marks_are_limited_over_all_that_is_included() -> None:
     files = MemoryFiles({"x": "l = [1, 2, 3]"})
     text = 'a {include "x"}\nb {include "x"}'
-    parse_text(text, files=files, limits=Limits(tokens=28))
+    parse_text(text, files=files, limits=ParsingLimits(tokens=28))
     with pytest.raises(HoconError, match="more than 27 words, values and punctuation marks") as caught:
-        parse_text(text, files=files, limits=Limits(tokens=27))
+        parse_text(text, files=files, limits=ParsingLimits(tokens=27))
     assert (caught.value.file, caught.value.line) == ("x", 1)
 
 

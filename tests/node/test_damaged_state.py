@@ -14,7 +14,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from heliograph.cli.main import main
-from heliograph.pipeline.datasource.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from heliograph.pipeline.errors import ReaderRefusedError
 from heliograph.storage.engine import open_primary, records
 from support.process import NodeProcess
@@ -143,7 +143,7 @@ async def test_damage_that_a_reader_meets_is_told_by_the_broker(tmp_path: Path) 
         async with aiomqtt.Client("127.0.0.1", node.port) as client:
             await client.subscribe("$SYS/brokers/+/alarms/#")
             with StorageClient(f"127.0.0.1:{node.flight_port}") as reader:
-                selection = Selection()
+                selection = MessageSelection()
                 (stream,) = reader.streams(selection)
                 with pytest.raises(ReaderRefusedError):
                     await asyncio.to_thread(lambda: list(reader.read(selection, stream.stream)))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from durable.test_killed import Subscriber, publish
-from heliograph.pipeline.datasource.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from heliograph.storage.columnar.inspection import offload_facts
 from heliograph.storage.columnar.secondary import reading
 from support.process import NodeProcess
@@ -26,8 +26,8 @@ durable_storage.messages {
 
 def rows(reader: StorageClient) -> list[dict[str, object]]:
     """All rows, in the order of their streams."""
-    streams = sorted(reader.streams(Selection()), key=lambda one: one.rank)
-    batches = [batch for one in streams for batch in reader.read(Selection(), one.stream)]
+    streams = sorted(reader.streams(MessageSelection()), key=lambda one: one.rank)
+    batches = [batch for one in streams for batch in reader.read(MessageSelection(), one.stream)]
     found: list[dict[str, object]] = pa.Table.from_batches(batches).to_pylist()
     return found
 
@@ -53,14 +53,15 @@ def test_a_session_and_a_reader_go_on_over_what_was_offloaded(tmp_path: Path) ->
         Subscriber("sub", node.port, "t/#", 1).stop()
         publish(node.port, "t/1", payloads, 1)
         before = rows(reader)
-        halfway = reader.plan(Selection(), messages_max=100).positions()
+        halfway = reader.plan(MessageSelection(), messages_max=100).positions()
         wait_until_offloaded(node)
         after = rows(reader)
         assert [row["payload"] for row in after] == payloads
         assert after == before
-        rest = reader.plan(Selection(), halfway)
+        rest = reader.plan(MessageSelection(), halfway)
         read = [
-            reader.read(Selection(), one, halfway.get(one, ""), step.position) for one, step in rest.streams.items()
+            reader.read(MessageSelection(), one, halfway.get(one, ""), step.position)
+            for one, step in rest.streams.items()
         ]
         assert sum(batch.num_rows for batches in read for batch in batches) == rest.messages
         node.stop()

@@ -9,7 +9,7 @@ import pytest
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
-from heliograph.pipeline.datasource.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from support.process import NodeProcess
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -35,9 +35,9 @@ def test_messages_go_when_they_are_old_and_the_node_goes_on(tmp_path: Path) -> N
     with NodeProcess(tmp_path, SETTINGS) as node, StorageClient(f"127.0.0.1:{node.flight_port}") as reader:
         publish(node.port, b"old")
         assert reader.info("messages")["messages"] == 1
-        (first,) = [stream.stream for stream in reader.streams(Selection())]
+        (first,) = [stream.stream for stream in reader.streams(MessageSelection())]
         while reader.info("messages")["messages"]:  # the test's own timeout ends it
             time.sleep(0.05)
         publish(node.port, b"young")
-        assert first in reader.plan(Selection(), {first: ""}).dropped
+        assert first in reader.plan(MessageSelection(), {first: ""}).dropped
         node.stop()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.datasource.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from heliograph.pipeline.errors import BackfillError
 from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.running.backfill import BACKFILLS, plan_backfill
@@ -222,7 +222,7 @@ def test_a_query_that_began_at_an_offset_is_backfilled_up_to_it(
     run.write_rules(_RULE)
     stored.put_commits("a/1", 2, 2)
     with StorageClient(stored.endpoint) as client:
-        plan = client.plan(Selection(), messages_max=2)
+        plan = client.plan(MessageSelection(), messages_max=2)
     run.source = {"start": json.dumps({"streams": plan.positions()})}
     run.once(spark)
     assert run.numbers() == [2, 3]

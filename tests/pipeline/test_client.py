@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from heliograph.pipeline.datasource.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from heliograph.pipeline.errors import ReaderRefusedError, ReaderUnavailableError
 
 if TYPE_CHECKING:
@@ -14,16 +14,16 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 
 def _payloads(client: StorageClient, stream: str, position: str = "", to: str | None = None) -> list[bytes]:
-    batches = client.read(Selection(), stream, position, to, ["payload"])
+    batches = client.read(MessageSelection(), stream, position, to, ["payload"])
     return [value for batch in batches for value in batch.column(0).to_pylist()]
 
 
 def test_a_stream_is_read_in_two_parts_without_gap_or_overlap(stored: "Stored") -> None:
     stored.put_commits("a/1", 4, 5)
     with StorageClient(stored.endpoint) as client:
-        (info,) = client.streams(Selection())
-        first = client.plan(Selection(), messages_max=10)
-        rest = client.plan(Selection(), first.positions())
+        (info,) = client.streams(MessageSelection())
+        first = client.plan(MessageSelection(), messages_max=10)
+        rest = client.plan(MessageSelection(), first.positions())
         middle = first.streams[info.stream].position
         assert (first.messages, first.messages_remaining) == (10, 10)
         assert (rest.messages, rest.messages_remaining) == (10, 0)
@@ -42,19 +42,21 @@ def test_the_totals_of_a_database(stored: "Stored") -> None:
 def test_only_the_columns_asked_for_are_read(stored: "Stored") -> None:
     stored.put("a/1", [b"x"])
     with StorageClient(stored.endpoint) as client:
-        (info,) = client.streams(Selection())
-        (batch,) = client.read(Selection(), info.stream, columns=["payload", "topic"])
+        (info,) = client.streams(MessageSelection())
+        (batch,) = client.read(MessageSelection(), info.stream, columns=["payload", "topic"])
         assert batch.to_pylist() == [{"payload": b"x", "topic": "a/1"}]
 
 
 @pytest.mark.parametrize(
     ("selection", "told"),
     [
-        (Selection(database="metrics"), "there is no such database; there are: messages"),
-        (Selection(topics=("a/#/b",)), "a/#/b"),
+        (MessageSelection(database="metrics"), "there is no such database; there are: messages"),
+        (MessageSelection(topics=("a/#/b",)), "a/#/b"),
     ],
 )
-def test_what_the_reader_refuses_is_told_in_its_own_words(stored: "Stored", selection: Selection, told: str) -> None:
+def test_what_the_reader_refuses_is_told_in_its_own_words(
+    stored: "Stored", selection: MessageSelection, told: str
+) -> None:
     stored.put("a/1", [b"x"])
     with StorageClient(stored.endpoint) as client, pytest.raises(ReaderRefusedError) as caught:
         client.plan(selection)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.pipeline.datasource.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from heliograph.pipeline.errors import OptionError, ReaderRefusedError, ReaderUnavailableError
 from heliograph.storage.reader.process import ReaderProcess
-from heliograph.storage.reader.security import ReaderSecurity, Token, digest_of
+from heliograph.storage.reader.security import ReaderSecurity, ReaderToken, digest_of
 from support.certificates import Authority
 
 pytestmark = pytest.mark.service
@@ -18,7 +18,7 @@ SECRET = "correct horse battery staple"
 
 async def test_a_client_with_a_token_over_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    token = Token("spark", digest_of(SECRET), ("weather/#",), ("messages",))
+    token = ReaderToken("spark", digest_of(SECRET), ("weather/#",), ("messages",))
     security = ReaderSecurity((token,), certfile=str(authority.server()))
     reader = ReaderProcess(tmp_path / "data", "127.0.0.1:0", security=lambda: security)
     await reader.start()
@@ -32,7 +32,7 @@ def _ask(bind: str, ca: str) -> None:
     with StorageClient(bind, token=SECRET, tls_ca=ca) as client:
         assert client.info() == {"databases": []}
         with pytest.raises(ReaderRefusedError, match="does not allow the topic filter '#'") as refused:
-            client.plan(Selection())
+            client.plan(MessageSelection())
         assert str(refused.value).endswith("allow it.")
     with StorageClient(f"grpc+tls://{bind}", tls_ca=ca) as client:
         with pytest.raises(ReaderRefusedError, match="needs a token, and the request has none") as refused:

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from heliograph.pipeline.datasource.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from heliograph.pipeline.datasource.source import HeliographDataSource
 from heliograph.pipeline.errors import ReaderRefusedError
 
@@ -31,9 +31,9 @@ def test_damaged_messages_fail_a_read_or_are_left_out(
         b'{"n": %d}' % n for n in (*range(10), *range(15, 20))
     )
     with StorageClient(stored.endpoint) as client:
-        (info,) = client.streams(Selection())
+        (info,) = client.streams(MessageSelection())
         with pytest.raises(ReaderRefusedError, match="checksum"):
-            list(client.read(Selection(), info.stream))
+            list(client.read(MessageSelection(), info.stream))
         with caplog.at_level(logging.WARNING):
-            assert sum(batch.num_rows for batch in client.read(Selection(on_damage="skip"), info.stream)) == 15
+            assert sum(batch.num_rows for batch in client.read(MessageSelection(on_damage="skip"), info.stream)) == 15
     assert f"5 messages of stream {info.stream}, stored from" in caplog.text

@@ -20,15 +20,15 @@ from pyspark.sql.datasource import (
 )
 
 from heliograph.mqtt.topic import topic_matches
-from heliograph.pipeline.datasource.client import Selection
+from heliograph.pipeline.datasource.client import MessageSelection
 from heliograph.pipeline.datasource.pushdown import intersection, narrow
 
 _TIME = datetime(2026, 1, 1, tzinfo=UTC)
 _MICROSECONDS = 1_767_225_600_000_000
 
 
-def narrowed(*filters: Filter, topics: tuple[str, ...] = ("#",)) -> Selection | None:
-    return narrow(Selection(topics=topics), filters).selection
+def narrowed(*filters: Filter, topics: tuple[str, ...] = ("#",)) -> MessageSelection | None:
+    return narrow(MessageSelection(topics=topics), filters).selection
 
 
 @pytest.mark.parametrize(
@@ -68,32 +68,32 @@ def test_what_two_filters_have_in_common_is_what_both_take(one: str, other: str,
 
 
 def test_topics_narrow_the_topics() -> None:
-    assert narrowed(EqualTo(("topic",), "a/b")) == Selection(topics=("a/b",))
-    assert narrowed(In(("topic",), ("a/b", "c", None)), topics=("a/+",)) == Selection(topics=("a/b",))
-    assert narrowed(StringStartsWith(("topic",), "a/b/dev"), topics=("+/+/#",)) == Selection(topics=("a/b/#",))
+    assert narrowed(EqualTo(("topic",), "a/b")) == MessageSelection(topics=("a/b",))
+    assert narrowed(In(("topic",), ("a/b", "c", None)), topics=("a/+",)) == MessageSelection(topics=("a/b",))
+    assert narrowed(StringStartsWith(("topic",), "a/b/dev"), topics=("+/+/#",)) == MessageSelection(topics=("a/b/#",))
     assert narrowed(EqualTo(("topic",), "c"), topics=("a/+",)) is None
     assert narrowed(EqualTo(("topic",), "a/+")) is None
 
 
 @pytest.mark.parametrize("prefix", ["", "a", "$S", "+/"])
 def test_a_prefix_without_a_whole_level_narrows_nothing(prefix: str) -> None:
-    assert narrowed(StringStartsWith(("topic",), prefix)) == Selection()
+    assert narrowed(StringStartsWith(("topic",), prefix)) == MessageSelection()
 
 
 def test_times_of_storing_narrow_the_span() -> None:
     from_, to = GreaterThanOrEqual(("stored_at",), _TIME), LessThan(("stored_at",), _TIME)
-    assert narrowed(from_) == Selection(start=_MICROSECONDS)
-    assert narrowed(GreaterThan(("stored_at",), _TIME)) == Selection(start=_MICROSECONDS + 1)
-    assert narrowed(to) == Selection(end=_MICROSECONDS)
-    assert narrowed(LessThanOrEqual(("stored_at",), _TIME)) == Selection(end=_MICROSECONDS + 1)
-    assert narrowed(EqualTo(("stored_at",), _TIME)) == Selection(start=_MICROSECONDS, end=_MICROSECONDS + 1)
+    assert narrowed(from_) == MessageSelection(start=_MICROSECONDS)
+    assert narrowed(GreaterThan(("stored_at",), _TIME)) == MessageSelection(start=_MICROSECONDS + 1)
+    assert narrowed(to) == MessageSelection(end=_MICROSECONDS)
+    assert narrowed(LessThanOrEqual(("stored_at",), _TIME)) == MessageSelection(end=_MICROSECONDS + 1)
+    assert narrowed(EqualTo(("stored_at",), _TIME)) == MessageSelection(start=_MICROSECONDS, end=_MICROSECONDS + 1)
     assert narrowed(from_, to) is None
 
 
 def test_clients_and_shards_narrow_and_are_narrowed_together() -> None:
-    assert narrowed(In(("clientid",), ("a", "b")), EqualTo(("clientid",), "b")) == Selection(clientids=("b",))
+    assert narrowed(In(("clientid",), ("a", "b")), EqualTo(("clientid",), "b")) == MessageSelection(clientids=("b",))
     assert narrowed(EqualTo(("clientid",), "a"), EqualTo(("clientid",), "b")) is None
-    assert narrowed(In(("shard",), (0, 1)), EqualTo(("shard",), 1)) == Selection(shards=(1,))
+    assert narrowed(In(("shard",), (0, 1)), EqualTo(("shard",), 1)) == MessageSelection(shards=(1,))
 
 
 def test_spark_is_left_what_the_reader_does_not_decide() -> None:
@@ -109,4 +109,4 @@ def test_spark_is_left_what_the_reader_does_not_decide() -> None:
         In(("topic",), tuple(f"t/{number}" for number in range(1000))),
     ]
     exact: list[Filter] = [EqualTo(("topic",), "a/b/c"), LessThan(("stored_at",), _TIME), IsNotNull(("topic",))]
-    assert narrow(Selection(), [*inexact, *exact]).left == tuple(inexact)
+    assert narrow(MessageSelection(), [*inexact, *exact]).left == tuple(inexact)

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.datasource.options import SinkOptions
-from heliograph.pipeline.datasource.publisher import Publisher
+from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.errors import OptionError, PublishError
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -120,13 +120,13 @@ def test_rows_that_cannot_be_messages_are_refused(spark: SparkSession) -> None:
 
 def test_a_topic_that_cannot_be_published_to_is_named(mosquitto: tuple[str, int]) -> None:
     host, port = mosquitto
-    with Publisher(SinkOptions(host, port)) as publisher, pytest.raises(PublishError, match=r"topic 'a/\+' cannot"):
+    with MqttPublisher(SinkOptions(host, port)) as publisher, pytest.raises(PublishError, match=r"topic 'a/\+' cannot"):
         publisher.publish({"topic": "a/+", "payload": b"x"})
 
 
 def test_an_unknown_property_is_named(mosquitto: tuple[str, int]) -> None:
     host, port = mosquitto
-    with Publisher(SinkOptions(host, port)) as publisher, pytest.raises(OptionError, match="'Contnt-Type'"):
+    with MqttPublisher(SinkOptions(host, port)) as publisher, pytest.raises(OptionError, match="'Contnt-Type'"):
         publisher.publish({"topic": "a", "payload": b"x", "properties": {"Contnt-Type": "x"}})
 
 
@@ -139,5 +139,5 @@ def test_a_broker_that_is_not_there_is_named(spark: SparkSession) -> None:
 def test_a_broker_that_does_not_answer_ends_the_task() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         options = SinkOptions("127.0.0.1", silent.getsockname()[1], connect_timeout_s=0.2)
-        with pytest.raises(PublishError, match="did not accept the connection"), Publisher(options):
+        with pytest.raises(PublishError, match="did not accept the connection"), MqttPublisher(options):
             pass

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heliograph.mqtt.topic import topic_matches
-from heliograph.retainer.index import LEVELS_INDEXED, TopicIndex
+from heliograph.retainer.index import LEVELS_INDEXED, RetainedTopicIndex
 from heliograph.retainer.memory import MemoryRetainer
 from retainer.retaining import read, retain, topics
 from support.kernel import Kernel
@@ -19,7 +19,7 @@ _DEEP = "/".join(["a"] * (LEVELS_INDEXED - 1))
     names=st.lists(topic_names(), unique=True, max_size=30), gone=st.sets(st.integers(0, 29)), wanted=topic_filters()
 )
 def test_the_index_finds_what_the_filter_matches(names: list[str], gone: set[int], wanted: str) -> None:
-    index = TopicIndex()
+    index = RetainedTopicIndex()
     for slot, name in enumerate(names):
         index.add(slot, name.encode())
     for slot, name in enumerate(names):
@@ -45,7 +45,7 @@ def test_topics_deeper_than_the_index_are_found_too(names: list[str], wanted: st
 
 @pytest.mark.parametrize("count", [1, 2, 255, 256, 257, 1000])
 def test_a_word_may_be_in_few_topics_or_many(count: int) -> None:
-    index = TopicIndex()
+    index = RetainedTopicIndex()
     names = [b"%d/x" % number for number in range(count)]
     for slot, name in enumerate(names):
         index.add(slot * 70_000, name)  # far apart
@@ -58,7 +58,7 @@ def test_a_word_may_be_in_few_topics_or_many(count: int) -> None:
 
 
 def test_a_slot_whose_bytes_stand_across_two_others_is_not_taken_for_one() -> None:
-    index = TopicIndex()
+    index = RetainedTopicIndex()
     slots = [0x0201_0000, 0x0000_0403, 0x0403_0201]  # the last one's bytes stand in the first two at an odd place
     for slot in slots:
         index.add(slot, b"x/%d" % slot)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from heliograph.mqtt.topic import topic_matches
 from heliograph.rules import CompiledRule, MessageColumns, RuleEvaluationError
-from heliograph.rules.spark import Outcome, apply_rule, evaluate_on_spark, plan_rule
+from heliograph.rules.spark import CaseOutcome, apply_rule, evaluate_on_spark, plan_rule
 from heliograph.rules.spark.native import topic_condition
 from heliograph.rules.values import equal_exactly
 from rules.bank import BANK
@@ -28,16 +28,16 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 MESSAGES = "topic string, payload binary, qos tinyint, retain boolean, clientid string, username string"
 
 
-def in_broker(sql: str, columns: MessageColumns) -> Outcome:
+def in_broker(sql: str, columns: MessageColumns) -> CaseOutcome:
     rule = CompiledRule(sql)
     topic = columns.message[0]
     try:
-        return Outcome(rule.apply(columns) if rule.matches(topic) else [])
+        return CaseOutcome(rule.apply(columns) if rule.matches(topic) else [])
     except RuleEvaluationError as error:
-        return Outcome(None, str(error))
+        return CaseOutcome(None, str(error))
 
 
-def same(one: Outcome, other: Outcome) -> bool:
+def same(one: CaseOutcome, other: CaseOutcome) -> bool:
     if one.rows is None or other.rows is None:
         return one == other
     return equal_exactly(list(one.rows), list(other.rows)) and list(map(list, one.rows)) == list(map(list, other.rows))

@@ -9,14 +9,14 @@ from random import Random
 
 import pytest
 
-from heliograph.pipeline.datasource.client import Selection, StorageClient
+from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.arrow_rows import RowCollector
 from heliograph.storage.columnar.block import is_merged, read_header
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
-from heliograph.storage.columnar.plan import Limits, plan_read
+from heliograph.storage.columnar.plan import ReadLimits, plan_read
 from heliograph.storage.columnar.replay import block_slices, newest, progress, select
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.errors import StorageDamagedError
@@ -168,7 +168,9 @@ def test_a_reader_that_goes_on_by_plans_reads_everything_once_while_blocks_are_m
     while True:
         compactor.step(time.time_ns() // 1000)
         catalog = catalog_of(database)
-        plan = plan_read(database.contents()[0], catalog, [TopicFilter("#")], None, None, positions, Limits(messages=9))
+        plan = plan_read(
+            database.contents()[0], catalog, [TopicFilter("#")], None, None, positions, ReadLimits(messages=9)
+        )
         if not any(step.rows for step in plan.steps.values()):
             break
         for stream, step in plan.steps.items():
@@ -312,7 +314,7 @@ async def test_a_reader_process_reads_on_while_blocks_are_merged_behind_its_back
     compactor = Compactor(database, CompactionOptions(min_age_us=0, min_blocks=2, max_rows=9, max_shared_rows=9))
     positions: dict[str, str] = {}
     found: list[bytes] = []
-    selection = Selection(topics=("fleet/0/pos", "fleet/3/pos"))
+    selection = MessageSelection(topics=("fleet/0/pos", "fleet/3/pos"))
     for number in range(400):
         database.write([make(f"fleet/{number % 4}/pos", b"%d" % number)])
         compactor.step(time.time_ns() // 1000)

@@ -13,7 +13,7 @@ from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.damage import readable_slices
 from heliograph.storage.columnar.database import LocalDatabase
-from heliograph.storage.columnar.plan import Limits, plan_read
+from heliograph.storage.columnar.plan import ReadLimits, plan_read
 from heliograph.storage.columnar.replay import block_slices, newest, progress, select
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.engine import Rdict, records
@@ -29,7 +29,7 @@ from heliograph.storage.interface import (
     Position,
     StreamId,
 )
-from heliograph.storage.reader.databases import Reader
+from heliograph.storage.reader.databases import StorageReader
 from heliograph.storage.reader.process import ReaderProcess
 from heliograph.storage.reader.request import Request
 from heliograph.storage.topic_filter import TopicFilter
@@ -169,7 +169,7 @@ def test_whatever_is_damaged_the_rest_is_read_and_plans_are_made(
         assert time in found or any(damage.since <= time <= damage.until for damage in damages)
     catalog = Catalog("messages", database.path)
     catalog.refresh(database.contents()[0])
-    plan = plan_read(database.contents()[0], catalog, [TopicFilter("#")], None, None, {}, Limits())
+    plan = plan_read(database.contents()[0], catalog, [TopicFilter("#")], None, None, {}, ReadLimits())
     assert plan.remaining_rows == 0
     assert plan.steps[STREAM].position >= Position(found[-1], 0, 0)
     assert progress(database.contents()[0], STREAM, END).rows <= len(times)
@@ -178,7 +178,7 @@ def test_whatever_is_damaged_the_rest_is_read_and_plans_are_made(
     position = BEGINNING
     for _ in range(len(times)):
         step = plan_read(
-            database.contents()[0], catalog, [TopicFilter("#")], None, None, {STREAM: position}, Limits(messages=7)
+            database.contents()[0], catalog, [TopicFilter("#")], None, None, {STREAM: position}, ReadLimits(messages=7)
         ).steps[STREAM]
         rows += step.rows
         position = step.position
@@ -191,7 +191,7 @@ class Asked:
 
     def __init__(self, data_dir: Path, scratch: Path) -> None:
         scratch.mkdir()
-        self._reader = Reader(data_dir, scratch)
+        self._reader = StorageReader(data_dir, scratch)
 
     def read(self, **fields: object) -> tuple[list[bytes], dict[str, Any] | None]:
         """The payloads of a read, and the note at its end."""

@@ -8,7 +8,7 @@ import pytest
 
 from heliograph.storage import store as store_module
 from heliograph.storage.columnar.node_databases import NodeDatabases
-from heliograph.storage.columnar.retention import Retention, RetentionOptions
+from heliograph.storage.columnar.retention import GenerationRetention, RetentionOptions
 from heliograph.storage.disk import Disk
 from heliograph.storage.engine import Rdict
 from heliograph.storage.errors import StorageFullError
@@ -54,7 +54,7 @@ def test_a_full_disk_is_tried_after_a_while_and_then_drops_what_is_too_old(
     first.close()
 
     database = NodeDatabases(data_dir, disk=disk).database("messages", DatabaseOptions())
-    retention = Retention(database, RetentionOptions(retention_us=HOUR_US))
+    retention = GenerationRetention(database, RetentionOptions(retention_us=HOUR_US))
     disk.is_full = True
     with pytest.raises(StorageFullError):
         database.open()

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from heliograph.storage.columnar.database import LocalDatabase
-from heliograph.storage.columnar.retention import Retention, RetentionOptions, Usage, due_drop, is_rotation_due
+from heliograph.storage.columnar.retention import (
+    GenerationRetention,
+    RetentionOptions,
+    Usage,
+    due_drop,
+    is_rotation_due,
+)
 from heliograph.storage.engine import open_primary, records
 from heliograph.storage.errors import (
     DroppedGenerationError,
@@ -25,7 +31,7 @@ from heliograph.storage.interface import (
     Position,
     StoredMessage,
 )
-from heliograph.storage.reader.databases import Reader
+from heliograph.storage.reader.databases import StorageReader
 from heliograph.storage.reader.request import Request
 from storage.messages import MakeMessage
 from support.databases import open_database, store_batch
@@ -232,7 +238,7 @@ def test_the_oldest_generation_is_dropped_when_it_is_too_old_or_all_too_large(
 
 
 def test_old_messages_go_and_young_ones_stay(database: LocalDatabase, make_message: MakeMessage) -> None:
-    retention = Retention(database, RetentionOptions(retention_us=7 * DAY, generation_interval_us=DAY))
+    retention = GenerationRetention(database, RetentionOptions(retention_us=7 * DAY, generation_interval_us=DAY))
     now = time.time_ns() // 1000
     store_batch(database, [make_message(payload=b"old")])
     retention.tick(now)
@@ -313,7 +319,7 @@ def test_a_reader_lets_go_of_files_that_were_removed(
     database.contents()[0].flush()
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    reader = Reader(data_dir, scratch)
+    reader = StorageReader(data_dir, scratch)
     assert reader.info(Request(b'{"database": "messages"}'))["messages"] == 1
     database.add_generation()
     database.drop_generation(1)
@@ -343,7 +349,7 @@ def test_what_cannot_be_removed_is_said_once(database: LocalDatabase, caplog: py
             raise StorageFullError("No space left on device", database="messages")
 
     store_batch(database, [StoredMessage(1, 1, "a", b"", 1, False, "c", None, b"", 0)])
-    retention = Retention(Failing(), RetentionOptions(generation_interval_us=DAY))
+    retention = GenerationRetention(Failing(), RetentionOptions(generation_interval_us=DAY))
     for _ in range(3):
         retention.enforce(time.time_ns() // 1000 + 2 * DAY)
     assert retention.statistics() == {"retention_failures": 3}

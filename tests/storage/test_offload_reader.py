@@ -10,7 +10,7 @@ import pytest
 from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
 from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.interface import DatabaseOptions
-from heliograph.storage.reader.databases import Reader
+from heliograph.storage.reader.databases import StorageReader
 from heliograph.storage.reader.request import Request
 from storage.messages import MakeMessage
 from storage.offloading import files_of, fill, offload
@@ -22,7 +22,7 @@ class BulkReader:
 
     def __init__(self, data_dir: Path, scratch: Path) -> None:
         scratch.mkdir(exist_ok=True)
-        self._reader = Reader(data_dir, scratch)
+        self._reader = StorageReader(data_dir, scratch)
 
     def plan(self, **fields: object) -> dict[str, Any]:
         """The answer to the action."""

@@ -10,8 +10,8 @@ import pytest
 
 from heliograph.storage.columnar.block import read_header
 from heliograph.storage.columnar.catalog import Catalog
-from heliograph.storage.columnar.plan import Limits, Plan, plan_read
-from heliograph.storage.columnar.replay import BlockSlice, Progress, Selection, block_slices, select
+from heliograph.storage.columnar.plan import ReadLimits, ReadPlan, plan_read
+from heliograph.storage.columnar.replay import BlockSlice, Extent, Selection, block_slices, select
 from heliograph.storage.columnar.split import split_range
 from heliograph.storage.engine import Rdict, open_secondary
 from heliograph.storage.interface import (
@@ -52,10 +52,10 @@ class History:
     def plan(
         self,
         positions: dict[StreamId, Position],
-        limits: Limits,
+        limits: ReadLimits,
         start: int | None = None,
         end: int | None = None,
-    ) -> Plan:
+    ) -> ReadPlan:
         return plan_read(self.rocks, self.catalog, EVERYTHING, start, end, positions, limits)
 
     def slices(self, stream: StreamId, after: Position, to: Position) -> Sequence[BlockSlice]:
@@ -82,9 +82,16 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 
 @pytest.mark.parametrize(
     "limits",
-    [Limits(), Limits(messages=1), Limits(messages=50), Limits(messages=400), Limits(None, 3_000), Limits(300, 900)],
+    [
+        ReadLimits(),
+        ReadLimits(messages=1),
+        ReadLimits(messages=50),
+        ReadLimits(messages=400),
+        ReadLimits(None, 3_000),
+        ReadLimits(300, 900),
+    ],
 )
-def test_reading_plan_by_plan_reads_everything_once(history: History, limits: Limits) -> None:
+def test_reading_plan_by_plan_reads_everything_once(history: History, limits: ReadLimits) -> None:
     positions: dict[StreamId, Position] = {}
     planned = 0
     while True:
@@ -104,7 +111,7 @@ def test_a_plan_keeps_to_its_limits_unless_one_commit_is_larger(history: History
     positions: dict[StreamId, Position] = {}
     sizes = []
     while True:
-        plan = history.plan(positions, Limits(messages=100))
+        plan = history.plan(positions, ReadLimits(messages=100))
         taken = sum(step.rows for step in plan.steps.values())
         if not taken:
             break
@@ -115,7 +122,7 @@ def test_a_plan_keeps_to_its_limits_unless_one_commit_is_larger(history: History
 
 
 def test_all_streams_come_to_the_same_time(history: History) -> None:
-    plan = history.plan({}, Limits(messages=300))
+    plan = history.plan({}, ReadLimits(messages=300))
     moved = {stream: step for stream, step in plan.steps.items() if step.rows}
     latest = max(step.position.time for step in moved.values())
     for stream, step in moved.items():
@@ -126,7 +133,7 @@ def test_all_streams_come_to_the_same_time(history: History) -> None:
 def test_a_later_generation_waits_for_the_earlier_one(history: History) -> None:
     positions: dict[StreamId, Position] = {}
     while True:
-        plan = history.plan(positions, Limits(messages=500))
+        plan = history.plan(positions, ReadLimits(messages=500))
         moved = [stream for stream, step in plan.steps.items() if step.rows]
         if not moved:
             break
@@ -136,36 +143,38 @@ def test_a_later_generation_waits_for_the_earlier_one(history: History) -> None:
 
 
 def test_a_plan_begins_inside_a_block(history: History) -> None:
-    stream, step = next(iter(history.plan({}, Limits()).steps.items()))
+    stream, step = next(iter(history.plan({}, ReadLimits()).steps.items()))
     piece = history.slices(stream, Position(0, 0, 0), step.position)[0]
     inside = Position(piece.time, piece.sequence, 0)
-    rest = history.plan({stream: inside}, Limits()).steps[stream]
+    rest = history.plan({stream: inside}, ReadLimits()).steps[stream]
     assert rest.rows == step.rows - 1
     assert history.rows_between(stream, inside, rest.position) == rest.rows
 
 
 def test_a_plan_keeps_to_its_times(history: History) -> None:
-    everything = history.plan({}, Limits())
+    everything = history.plan({}, ReadLimits())
     stream, step = max(everything.steps.items(), key=lambda item: item[1].rows)
     times = [piece.time for piece in history.slices(stream, Position(0, 0, 0), step.position)]
     start, end = times[len(times) // 3], times[2 * len(times) // 3]
-    between = history.plan({}, Limits(), start, end).steps[stream]
+    between = history.plan({}, ReadLimits(), start, end).steps[stream]
     assert between.rows == history.rows_between(stream, Position.before(start), Position.before(end))
     assert between.position.time < end
 
 
 def test_nothing_new_leaves_positions_as_they_were(history: History) -> None:
-    positions = {stream: step.position for stream, step in history.plan({}, Limits()).steps.items()}
-    again = history.plan(positions, Limits(messages=10))
+    positions = {stream: step.position for stream, step in history.plan({}, ReadLimits()).steps.items()}
+    again = history.plan(positions, ReadLimits(messages=10))
     assert {stream: step.position for stream, step in again.steps.items()} == positions
     assert again.remaining_rows == 0
-    nothing = history.plan({}, Limits(), start=2**60)
+    nothing = history.plan({}, ReadLimits(), start=2**60)
     assert all(step.rows == 0 for step in nothing.steps.values())
 
 
-@pytest.mark.parametrize("limits", [Limits(messages=1), Limits(messages=20), Limits(None, 500), Limits(10_000, None)])
-def test_the_pieces_of_a_range_are_the_range(history: History, limits: Limits) -> None:
-    for stream, step in history.plan({}, Limits()).steps.items():
+@pytest.mark.parametrize(
+    "limits", [ReadLimits(messages=1), ReadLimits(messages=20), ReadLimits(None, 500), ReadLimits(10_000, None)]
+)
+def test_the_pieces_of_a_range_are_the_range(history: History, limits: ReadLimits) -> None:
+    for stream, step in history.plan({}, ReadLimits()).steps.items():
         pieces = split_range(history.rocks, stream, Position(0, 0, 0), step.position, limits)
         places = [Position(0, 0, 0), *(piece.position for piece in pieces)]
         assert places == sorted(set(places))
@@ -173,19 +182,19 @@ def test_the_pieces_of_a_range_are_the_range(history: History, limits: Limits) -
         for (before, after), piece in zip(pairwise(places), pieces, strict=True):
             assert history.rows_between(stream, before, after) == piece.rows
         assert sum(piece.message_bytes for piece in pieces) == step.message_bytes
-        assert len(pieces) <= max(1, math.ceil(limits.share(Progress(step.rows, step.message_bytes))))
+        assert len(pieces) <= max(1, math.ceil(limits.share(Extent(step.rows, step.message_bytes))))
 
 
 def test_pieces_are_about_as_large_as_was_asked_for(history: History) -> None:
-    stream, step = max(history.plan({}, Limits()).steps.items(), key=lambda item: item[1].rows)
-    pieces = split_range(history.rocks, stream, Position(0, 0, 0), step.position, Limits(step.rows // 5))
+    stream, step = max(history.plan({}, ReadLimits()).steps.items(), key=lambda item: item[1].rows)
+    pieces = split_range(history.rocks, stream, Position(0, 0, 0), step.position, ReadLimits(step.rows // 5))
     assert 5 <= len(pieces) <= 6
     assert max(piece.rows for piece in pieces) <= 1.5 * step.rows / 5
 
 
 def test_a_piece_begins_inside_a_block(history: History) -> None:
-    stream, step = max(history.plan({}, Limits()).steps.items(), key=lambda item: item[1].rows)
+    stream, step = max(history.plan({}, ReadLimits()).steps.items(), key=lambda item: item[1].rows)
     block = history.slices(stream, Position(0, 0, 0), step.position)[0]
     inside = Position(block.time, block.sequence, 0)
-    pieces = split_range(history.rocks, stream, inside, step.position, Limits(20))
+    pieces = split_range(history.rocks, stream, inside, step.position, ReadLimits(20))
     assert sum(piece.rows for piece in pieces) == step.rows - 1

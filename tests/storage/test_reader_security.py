@@ -14,7 +14,7 @@ from heliograph.config import ConfigError, load_config
 from heliograph.config.storage import FlightConfig, FlightTlsConfig, FlightTokenConfig
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.reader.process import ReaderProcess, ReaderStartError
-from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError, Token, digest_of
+from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError, ReaderToken, digest_of
 from storage.messages import MakeMessage
 from support.certificates import Authority
 from support.databases import store_batch
@@ -163,7 +163,7 @@ def test_a_token_of_a_file(tmp_path: Path) -> None:
     file.write_text(f"{SECRET}\n")
     config = FlightConfig(tokens=(FlightTokenConfig(name="spark", token_file=str(file)),))
     security = ReaderSecurity.of(config)
-    assert security.authenticate(f"Bearer {SECRET}") == Token("spark", digest_of(SECRET), ("#",), ("messages",))
+    assert security.authenticate(f"Bearer {SECRET}") == ReaderToken("spark", digest_of(SECRET), ("#",), ("messages",))
     assert ReaderSecurity.from_json(security.to_json()) == security
     assert SECRET not in security.to_json() + repr(config) + repr(security)
     for content, said in (("short", "it holds 5 characters"), ("ü" * 20, "ASCII")):
@@ -182,7 +182,7 @@ def test_only_this_machine_is_served_without_tokens() -> None:
         with pytest.raises(ReaderSettingsError, match="could read every message"):
             ReaderSecurity().check_address(host)
         ReaderSecurity(open_to_all=True).check_address(host)
-        ReaderSecurity((Token("t", digest_of(SECRET), ("#",), ("messages",)),)).check_address(host)
+        ReaderSecurity((ReaderToken("t", digest_of(SECRET), ("#",), ("messages",)),)).check_address(host)
 
 
 @pytest.mark.parametrize(

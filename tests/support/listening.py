@@ -21,7 +21,7 @@ from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 from heliograph.settings.units import Address
 from heliograph.transport.listener import Listener
-from heliograph.transport.peer_certificate import Identity
+from heliograph.transport.peer_certificate import PeerIdentity
 from support.wire import wire
 
 WAIT_S: Final = 10.0
@@ -93,7 +93,7 @@ class Rig:
         kind: str = "tcp",
         settings: config.Listener | None = None,
         options: ChannelOptions | None = None,
-        identity: Identity | None = None,
+        identity: PeerIdentity | None = None,
     ) -> None:
         self.now_us = 1_000_000
         self.reports: list[tuple[str, str, str]] = []  # peer, client id and why, of conversations that ended badly
@@ -192,7 +192,7 @@ async def listening(
     kind: str = "tcp",
     settings: config.Listener | None = None,
     options: ChannelOptions | None = None,
-    identity: Identity | None = None,
+    identity: PeerIdentity | None = None,
 ) -> AsyncIterator[Rig]:
     """A rig while it is started."""
     async with Rig(kind, settings, options, identity) as rig:

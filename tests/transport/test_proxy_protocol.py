@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from heliograph.config.access_rules import parse_access_rule
 from heliograph.config.listeners import SslListener, SslOptions, TcpListener, WsListener
-from heliograph.transport.peer_certificate import Identity
+from heliograph.transport.peer_certificate import PeerIdentity
 from heliograph.transport.proxy_protocol import (
     LINE_BYTES_MAX,
     SIGNATURE_V2,
@@ -141,7 +141,7 @@ async def test_websocket_may_follow_at_once() -> None:
 
 
 async def test_the_common_name_that_the_proxy_verified_is_who_the_client_is() -> None:
-    class Seen(Identity):
+    class Seen(PeerIdentity):
         def fill_in_common_name(self, peer, common_name):  # type: ignore[no-untyped-def]
             super().fill_in_common_name(peer, common_name)
             peers.append((peer.common_name, peer.username, peer.clientid))

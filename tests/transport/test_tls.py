@@ -14,7 +14,7 @@ import pytest
 from heliograph.channel.options import ChannelOptions
 from heliograph.config.listeners import ServerName, SslListener, SslOptions
 from heliograph.transport.errors import CertificateError
-from heliograph.transport.peer_certificate import Identity
+from heliograph.transport.peer_certificate import PeerIdentity
 from support.certificates import Authority
 from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening
 
@@ -143,7 +143,7 @@ async def test_what_a_certificate_says_is_who_the_client_is(
 
     monkeypatch.setattr("heliograph.transport.listener.Listener.identify", identify)
     certificate = authority.client("meter-7", "ACME, Inc.")
-    async with listening("ssl", strict(authority), identity=Identity(field, "cn")) as rig:
+    async with listening("ssl", strict(authority), identity=PeerIdentity(field, "cn")) as rig:
         await rig.client(tls=authority.context(certificate))
     found = names[0][0]
     assert names[0][1] == "meter-7"
@@ -197,7 +197,7 @@ async def test_certificates_are_read_again_on_request(authority: Authority, tmp_
         serial = serial_of(await rig.socket(tls=authority.context()))
         shutil.copy(authority.server(file="second.pem"), file)
         listener = rig.listener
-        listener.prepare(ssl_listener(authority, certfile=str(file)), listener.options, Identity())()
+        listener.prepare(ssl_listener(authority, certfile=str(file)), listener.options, PeerIdentity())()
         assert serial_of(await rig.socket(tls=authority.context())) != serial
 
 

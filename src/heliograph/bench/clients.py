@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from heliograph.bench import packets
-from heliograph.bench.packets import Limits
+from heliograph.bench.packets import GrantedLimits
 from heliograph.bench.runs import packet_length
 from heliograph.mqtt.errors import ProtocolError
 
@@ -47,7 +47,7 @@ class Client:
         self.clientid = login.clientid
         self.version = login.version
         self.qos = qos
-        self.limits = Limits()
+        self.limits = GrantedLimits()
         self.ready = False
         self.resumed = False  # the broker had a session of this client
         self.farewell: str | None = None  # why the broker said that it will close
@@ -105,7 +105,7 @@ class Client:
         if header == packets.CONNACK and not self._connected:
             self.limits = packets.read_connack(body, self.version)
             if self.limits.maximum_qos < self.qos:
-                raise packets.RefusedError(f"the broker allows QoS {self.limits.maximum_qos} at most")
+                raise packets.BrokerRefusedError(f"the broker allows QoS {self.limits.maximum_qos} at most")
             self._connected = True
             self.resumed = body[0] == 1
             self._subscribe()

@@ -17,9 +17,9 @@ import uvloop
 
 from heliograph.bench.clients import Client
 from heliograph.bench.latency import Latencies
-from heliograph.bench.links import Flow, Link, PublisherLink, SubscriberLink, now_us
+from heliograph.bench.links import ClientLink, Flow, PublisherLink, SubscriberLink, now_us
 from heliograph.bench.publisher import Publisher
-from heliograph.bench.report import Progress, Result
+from heliograph.bench.report import Result, RunProgress
 from heliograph.bench.workload import Shape, Workload, WorkloadError
 
 _CONNECTING_AT_ONCE: Final = 200
@@ -32,7 +32,7 @@ _DROPPED_S: Final = 0.5
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-def execute(workload: Workload, on_progress: Callable[[Progress], None] | None = None) -> Result:
+def execute(workload: Workload, on_progress: Callable[[RunProgress], None] | None = None) -> Result:
     """Carry out a run and say what came of it. Ctrl-C (and SIGTERM) end it early and orderly.
 
     Args:
@@ -49,7 +49,7 @@ def execute(workload: Workload, on_progress: Callable[[Progress], None] | None =
 class Run:
     """One run from the first connection to the last message; made for one `carry_out` and then thrown away."""
 
-    def __init__(self, workload: Workload, on_progress: Callable[[Progress], None] | None = None) -> None:
+    def __init__(self, workload: Workload, on_progress: Callable[[RunProgress], None] | None = None) -> None:
         self._workload = workload
         self._on_progress = on_progress
         self._result = Result(workload, Latencies(), Latencies())
@@ -63,7 +63,7 @@ class Run:
             PublisherLink(client, self._fail, workload.count, workload.rate, flow, workload.receivers)
             for client, flow in zip(publishers, cycle(flows), strict=False)
         ]
-        self._idle_links = [Link(client, self._fail) for client in idle]
+        self._idle_links = [ClientLink(client, self._fail) for client in idle]
         self._stop = asyncio.Event()
         self._endpoint = workload.endpoint()
         self._started_us = 0
@@ -80,7 +80,7 @@ class Run:
         return [Flow(limit * workload.subscribers)]
 
     @property
-    def _links(self) -> list[Link]:
+    def _links(self) -> list[ClientLink]:
         return [*self._sub_links, *self._pub_links, *self._idle_links]
 
     async def carry_out(self) -> Result:
@@ -102,7 +102,7 @@ class Run:
             raise self._fault
         return self._result
 
-    def _fail(self, link: Link, cause: str) -> None:
+    def _fail(self, link: ClientLink, cause: str) -> None:
         """A connection was refused or lost."""
         self._result.failures[cause] += 1
 
@@ -124,7 +124,7 @@ class Run:
         result.connected = sum(link.client.ready for link in self._links)
         return result.connected > 0 and (not result.failures or self._workload.shape is Shape.CONNECT)
 
-    async def _connect_some(self, pending: Iterable[tuple[int, Link]], began: float) -> None:
+    async def _connect_some(self, pending: Iterable[tuple[int, ClientLink]], began: float) -> None:
         """One of the workers that share the list of connections to open."""
         workload = self._workload
         for number, link in pending:
@@ -182,7 +182,7 @@ class Run:
 
     async def _wait_for_the_end(self, began: float) -> None:
         """Look around every now and then until everything has arrived, nothing more comes, or time is up."""
-        progress = Progress(0.0, 0, 0, 0, 0)
+        progress = RunProgress(0.0, 0, 0, 0, 0)
         moved_at, total = began, -1
         ping_every = self._ping_interval()
         ping_at = began + ping_every
@@ -272,9 +272,9 @@ class Run:
         clients: list[Client] = [link.client for link in self._links]
         return max((client.last_us for client in clients), default=0)
 
-    def _progress(self, seconds: float, last: Progress) -> Progress:
+    def _progress(self, seconds: float, last: RunProgress) -> RunProgress:
         result = self._result
-        progress = Progress(seconds, result.sent, result.acked, result.received, sum(x.is_open for x in self._links))
+        progress = RunProgress(seconds, result.sent, result.acked, result.received, sum(x.is_open for x in self._links))
         if self._on_progress is not None:
             self._on_progress(progress.since(last))
         return progress

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, cast
 
-from heliograph.bench.packets import RefusedError
-from heliograph.bench.websocket import Frames, Handshake
+from heliograph.bench.packets import BrokerRefusedError
+from heliograph.bench.websocket import Frames, WebSocketHandshake
 from heliograph.mqtt.errors import ProtocolError
 
 
@@ -100,7 +100,7 @@ class _WebSocket(asyncio.Transport):
         super().__init__()
         self._above = conversation
         self._below: asyncio.Transport
-        self._handshake: Handshake | None = Handshake(authority, path)
+        self._handshake: WebSocketHandshake | None = WebSocketHandshake(authority, path)
         self._frames = Frames()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -114,7 +114,7 @@ class _WebSocket(asyncio.Transport):
         """Hand on the payload of frames."""
         try:
             payload = self._unframe(data)
-        except (RefusedError, ProtocolError) as error:
+        except (BrokerRefusedError, ProtocolError) as error:
             self._above.fail(str(error))
             self._below.abort()
             return

@@ -9,7 +9,7 @@ from typing import Final, cast
 from heliograph.bench import packets
 from heliograph.bench.clients import Client
 from heliograph.bench.endpoint import Endpoint, without_delay
-from heliograph.bench.packets import RefusedError
+from heliograph.bench.packets import BrokerRefusedError
 from heliograph.bench.publisher import UNLIMITED, Publisher
 from heliograph.bench.subscriber import Subscriber
 from heliograph.mqtt.errors import ProtocolError
@@ -27,7 +27,7 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
-class Link(asyncio.Protocol):
+class ClientLink(asyncio.Protocol):
     """One connection of a run, from its opening to its loss; owned by the run.
 
     Args:
@@ -35,7 +35,7 @@ class Link(asyncio.Protocol):
         on_failure: Called once, with the cause, if the connection is refused, or lost before `close`.
     """
 
-    def __init__(self, client: Client, on_failure: Callable[["Link", str], None]) -> None:
+    def __init__(self, client: Client, on_failure: Callable[["ClientLink", str], None]) -> None:
         self.client = client
         self.is_open = False
         self._on_failure = on_failure
@@ -100,7 +100,7 @@ class Link(asyncio.Protocol):
     def _receive(self, data: bytes, now: int) -> None:
         try:
             answer = self.client.receive(data, now)
-        except (RefusedError, ProtocolError) as error:
+        except (BrokerRefusedError, ProtocolError) as error:
             self.fail(str(error))
             return
         if answer:
@@ -177,12 +177,12 @@ class Flow:
             link.pump(now)
 
 
-class SubscriberLink(Link):
+class SubscriberLink(ClientLink):
     """A connection that receives, and says so to its flow."""
 
     client: Subscriber
 
-    def __init__(self, client: Subscriber, on_failure: Callable[[Link, str], None], flow: Flow | None) -> None:
+    def __init__(self, client: Subscriber, on_failure: Callable[[ClientLink, str], None], flow: Flow | None) -> None:
         super().__init__(client, on_failure)
         self._flow = flow
 
@@ -195,7 +195,7 @@ class SubscriberLink(Link):
             self._flow.arrived(self.client.received - before, now)
 
 
-class PublisherLink(Link):
+class PublisherLink(ClientLink):
     """A connection that publishes: as fast as the broker takes it, or by a schedule.
 
     Message k of a schedule is due k/rate seconds after the start. If the broker or this process holds a publisher up,
@@ -208,7 +208,7 @@ class PublisherLink(Link):
     def __init__(
         self,
         client: Publisher,
-        on_failure: Callable[[Link, str], None],
+        on_failure: Callable[[ClientLink, str], None],
         count: int | None,
         rate: float | None,
         flow: Flow | None,

@@ -45,7 +45,7 @@ _V3_REFUSALS: Final = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class GrantedLimits:
     """What the broker granted in its CONNACK; an MQTT 3.1.1 broker grants everything."""
 
     receive_maximum: int = 65535
@@ -85,7 +85,7 @@ class PublishLayout:
         return cls(qos, packet_id, payload, tuple(shape), not has_properties)
 
 
-class RefusedError(Exception):
+class BrokerRefusedError(Exception):
     """The broker turned the client away, in words for the person who started the run."""
 
 
@@ -124,7 +124,7 @@ def packet(header: int, body: bytes) -> bytes:
     return bytes([header]) + encode_varint(len(body)) + body
 
 
-def read_connack(body: bytes, version: int) -> Limits:
+def read_connack(body: bytes, version: int) -> GrantedLimits:
     """What the broker granted.
 
     Raises:
@@ -136,18 +136,20 @@ def read_connack(body: bytes, version: int) -> Limits:
     code = body[1]
     if version == V5:
         if code:
-            raise RefusedError(f"the broker refused the connection: {describe(code)}{_reason(body)}")
+            raise BrokerRefusedError(f"the broker refused the connection: {describe(code)}{_reason(body)}")
         if len(body) == 2:
-            return Limits()
+            return GrantedLimits()
         granted, _ = decode_properties(body, 2, len(body), props.ALLOWED_CONNACK)
-        return Limits(
+        return GrantedLimits(
             receive_maximum=granted.number(props.RECEIVE_MAXIMUM, 65535),
             maximum_qos=granted.number(props.MAXIMUM_QOS, 2),
             keepalive_s=granted.numbers.get(props.SERVER_KEEP_ALIVE),
         )
     if code:
-        raise RefusedError(f"the broker refused the connection: {_V3_REFUSALS.get(code, 'unknown')} (code {code})")
-    return Limits()
+        raise BrokerRefusedError(
+            f"the broker refused the connection: {_V3_REFUSALS.get(code, 'unknown')} (code {code})"
+        )
+    return GrantedLimits()
 
 
 def read_suback(body: bytes, version: int, qos: int) -> int:
@@ -164,9 +166,9 @@ def read_suback(body: bytes, version: int, qos: int) -> int:
     for code in codes:
         if code >= 0x80:
             meaning = describe(code) if version == V5 else f"failure (code {code})"
-            raise RefusedError(f"the broker refused the subscription: {meaning}")
+            raise BrokerRefusedError(f"the broker refused the subscription: {meaning}")
         if code < qos:
-            raise RefusedError(f"the broker granted QoS {code} where QoS {qos} was asked for")
+            raise BrokerRefusedError(f"the broker granted QoS {code} where QoS {qos} was asked for")
     return len(codes)
 
 

@@ -15,7 +15,7 @@ _VERSION_NAMES: Final = {4: "3.1.1", 5: "5"}
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """Counters after some seconds of the run, or (`since`) the rates of the last interval."""
 
     seconds: float
@@ -24,12 +24,12 @@ class Progress:
     received: float
     connections: int
 
-    def since(self, last: "Progress") -> "Progress":
+    def since(self, last: "RunProgress") -> "RunProgress":
         """The rates per second since `last`, at this progress's time."""
         span = self.seconds - last.seconds
         sent = (self.sent - last.sent) / span
         acked = (self.acked - last.acked) / span
-        return Progress(self.seconds, sent, acked, (self.received - last.received) / span, self.connections)
+        return RunProgress(self.seconds, sent, acked, (self.received - last.received) / span, self.connections)
 
     def line(self) -> str:
         """One line for a person who waits."""

@@ -9,7 +9,7 @@ import hashlib
 import secrets
 from typing import Final
 
-from heliograph.bench.packets import RefusedError
+from heliograph.bench.packets import BrokerRefusedError
 from heliograph.bench.runs import run_length
 from heliograph.mqtt.errors import MalformedPacketError
 
@@ -32,7 +32,7 @@ _IN_64_BITS: Final = 127
 _TABLES: Final = tuple(bytes(byte ^ key for byte in range(256)) for key in range(256))
 
 
-class Handshake:
+class WebSocketHandshake:
     """The opening handshake of one connection; done when `finish` has given the first bytes behind it.
 
     Args:
@@ -59,16 +59,16 @@ class Handshake:
         head, end, rest = self._answer.partition(b"\r\n\r\n")
         if not end:
             if len(head) > _HEAD_BYTES_MAX:
-                raise RefusedError(f"the WebSocket handshake was answered with {len(head)} bytes and no end")
+                raise BrokerRefusedError(f"the WebSocket handshake was answered with {len(head)} bytes and no end")
             return None
         status, *lines = head.split(b"\r\n")
         if status.split(b" ")[1:2] != [b"101"]:
-            raise RefusedError(f"the server refused the WebSocket: {status[:80].decode('latin-1')}")
+            raise BrokerRefusedError(f"the server refused the WebSocket: {status[:80].decode('latin-1')}")
         fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
         if fields.get(b"sec-websocket-accept") != accept_key(self._key):
-            raise RefusedError("the server's WebSocket handshake does not belong to this one")
+            raise BrokerRefusedError("the server's WebSocket handshake does not belong to this one")
         if fields.get(b"sec-websocket-protocol") != b"mqtt":
-            raise RefusedError("the server's WebSocket does not carry the subprotocol mqtt")
+            raise BrokerRefusedError("the server's WebSocket does not carry the subprotocol mqtt")
         return rest
 
 

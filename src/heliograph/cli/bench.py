@@ -46,10 +46,10 @@ def run(args: argparse.Namespace) -> int:
     """Carry out what the options ask for; the exit code."""
     # Imported here so that the other commands start without uvloop and the load tool.
     from heliograph.bench.driver import execute
-    from heliograph.bench.report import Progress
+    from heliograph.bench.report import RunProgress
     from heliograph.bench.workload import WorkloadError
 
-    def show(progress: Progress) -> None:
+    def show(progress: RunProgress) -> None:
         print(progress.line(), file=sys.stderr, flush=True)
 
     try:

@@ -178,7 +178,7 @@ def _text_fault(raw: bytes, what: str) -> str:
 # --- a batch
 
 
-class CaseError(Exception):
+class TopicCaseError(Exception):
     """A line of a batch is no case that can be answered; the message says why."""
 
 
@@ -189,9 +189,9 @@ def _answer_lines(lines: BinaryIO) -> None:
             if len(line) > _LINE_BYTES_MAX:
                 while line and not line.endswith(b"\n"):
                     line = lines.readline(_LINE_BYTES_MAX)
-                raise CaseError(f"the line has more than {_LINE_BYTES_MAX} bytes")
+                raise TopicCaseError(f"the line has more than {_LINE_BYTES_MAX} bytes")
             answer = _answer_case(line)
-        except CaseError as error:
+        except TopicCaseError as error:
             answer = {"error": str(error)}
         print(json.dumps(answer), flush=True)  # whoever asks may wait for it before asking more
 
@@ -205,7 +205,7 @@ def _answer_case(line: bytes) -> dict[str, object]:
     case = _case(line)
     subscription = case.get("subscription", case.get("want") == "parse")
     if not isinstance(subscription, bool):
-        raise CaseError(f'"subscription" is {_shown(subscription)}; true or false are valid')
+        raise TopicCaseError(f'"subscription" is {_shown(subscription)}; true or false are valid')
     want = case.get("want", "match")
     if want == "match":
         return {"match": matches(_required(case, "filter"), _required(case, "topic"), subscription)}
@@ -213,23 +213,23 @@ def _answer_case(line: bytes) -> dict[str, object]:
         return {"parse": parse(_required(case, "filter"), subscription)}
     if want == "valid":
         return {"valid": _is_valid(case, subscription)}
-    raise CaseError(f'"want" is {_shown(want)}; "match", "valid" and "parse" are valid')
+    raise TopicCaseError(f'"want" is {_shown(want)}; "match", "valid" and "parse" are valid')
 
 
 def _case(line: bytes) -> dict[str, object]:
     try:
         case = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise CaseError(f"not a line of JSON: {error}") from None
+        raise TopicCaseError(f"not a line of JSON: {error}") from None
     if not isinstance(case, dict):
-        raise CaseError(f"{_shown(case)} is no object")
+        raise TopicCaseError(f"{_shown(case)} is no object")
     return case
 
 
 def _is_valid(case: dict[str, object], subscription: bool) -> bool:
     topic_filter, topic = _optional(case, "filter"), _optional(case, "topic")
     if topic_filter is None and topic is None:
-        raise CaseError('"valid" needs "filter" or "topic"')
+        raise TopicCaseError('"valid" needs "filter" or "topic"')
     filter_valid = topic_filter is None or _filter_fault(topic_filter, subscription) is None
     return filter_valid and (topic is None or _name_fault(topic) is None)
 
@@ -237,7 +237,7 @@ def _is_valid(case: dict[str, object], subscription: bool) -> bool:
 def _required(case: dict[str, object], key: str) -> bytes:
     value = _optional(case, key)
     if value is None:
-        raise CaseError(f'{_shown(case.get("want", "match"))} needs "{key}"')
+        raise TopicCaseError(f'{_shown(case.get("want", "match"))} needs "{key}"')
     return value
 
 
@@ -256,19 +256,21 @@ def _value(value: object, key: str) -> bytes:
             return _decoded(content, key)
         if kind == "$repeat" and isinstance(content, list) and len(content) == 2:
             return _repeated(content[0], content[1], key)
-    raise CaseError(f'"{key}" is {_shown(value)}; a text, {{"$base64": TEXT}} and {{"$repeat": [TEXT, N]}} are valid')
+    raise TopicCaseError(
+        f'"{key}" is {_shown(value)}; a text, {{"$base64": TEXT}} and {{"$repeat": [TEXT, N]}} are valid'
+    )
 
 
 def _decoded(text: str, key: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise CaseError(f'"{key}" is not valid base64: {error}') from None
+        raise TopicCaseError(f'"{key}" is not valid base64: {error}') from None
 
 
 def _repeated(text: object, times: object, key: str) -> bytes:
     if not isinstance(times, int) or isinstance(times, bool) or times < 0:
-        raise CaseError(f'"{key}" is repeated {_shown(times)} times; an integer of at least 0 is valid')
+        raise TopicCaseError(f'"{key}" is repeated {_shown(times)} times; an integer of at least 0 is valid')
     unit = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else _value(text, key)
     # Beyond the limit there is no difference, and memory is not for whoever writes the largest number.
     return unit * min(times, MAX_TOPIC_BYTES // max(1, len(unit)) + 1)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from heliograph.hocon.errors import HoconError, Position
 from heliograph.hocon.files import Files, find_include
 from heliograph.hocon.grammar import parse_document
-from heliograph.hocon.limits import Limits
+from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.syntax import (
     Array,
+    Assignment,
     Concatenation,
     Definition,
     Expression,
-    Field,
     Include,
     Object,
     Reference,
@@ -97,7 +97,7 @@ class Binder:
         text_length: Characters of all the texts read.
     """
 
-    def __init__(self, files: Files, include_directories: Sequence[str], limits: Limits) -> None:
+    def __init__(self, files: Files, include_directories: Sequence[str], limits: ParsingLimits) -> None:
         self.references: list[Reference] = []
         self.nodes = 0
         self.text_length = 0
@@ -123,21 +123,21 @@ class Binder:
         Returns:
             A document with the value under the empty key, which no substitution can name.
         """
-        root = Object([Field(("",), value, False, value.position)], value.position)
+        root = Object([Assignment(("",), value, False, value.position)], value.position)
         self.bind_document(root, file)
         return root
 
     def _object(self, target: Object, place: _Place) -> Walk[None]:
         yield from self._members(target.members, target, place)
 
-    def _members(self, members: list[Field | Include], target: Object, place: _Place) -> Walk[None]:
+    def _members(self, members: list[Assignment | Include], target: Object, place: _Place) -> Walk[None]:
         for member in members:
             if isinstance(member, Include):
                 yield self._include(member, target, place)
             else:
                 yield from self._field(member, target, place)
 
-    def _field(self, field: Field, target: Object, place: _Place) -> Walk[None]:
+    def _field(self, field: Assignment, target: Object, place: _Place) -> Walk[None]:
         path = place.path + field.key
         if len(path) > self._limits.depth:
             raise HoconError.at(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from heliograph.hocon.errors import HoconError, Position
-from heliograph.hocon.limits import Limits
+from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.values import Node
 
 # Evaluation steps per definition that no ordinary document comes near.
@@ -25,7 +25,7 @@ class Budget:
         text_length: Characters of its texts.
     """
 
-    def __init__(self, limits: Limits, nodes: int, text_length: int) -> None:
+    def __init__(self, limits: ParsingLimits, nodes: int, text_length: int) -> None:
         self._limits = limits
         self._weight_allowed = limits.expansion + _WEIGHT_PER_CHARACTER * text_length
         self._steps_left = limits.steps + _STEPS_PER_NODE * nodes

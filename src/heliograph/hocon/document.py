@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from heliograph.hocon.binding import Binder, OpenFile
 from heliograph.hocon.errors import HoconError
 from heliograph.hocon.evaluation import Evaluation
-from heliograph.hocon.files import Disk, Files, decode, read_text
+from heliograph.hocon.files import Files, LocalFiles, decode, read_text
 from heliograph.hocon.grammar import parse_document
-from heliograph.hocon.limits import DEFAULT_LIMITS, Limits
+from heliograph.hocon.limits import DEFAULT_LIMITS, ParsingLimits
 from heliograph.hocon.values import Node
 
 
@@ -21,7 +21,7 @@ def parse_text(
     directory: str = "",
     include_dirs: Sequence[str | os.PathLike[str]] = (),
     files: Files | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: ParsingLimits = DEFAULT_LIMITS,
 ) -> Node:
     """Read a HOCON document.
 
@@ -40,7 +40,9 @@ def parse_text(
         HoconError: At the first mistake.
     """
     content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    return _read(decode(content, name, limits), OpenFile(name, directory, None), include_dirs, files or Disk(), limits)
+    return _read(
+        decode(content, name, limits), OpenFile(name, directory, None), include_dirs, files or LocalFiles(), limits
+    )
 
 
 def parse_file(
@@ -48,14 +50,14 @@ def parse_file(
     *,
     include_dirs: Sequence[str | os.PathLike[str]] = (),
     files: Files | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: ParsingLimits = DEFAULT_LIMITS,
 ) -> Node:
     """Read a HOCON file; includes in it are relative to its directory.
 
     Raises:
         HoconError: The file is missing or unreadable, or at the first mistake in it or in a file that it includes.
     """
-    files = files or Disk()
+    files = files or LocalFiles()
     name = os.fspath(path)
     try:
         text = read_text(files, name, limits)
@@ -69,7 +71,7 @@ def _read(
     file: OpenFile,
     include_dirs: Sequence[str | os.PathLike[str]],
     files: Files,
-    limits: Limits,
+    limits: ParsingLimits,
 ) -> Node:
     root, tokens = parse_document(text, file.path, limits)
     binder = Binder(files, [os.fspath(directory) for directory in include_dirs], limits)

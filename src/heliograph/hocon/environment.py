@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from heliograph.hocon.binding import Binder, OpenFile
 from heliograph.hocon.errors import HoconError, Position
 from heliograph.hocon.evaluation import Evaluation
-from heliograph.hocon.files import Disk, Files
+from heliograph.hocon.files import Files, LocalFiles
 from heliograph.hocon.grammar import parse_lone_value
-from heliograph.hocon.limits import DEFAULT_LIMITS, Limits
+from heliograph.hocon.limits import DEFAULT_LIMITS, ParsingLimits
 from heliograph.hocon.merging import checked_index, list_index
 from heliograph.hocon.values import Node
 
@@ -56,7 +56,7 @@ def apply_environment(
     prefix: str = DEFAULT_PREFIX,
     *,
     files: Files | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: ParsingLimits = DEFAULT_LIMITS,
 ) -> Node:
     """Apply every variable with the prefix.
 
@@ -67,7 +67,7 @@ def apply_environment(
 
 
 def apply_overrides(
-    node: Node, overrides: Iterable[Override], *, files: Files | None = None, limits: Limits = DEFAULT_LIMITS
+    node: Node, overrides: Iterable[Override], *, files: Files | None = None, limits: ParsingLimits = DEFAULT_LIMITS
 ) -> Node:
     """Apply values from outside the files, in order: each replaces the whole value at its path.
 
@@ -86,7 +86,9 @@ def apply_overrides(
     return node
 
 
-def read_value(text: str, name: str, *, files: Files | None = None, limits: Limits = DEFAULT_LIMITS) -> Node | None:
+def read_value(
+    text: str, name: str, *, files: Files | None = None, limits: ParsingLimits = DEFAULT_LIMITS
+) -> Node | None:
     """What a variable holds: the value that its text is in HOCON, or else the text itself.
 
     Returns:
@@ -98,7 +100,7 @@ def read_value(text: str, name: str, *, files: Files | None = None, limits: Limi
     try:
         text.encode("utf-8")
         value = parse_lone_value(text, name, limits)
-        binder = Binder(files or Disk(), (), limits)
+        binder = Binder(files or LocalFiles(), (), limits)
         binder.count_text(len(text), 0)
         root = binder.bind_value(value, OpenFile(name, "", None))
         node = Evaluation(root, binder.references, binder.nodes, binder.text_length, limits).evaluate()

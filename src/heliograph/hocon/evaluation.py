@@ -32,7 +32,7 @@ from heliograph.hocon.definitions import (
     united,
 )
 from heliograph.hocon.errors import HoconError, Position
-from heliograph.hocon.limits import Limits
+from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.merging import edits_list, merge_nodes
 from heliograph.hocon.syntax import (
     Array,
@@ -79,7 +79,9 @@ class Evaluation:
         limits: Caps on expansion, steps and depth.
     """
 
-    def __init__(self, root: Object, references: list[Reference], nodes: int, text_length: int, limits: Limits) -> None:
+    def __init__(
+        self, root: Object, references: list[Reference], nodes: int, text_length: int, limits: ParsingLimits
+    ) -> None:
         self._root = root
         self._references = references
         self._budget = Budget(limits, nodes, text_length)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from heliograph.hocon.errors import HoconError, Position
-from heliograph.hocon.limits import Limits
+from heliograph.hocon.limits import ParsingLimits
 
 
 class Files(Protocol):
@@ -35,7 +35,7 @@ class Files(Protocol):
         """
 
 
-class Disk:
+class LocalFiles:
     """The files of this machine."""
 
     def join(self, directory: str, name: str) -> str:
@@ -86,7 +86,7 @@ class MemoryFiles:
         return (text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))[:size]
 
 
-def decode(content: bytes, name: str, limits: Limits) -> str:
+def decode(content: bytes, name: str, limits: ParsingLimits) -> str:
     """Bytes of a file as text.
 
     Raises:
@@ -106,7 +106,7 @@ def decode(content: bytes, name: str, limits: Limits) -> str:
         ) from None
 
 
-def read_text(files: Files, path: str, limits: Limits) -> str:
+def read_text(files: Files, path: str, limits: ParsingLimits) -> str:
     """One file as text.
 
     Raises:
@@ -127,7 +127,7 @@ def read_text(files: Files, path: str, limits: Limits) -> str:
 
 
 def find_include(
-    files: Files, name: str, directories: list[str], position: Position, limits: Limits
+    files: Files, name: str, directories: list[str], position: Position, limits: ParsingLimits
 ) -> tuple[str, str] | None:
     """The first file called `name` in the directories.
 

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from heliograph.hocon.errors import HoconError, Position
-from heliograph.hocon.limits import Limits
+from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.scanner import KEY, KEYWORD, NUMBER, QUOTED, TRIPLE, UNIT, WORD, Token, scan
 from heliograph.hocon.syntax import Expression, Object
 
@@ -43,7 +43,7 @@ def _parser() -> "Parser":
     return Parser()
 
 
-def parse_document(text: str, name: str, limits: Limits, before: int = 0) -> tuple[Object, int]:
+def parse_document(text: str, name: str, limits: ParsingLimits, before: int = 0) -> tuple[Object, int]:
     """Read one whole document; files that it includes are not opened.
 
     Args:
@@ -65,7 +65,7 @@ def parse_document(text: str, name: str, limits: Limits, before: int = 0) -> tup
     return tree, len(tokens)
 
 
-def parse_lone_value(text: str, name: str, limits: Limits) -> Expression:
+def parse_lone_value(text: str, name: str, limits: ParsingLimits) -> Expression:
     """Read the value of a field that stands alone, as an environment variable holds it.
 
     Raises:

@@ -16,7 +16,7 @@ from lark.lexer import Lexer, LexerState
 
 from heliograph.hocon.errors import Position
 from heliograph.hocon.scanner import REQUIRED, Token, key_path, split_path
-from heliograph.hocon.syntax import Array, Concatenation, Expression, Field, Include, Object, Reference, Scalar
+from heliograph.hocon.syntax import Array, Assignment, Concatenation, Expression, Include, Object, Reference, Scalar
 
 # A document without braces has no token of its own to stand at; its reader knows the name.
 _UNPLACED: Final = Position("", 1)
@@ -45,7 +45,7 @@ class Parser:
             parser="lalr",
             lexer=_ScannedTokens,
             start=["document", "lone_value"],
-            transformer=_TreeBuilder(),
+            transformer=_SyntaxBuilder(),
             maybe_placeholders=False,
             cache=_table_cache() or False,
         )
@@ -94,7 +94,7 @@ class _ScannedTokens(Lexer):
         return iter(tokens)
 
 
-class _TreeBuilder(Transformer[Token, Any]):
+class _SyntaxBuilder(Transformer[Token, Any]):
     """Makes the tree from the bottom up while the parser runs; a method per rule or alias of the grammar."""
 
     def bare_document(self, children: list[Any]) -> Object:
@@ -127,17 +127,17 @@ class _TreeBuilder(Transformer[Token, Any]):
         children[0].append(children[2])
         return children[0]
 
-    def field(self, children: list[Any]) -> Field:
+    def field(self, children: list[Any]) -> Assignment:
         key, _, value = children
-        return Field(key_path(key), value, False, key.position)
+        return Assignment(key_path(key), value, False, key.position)
 
-    def object_field(self, children: list[Any]) -> Field:
+    def object_field(self, children: list[Any]) -> Assignment:
         key, run = children
-        return Field(key_path(key), self.concatenation([run]), False, key.position)
+        return Assignment(key_path(key), self.concatenation([run]), False, key.position)
 
-    def append_field(self, children: list[Any]) -> Field:
+    def append_field(self, children: list[Any]) -> Assignment:
         key, _, value = children
-        return Field(key_path(key), value, True, key.position)
+        return Assignment(key_path(key), value, True, key.position)
 
     def include(self, children: list[Any]) -> Include:
         keyword, name = children

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ParsingLimits:
     """Caps on one read of a document with everything that it includes.
 
     Attributes:
@@ -33,4 +33,4 @@ class Limits:
     steps: int = 1_000_000
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ParsingLimits()

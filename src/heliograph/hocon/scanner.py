@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final
 
 from heliograph.hocon.errors import HoconError, Position
-from heliograph.hocon.limits import Limits
+from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.strings import dedent, unescape
 
 TokenValue = bool | int | float | str | None
@@ -88,7 +88,7 @@ class Token:
         return f"Token({self.type}, {self.text!r}, {self.position})"
 
 
-def scan(text: str, name: str, limits: Limits, *, before: int = 0, numbered: bool = True) -> list[Token]:
+def scan(text: str, name: str, limits: ParsingLimits, *, before: int = 0, numbered: bool = True) -> list[Token]:
     """Cut a whole text into tokens.
 
     Args:
@@ -104,7 +104,7 @@ def scan(text: str, name: str, limits: Limits, *, before: int = 0, numbered: boo
     return _link(_cut(text, name, limits, before, numbered), limits)
 
 
-def _cut(text: str, name: str, limits: Limits, before: int, numbered: bool) -> list[Token]:
+def _cut(text: str, name: str, limits: ParsingLimits, before: int, numbered: bool) -> list[Token]:
     tokens: list[Token] = []
     offset = 1 if text.startswith(_BOM) else 0
     line = 1
@@ -144,7 +144,7 @@ def _end_of_skipped(text: str, start: int) -> int:
     return match.end() if match else start
 
 
-def _read(kind: str, lexeme: str, position: Position, limits: Limits) -> tuple[str, TokenValue]:
+def _read(kind: str, lexeme: str, position: Position, limits: ParsingLimits) -> tuple[str, TokenValue]:
     """The terminal and the value of a lexeme."""
     if kind == "PUNCTUATION":
         return _PUNCTUATION[lexeme], lexeme
@@ -167,7 +167,7 @@ def _read(kind: str, lexeme: str, position: Position, limits: Limits) -> tuple[s
     return kind, lexeme
 
 
-def _integer(lexeme: str, position: Position, limits: Limits) -> int:
+def _integer(lexeme: str, position: Position, limits: ParsingLimits) -> int:
     if len(lexeme) <= 4000:
         return int(lexeme)
     if len(lexeme) > limits.integer_digits:
@@ -217,7 +217,7 @@ def _illegal(character: str, position: Position) -> HoconError:
     return HoconError.at(position, f"illegal character {shown}: put text that holds it in double quotes")
 
 
-def _link(tokens: list[Token], limits: Limits) -> list[Token]:
+def _link(tokens: list[Token], limits: ParsingLimits) -> list[Token]:
     """Mark keys, insert the comma between `}` and `{`, and check how deep brackets stand inside each other."""
     linked: list[Token] = []
     depth = 0

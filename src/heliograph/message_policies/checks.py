@@ -12,7 +12,7 @@ from heliograph.broker.message import Message
 from heliograph.config import ValidationCheck
 from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.message_policies.schemas import find_schema
-from heliograph.rules.engine.columns import LiveColumns, NodeView
+from heliograph.rules.engine.columns import LiveColumns, NodeFacts
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import RuleEvaluationError, RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule
@@ -29,7 +29,7 @@ _log: Final = logging.getLogger(__name__)
 class ColumnsOfMessages:
     """The columns of messages for SQL; those of the last one are kept, so that its JSON is decoded once."""
 
-    def __init__(self, node: NodeView) -> None:
+    def __init__(self, node: NodeFacts) -> None:
         self._node = node
         self._columns: LiveColumns | None = None
 

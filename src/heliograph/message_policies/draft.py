@@ -7,7 +7,7 @@ from heliograph.broker.message import Message
 from heliograph.message_policies.errors import TransformationFault
 from heliograph.mqtt.properties import Properties, encode_properties
 from heliograph.policies.changed_message import changed_message
-from heliograph.rules.engine.columns import LiveColumns, NodeView
+from heliograph.rules.engine.columns import LiveColumns, NodeFacts
 from heliograph.rules.values import Value, bytes_of, describe, string_of
 
 # What a packet may have, less room for a topic and properties.
@@ -28,7 +28,7 @@ class Draft(Mapping[str, Value]):
 
     __slots__ = ("_columns", "_is_changed", "message", "payload", "qos", "retain", "topic", "user")
 
-    def __init__(self, message: Message, node: NodeView) -> None:
+    def __init__(self, message: Message, node: NodeFacts) -> None:
         self.message = message
         self.topic = message.topic
         self.qos: int = message.qos

@@ -17,7 +17,7 @@ from heliograph.message_policies.coding import compile_decoder, compile_encoder
 from heliograph.message_policies.draft import Draft
 from heliograph.message_policies.errors import TransformationFault
 from heliograph.message_policies.operations import compile_operation
-from heliograph.rules.engine.columns import NodeView
+from heliograph.rules.engine.columns import NodeFacts
 from heliograph.rules.environment import Environment
 
 ROOT: Final = "message_transformation"
@@ -86,7 +86,7 @@ class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
         self,
         broker: Broker,
         environment: Environment,
-        node: NodeView,
+        node: NodeFacts,
         levels_max: int,
         logger: logging.Logger,
     ) -> None:

@@ -14,7 +14,7 @@ from heliograph.broker.pubsub import Broker
 from heliograph.config import Validation
 from heliograph.message_policies.chain import PolicyChain, Stage
 from heliograph.message_policies.checks import ColumnsOfMessages, all_pass, any_pass, compile_check
-from heliograph.rules.engine.columns import NodeView
+from heliograph.rules.engine.columns import NodeFacts
 from heliograph.rules.environment import Environment
 
 ROOT: Final = "schema_validation"
@@ -56,7 +56,7 @@ class SchemaValidation(PolicyChain[Validation, ValidationStage]):
         logger: Where failures are told of.
     """
 
-    def __init__(self, broker: Broker, environment: Environment, node: NodeView, logger: logging.Logger) -> None:
+    def __init__(self, broker: Broker, environment: Environment, node: NodeFacts, logger: logging.Logger) -> None:
         super().__init__(broker, "validation", ROOT, "validation", hooks.SCHEMA_VALIDATION_FAILED, logger)
         self._environment = environment
         self._columns = ColumnsOfMessages(node)

@@ -24,7 +24,7 @@ from heliograph.parts import Part, each, every
 from heliograph.storage.columnar.compaction import Compactor
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.node_databases import NodeDatabases
-from heliograph.storage.columnar.retention import Retention
+from heliograph.storage.columnar.retention import GenerationRetention
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.group_commit import GroupCommit
 from heliograph.storage.health import Health
@@ -74,7 +74,7 @@ class StoredMessages:
             partial(refusals.tell, name),
         )
         offload_health = Health(_log, alarms, self._name_of(_OFFLOAD_ALARM), "messages cannot be offloaded now", "")
-        self._retention = Retention(database, retention_options(settings))
+        self._retention = GenerationRetention(database, retention_options(settings))
         compaction = compaction_options(settings)
         self._compactor = None if compaction is None else Compactor(database, compaction)
         if self._compactor is not None:

@@ -23,7 +23,7 @@ from heliograph.node.metrics.storage import COMMITS
 from heliograph.node.options import levels_max
 from heliograph.observe.alarms import Alarms
 from heliograph.parts import Part
-from heliograph.policies.delayed import Delayed
+from heliograph.policies.delayed import DelayedMessages
 from heliograph.storage.disk import THIS_DISK
 from heliograph.storage.errors import StorageError
 from heliograph.storage.health import Health
@@ -55,7 +55,7 @@ class StoredDelayed:
 
     def __init__(
         self,
-        delayed: Delayed,
+        delayed: DelayedMessages,
         open_state: Callable[[OnStateCommitted], StateDatabase],
         is_there: bool,
         join: CommitJoin,
@@ -202,7 +202,7 @@ class DelayedPart(Part):
     needs = ("kernel", "databases", "bans")
     roots = ("delayed", "durable_storage.delayed")
 
-    messages: Delayed
+    messages: DelayedMessages
 
     def __init__(
         self, config: Config, directory: DataDirectory, kernel: KernelPart, bans: BansPart, databases: Databases | None
@@ -246,9 +246,9 @@ class DelayedPart(Part):
         return {**self.messages.statistics(), **stored}
 
 
-def make_delayed(config: Config, context: ChannelContext, bans: BanList) -> Delayed:
+def make_delayed(config: Config, context: ChannelContext, bans: BanList) -> DelayedMessages:
     """Holds messages in memory; not hooked in yet."""
-    return Delayed(
+    return DelayedMessages(
         context.broker,
         config.delayed.max_delayed_messages,
         config.delayed.max_delayed_bytes,
@@ -260,7 +260,7 @@ def make_delayed(config: Config, context: ChannelContext, bans: BanList) -> Dela
     )
 
 
-def tell_lost(messages: Delayed) -> None:
+def tell_lost(messages: DelayedMessages) -> None:
     """Let go of what is held in memory only, and log how much that is."""
     lost = messages.clear()
     if lost:
@@ -272,7 +272,9 @@ def is_stored(config: Config) -> bool:
     return config.delayed.enable and config.delayed.storage_type == "disc"
 
 
-def _open_delayed(config: Config, data_dir: Path, delayed: Delayed, join: CommitJoin, alarms: Alarms) -> StoredDelayed:
+def _open_delayed(
+    config: Config, data_dir: Path, delayed: DelayedMessages, join: CommitJoin, alarms: Alarms
+) -> StoredDelayed:
     """Keep the delayed messages of a node on its disk from now on."""
     own = config.durable_storage.delayed
     database = LocalState(data_dir, DELAYED, fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)

@@ -20,7 +20,7 @@ from heliograph.node.schemas import EnvironmentPart
 from heliograph.parts import Apply, Part, each, every
 from heliograph.transport import open_files
 from heliograph.transport.listener import LIVE, Listener
-from heliograph.transport.peer_certificate import Identity
+from heliograph.transport.peer_certificate import PeerIdentity
 
 _log = logging.getLogger(__name__)
 
@@ -173,10 +173,10 @@ def tell_unreachable_limits(config: Config) -> None:
 
 def _options(
     config: Config, attributes: ZoneAttributes | None, kind: str, name: str, settings: ListenerSettings
-) -> tuple[ChannelOptions, Identity]:
+) -> tuple[ChannelOptions, PeerIdentity]:
     """What the channels of a listener are given, and who its clients are by their certificates."""
     zone = settings.zone
     made = None if attributes is None else attributes.of_zone(zone)
     options = listener_options(config, f"{kind}:{name}", settings, None if made is None else made.of)
     mqtt = zone_of(config, zone).mqtt
-    return options, Identity(mqtt.peer_cert_as_username, mqtt.peer_cert_as_clientid)
+    return options, PeerIdentity(mqtt.peer_cert_as_username, mqtt.peer_cert_as_clientid)

@@ -42,8 +42,8 @@ from heliograph.observe.event_messages import EventMessages
 from heliograph.observe.metrics import Lifecycle
 from heliograph.observe.sys_topics import SysTopics
 from heliograph.parts import Part, each
-from heliograph.policies.auto_subscribe import AutoSubscribe
-from heliograph.policies.delayed import Delayed
+from heliograph.policies.auto_subscribe import AutomaticSubscriptions
+from heliograph.policies.delayed import DelayedMessages
 from heliograph.policies.rewrite import TopicRewrite
 from heliograph.rules.environment import Environment
 
@@ -109,7 +109,7 @@ class Services:
         context: ChannelContext,
         voice: Voice,
         bans: BanList,
-        delayed: Delayed,
+        delayed: DelayedMessages,
         environment: Environment,
         numbers: Callable[[], Mapping[str, float]],
         now_s: Callable[[], int],
@@ -129,7 +129,7 @@ class Services:
         self._clients = ConnectedClients()
         self._flapping = FlappingDetector(_zones(config), bans, now_s, context.clock, _log)
         self._rewrite = TopicRewrite(broker, config.rewrite, levels, _log)
-        self._auto_subscribe = AutoSubscribe(
+        self._auto_subscribe = AutomaticSubscriptions(
             config.auto_subscribe.topics, context.channels.find, levels, _log, context.clock
         )
         self._sys_topics = SysTopics(

@@ -17,14 +17,14 @@ from heliograph.policies.template import TopicTemplate, topic_fault
 _NAMES: Final = ("clientid", "username", "host", "port", "client_attrs")
 
 
-class Subscribing(Protocol):
+class SubscribingChannel(Protocol):
     """A connected client's channel, as far as it is needed here."""
 
     def subscribe(self, entries: list[p.SubscribeEntry]) -> object:
         """Subscribe the client's session."""
 
 
-class AutoSubscribe:
+class AutomaticSubscriptions:
     """The automatic subscriptions of one node; owned by its services, hooked in where there are any.
 
     Args:
@@ -38,7 +38,7 @@ class AutoSubscribe:
     def __init__(
         self,
         topics: Sequence[AutoSubscribeTopic],
-        find: Callable[[str], Subscribing | None],
+        find: Callable[[str], SubscribingChannel | None],
         levels_max: int,
         logger: Logger,
         clock: Callable[[], int],

@@ -64,7 +64,7 @@ class DelayedStore(Protocol):
         """A message is needed no more."""
 
 
-class Delayed:
+class DelayedMessages:
     """The messages of one node that are published later; owned by its services, which tell it of every tick.
 
     Args:

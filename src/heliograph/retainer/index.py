@@ -29,7 +29,7 @@ _LEVEL_KEYS: Final = tuple(bytes([level]) for level in range(LEVELS_INDEXED))
 _Slots: TypeAlias = int | bytes | BitMap
 
 
-class TopicIndex:
+class RetainedTopicIndex:
     """The slots of topics and what matches them; owned by the store."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt.topic import has_wildcard, topic_matches
 from heliograph.retainer.expiry import ExpiryTable
-from heliograph.retainer.index import SHARDS, TopicIndex, is_deep
+from heliograph.retainer.index import SHARDS, RetainedTopicIndex, is_deep
 from heliograph.retainer.options import RetainerOptions
 from heliograph.retainer.record import RecordHead, pack, slot_of, unpack
 from heliograph.retainer.retainer import READ_WORK, US, Matches, Retainer
@@ -35,7 +35,7 @@ class MemoryRetainer(Retainer):
         self._records: list[dict[bytes, bytes]] = [{} for _ in range(SHARDS)]
         self._topics: list[bytes | None] = []  # by slot
         self._free = BitMap()
-        self._index = TopicIndex()
+        self._index = RetainedTopicIndex()
         self._expiry = ExpiryTable()
         self._sequence = 0  # of the last message that was kept
         self._count = 0

@@ -15,7 +15,7 @@ from lark.exceptions import UnexpectedInput
 from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.syntax_errors import explain_unexpected
 from heliograph.rules.tree import Place, Select, Statement
-from heliograph.rules.tree_builder import Refusal, tree_builder
+from heliograph.rules.tree_builder import RuleRefusal, tree_builder
 
 _KEYWORDS: Final = frozenset(
     {"SELECT", "FROM", "WHERE", "AS", "AND", "OR", "NOT", "IN", "CASE", "WHEN", "THEN", "ELSE", "END"}
@@ -58,7 +58,7 @@ def _parsed(text: str, start: str, beginning: str) -> Statement:
     except UnexpectedInput as error:
         problem, place = explain_unexpected(error, text)
         raise RuleSyntaxError(problem, text, place) from None
-    except Refusal as refusal:
+    except RuleRefusal as refusal:
         raise RuleSyntaxError(refusal.problem, text, refusal.place) from None
     return replace(statement, text=text)
 

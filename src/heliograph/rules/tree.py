@@ -228,7 +228,7 @@ class Star:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FromTopic:
     """One entry of FROM: a topic filter."""
 
     topic_filter: str
@@ -249,7 +249,7 @@ class Foreach:
     fields: tuple[Field | Star, ...]
     do: tuple[Field | Star, ...] | None
     incase: Expression | None
-    sources: tuple[Source, ...]
+    sources: tuple[FromTopic, ...]
     where: Expression | None
     text: str = field(compare=False)
 
@@ -275,7 +275,7 @@ class Select:
     """
 
     fields: tuple[Field | Star, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[FromTopic, ...]
     where: Expression | None
     text: str = field(compare=False)
 

@@ -19,6 +19,7 @@ from heliograph.rules.tree import (
     Expression,
     Field,
     Foreach,
+    FromTopic,
     Index,
     IndexBy,
     Key,
@@ -32,7 +33,6 @@ from heliograph.rules.tree import (
     RangeLiteral,
     Select,
     Slice,
-    Source,
     Star,
     Step,
     Unary,
@@ -44,7 +44,7 @@ _INTEGER_DIGITS_MAX: Final = 4_300
 _Fields: TypeAlias = tuple[Field | Star, ...]
 
 
-class Refusal(Exception):  # noqa: N818 - becomes a RuleSyntaxError as soon as the text is at hand
+class RuleRefusal(Exception):  # noqa: N818 - becomes a RuleSyntaxError as soon as the text is at hand
     """The builder met something that the grammar accepts and the language does not: what, and where."""
 
     def __init__(self, problem: str, place: Place) -> None:
@@ -54,7 +54,7 @@ class Refusal(Exception):  # noqa: N818 - becomes a RuleSyntaxError as soon as t
 
 
 def tree_builder() -> Transformer[Token, Any]:
-    """What builds the nodes of a tree while a parser of the grammar goes over a text; it may raise `Refusal`."""
+    """What builds the nodes of a tree while a parser of the grammar goes over a text; it may raise `RuleRefusal`."""
     return _TreeBuilder()
 
 
@@ -84,13 +84,13 @@ class _TreeBuilder(Transformer[Token, Any]):
     def foreach(self, children: list[Any]) -> Foreach:
         _, fields, _, do, _, incase, _, sources, _, where = children
         if isinstance(fields[-1], Star):
-            raise Refusal("the last item of FOREACH must be an array, and * is none", fields[-1].place)
+            raise RuleRefusal("the last item of FOREACH must be an array, and * is none", fields[-1].place)
         return Foreach(fields, do, _optional(incase), sources, _optional(where), "")
 
     def fields(self, children: list[Any]) -> _Fields:
         return tuple(children)
 
-    def sources(self, children: list[Any]) -> tuple[Source, ...]:
+    def sources(self, children: list[Any]) -> tuple[FromTopic, ...]:
         return tuple(children)
 
     def star(self, children: list[Token]) -> Star:
@@ -106,17 +106,17 @@ class _TreeBuilder(Transformer[Token, Any]):
     def renamed_field(self, children: list[Any]) -> Field:
         expression, alias = children
         if isinstance(expression, Comparison):
-            raise Refusal("AS is needed between a comparison and its name", alias.place)
+            raise RuleRefusal("AS is needed between a comparison and its name", alias.place)
         return Field(_selectable(expression), alias, expression.place.to(alias.place))
 
-    def source(self, children: list[Token]) -> Source:
+    def source(self, children: list[Token]) -> FromTopic:
         topic_filter, place = _unquoted(children[0]), _place(children[0])
         fault = topic_filter_fault(topic_filter, levels_max=_TOPIC_BYTES_MAX)
         if fault is None and len(topic_filter.encode()) > _TOPIC_BYTES_MAX:
             fault = f"a topic filter has at most {_TOPIC_BYTES_MAX} bytes"
         if fault is not None:
-            raise Refusal(f"FROM needs valid topic filters: {fault}", place)
-        return Source(topic_filter, place)
+            raise RuleRefusal(f"FROM needs valid topic filters: {fault}", place)
+        return FromTopic(topic_filter, place)
 
     def logical(self, children: list[Any]) -> Logical:
         left, operator, right = children
@@ -164,7 +164,7 @@ class _TreeBuilder(Transformer[Token, Any]):
     def float_(self, children: list[Token]) -> Literal:
         number = float(children[0])
         if math.isinf(number):
-            raise Refusal("this number is larger than a 64-bit float can be (about 1.8e308)", _place(children[0]))
+            raise RuleRefusal("this number is larger than a 64-bit float can be (about 1.8e308)", _place(children[0]))
         return Literal(number, _place(children[0]))
 
     def boolean(self, children: list[Token]) -> Literal:
@@ -187,7 +187,7 @@ class _TreeBuilder(Transformer[Token, Any]):
         function, *arguments, close = children
         place = function.place.to(_place(close))
         if not all(isinstance(step, Key) for step in function.steps):
-            raise Refusal("the name of a function has no index", function.place)
+            raise RuleRefusal("the name of a function has no index", function.place)
         name = ".".join([function.root, *(step.name for step in function.steps)])
         return Call(name, _arguments(arguments), place)
 
@@ -262,13 +262,13 @@ def _unquoted(token: Token) -> str:
 
 def _integer(token: Token) -> int:
     if len(token) > _INTEGER_DIGITS_MAX:
-        raise Refusal(f"an integer has at most {_INTEGER_DIGITS_MAX:,} digits", _place(token))
+        raise RuleRefusal(f"an integer has at most {_INTEGER_DIGITS_MAX:,} digits", _place(token))
     return int(token)
 
 
 def _range_ends(token: Token) -> tuple[int, int]:
     if len(token) > _INTEGER_DIGITS_MAX:
-        raise Refusal(f"an integer has at most {_INTEGER_DIGITS_MAX:,} digits", _place(token))
+        raise RuleRefusal(f"an integer has at most {_INTEGER_DIGITS_MAX:,} digits", _place(token))
     first, last = token[1:-1].split("..")
     return int(first), int(last)
 
@@ -286,7 +286,7 @@ def _value(node: _Built, role: str) -> Expression:
     """A node where neither a condition nor a CASE may stand."""
     if isinstance(node, (_Group, Case, *_CONDITION_NODES)):
         hint = "; give it a name with AS first and use the name" if isinstance(node, Comparison | Case) else ""
-        raise Refusal(f"{_kind(node)} cannot be {role}{hint}", node.place)
+        raise RuleRefusal(f"{_kind(node)} cannot be {role}{hint}", node.place)
     return node
 
 
@@ -310,7 +310,7 @@ def _condition(node: _Built) -> Expression:
     """A node where a condition is wanted; what else may stand there is a matter of evaluation."""
     inner = node.inner if isinstance(node, _Group) else node
     if isinstance(inner, Case):
-        raise Refusal("CASE cannot be a condition; give it a name with AS and compare the name", node.place)
+        raise RuleRefusal("CASE cannot be a condition; give it a name with AS and compare the name", node.place)
     return inner
 
 
@@ -318,7 +318,7 @@ def _selectable(node: _Built) -> Expression:
     if isinstance(node, _Group):
         if isinstance(node.inner, Case):
             return node.inner
-        raise Refusal(f"{_kind(node)} in parentheses cannot be selected, only used as a condition", node.place)
+        raise RuleRefusal(f"{_kind(node)} in parentheses cannot be selected, only used as a condition", node.place)
     if isinstance(node, Logical | Not | Membership):
-        raise Refusal(f"{_kind(node)} cannot be selected; use CASE WHEN ... THEN true ELSE false END", node.place)
+        raise RuleRefusal(f"{_kind(node)} cannot be selected; use CASE WHEN ... THEN true ELSE false END", node.place)
     return node

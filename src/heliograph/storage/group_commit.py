@@ -38,7 +38,7 @@ Item = TypeVar("Item")
 OnCommitted = Callable[[int, StorageError | None], None]
 
 
-class _Batch(Generic[Item]):
+class _CommitBatch(Generic[Item]):
     """Items under one ticket."""
 
     __slots__ = ("buffered_bytes", "count", "error", "items", "ticket")
@@ -77,12 +77,12 @@ class CommitQueue(Generic[Item]):
         self._on_committed = on_committed
         self._loop = loop or asyncio.get_running_loop()
         self._max_buffered_bytes = max_buffered_bytes
-        self._gathering: _Batch[Item] = _Batch(1)
+        self._gathering: _CommitBatch[Item] = _CommitBatch(1)
         self._is_touched = False  # the gathering batch is answered for, empty or not
-        self._waiting: deque[_Batch[Item]] = deque()  # gathered and full
-        self._committing: deque[_Batch[Item]] = deque()  # still to be written by the commit that runs
-        self._written: list[_Batch[Item]] = []  # written or refused by the commit that runs
-        self._unanswered: deque[_Batch[Item]] = deque()  # of a commit that is done
+        self._waiting: deque[_CommitBatch[Item]] = deque()  # gathered and full
+        self._committing: deque[_CommitBatch[Item]] = deque()  # still to be written by the commit that runs
+        self._written: list[_CommitBatch[Item]] = []  # written or refused by the commit that runs
+        self._unanswered: deque[_CommitBatch[Item]] = deque()  # of a commit that is done
         self._error: StorageError | None = None  # why that failed as a whole
         self._running = False
         self._closing = False
@@ -166,7 +166,7 @@ class CommitQueue(Generic[Item]):
     def _start(self) -> None:
         if self._closing:
             self._buffered_bytes -= self._gathering.buffered_bytes
-            self._gathering = _Batch(self._gathering.ticket)
+            self._gathering = _CommitBatch(self._gathering.ticket)
             raise StorageClosedError("the node is stopping", database=self._database.name, path=self._database.path)
         self._running = True
         self._loop.call_soon(self._begin)
@@ -174,7 +174,7 @@ class CommitQueue(Generic[Item]):
     def _seal(self) -> None:
         self._is_touched = False
         self._waiting.append(self._gathering)
-        self._gathering = _Batch(self._gathering.ticket + 1)
+        self._gathering = _CommitBatch(self._gathering.ticket + 1)
 
     def _begin(self) -> None:
         """Begin a commit of everything gathered so far."""

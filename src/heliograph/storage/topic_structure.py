@@ -34,14 +34,14 @@ HASH_BYTES: Final = 8
 
 
 @dataclass(slots=True)
-class Node:
+class TopicLevel:
     """One level of the structure: the levels below it, and the stream of the topics that end here."""
 
     number: int
     level: str
     depth: int
-    parent: "Node | None"
-    children: "dict[str, Node]"
+    parent: "TopicLevel | None"
+    children: "dict[str, TopicLevel]"
     stream: int | None = None
 
 
@@ -83,13 +83,13 @@ class TopicStructure:
     def __init__(self, thresholds: Sequence[int], nodes_max: int = NODES_MAX, own_streams: int | None = None) -> None:
         self._nodes_max = nodes_max
         self._own_streams = own_streams
-        self._rest: Node | None = None  # not among the root's children: it is no name
+        self._rest: TopicLevel | None = None  # not among the root's children: it is no name
         self._thresholds = tuple(thresholds)
-        self._root = Node(ROOT, "", 0, None, {})
+        self._root = TopicLevel(ROOT, "", 0, None, {})
         self._nodes = [self._root]
-        self._streams: list[Node] = []
-        self.new_nodes: list[Node] = []
-        self.new_streams: list[Node] = []
+        self._streams: list[TopicLevel] = []
+        self.new_nodes: list[TopicLevel] = []
+        self.new_streams: list[TopicLevel] = []
 
     @property
     def node_count(self) -> int:
@@ -185,22 +185,22 @@ class TopicStructure:
         assert self._rest is not None
         return Placement(self._stream_of(self._rest), hash_of([topic]))
 
-    def _stream_of(self, node: Node) -> int:
+    def _stream_of(self, node: TopicLevel) -> int:
         if node.stream is None:
             self._streams.append(node)
             node.stream = len(self._streams)
             self.new_streams.append(node)
         return node.stream
 
-    def _learn(self, node: Node, level: str) -> Node:
+    def _learn(self, node: TopicLevel, level: str) -> TopicLevel:
         threshold = self._thresholds[min(node.depth, len(self._thresholds) - 1)]
         gives_names = self._own_streams is None or len(self._streams) < self._own_streams
         child = self._attach(node, level if gives_names and len(node.children) < threshold else ANY)
         self.new_nodes.append(child)
         return child
 
-    def _attach(self, parent: Node, level: str) -> Node:
-        child = Node(len(self._nodes), level, parent.depth + 1, parent, {})
+    def _attach(self, parent: TopicLevel, level: str) -> TopicLevel:
+        child = TopicLevel(len(self._nodes), level, parent.depth + 1, parent, {})
         if level == REST:
             self._rest = child
         else:
@@ -208,7 +208,7 @@ class TopicStructure:
         self._nodes.append(child)
         return child
 
-    def _reachable(self, levels: Sequence[str]) -> list[Node]:
+    def _reachable(self, levels: Sequence[str]) -> list[TopicLevel]:
         """The nodes at which topics of a filter can end."""
         nodes = [self._root]
         for level in levels:
@@ -257,7 +257,7 @@ def _match(structure: Sequence[str], stream: int, topic_filter: TopicFilter) -> 
     return StreamMatch(stream, "/".join(structure), topic_hash, covered)
 
 
-def _with_descendants(nodes: Sequence[Node]) -> list[Node]:
+def _with_descendants(nodes: Sequence[TopicLevel]) -> list[TopicLevel]:
     found = []
     waiting = list(nodes)
     while waiting:
@@ -267,14 +267,14 @@ def _with_descendants(nodes: Sequence[Node]) -> list[Node]:
     return found
 
 
-def _levels(node: Node) -> list[str]:
+def _levels(node: TopicLevel) -> list[str]:
     levels: list[str] = []
-    walk: Node | None = node
+    walk: TopicLevel | None = node
     while walk is not None and walk.parent is not None:
         levels.append(walk.level)
         walk = walk.parent
     return levels[::-1]
 
 
-def _text(node: Node) -> str:
+def _text(node: TopicLevel) -> str:
     return "/".join(_levels(node))

@@ -26,7 +26,7 @@ from heliograph.transport.connection import Connection
 from heliograph.transport.direct import DirectConnection
 from heliograph.transport.link import Link, UpgradingLink
 from heliograph.transport.listener_counters import ListenerCounters
-from heliograph.transport.peer_certificate import Identity
+from heliograph.transport.peer_certificate import PeerIdentity
 from heliograph.transport.pending_connection import PendingConnection
 from heliograph.transport.sockets import Poller, ProtocolTransport, SocketTransport
 from heliograph.transport.upgrade import UpgradePolicy
@@ -75,7 +75,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         settings: config.Listener,
         context: ChannelContext,
         options: ChannelOptions,
-        identity: Identity | None = None,
+        identity: PeerIdentity | None = None,
     ) -> None:
         self.kind = kind
         self.name = name
@@ -84,7 +84,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self.high_watermark = settings.tcp_options.high_watermark
         self._settings = settings
         self._path = f"listeners.{kind}.{name}"
-        self._identity = identity or Identity()
+        self._identity = identity or PeerIdentity()
         self._rules = AccessRules(settings.access_rules)
         self._certificates: Certificates | None = None
         if isinstance(settings, config.SslListener | config.WssListener):
@@ -189,7 +189,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             self._certificates.reload_if_changed()
         self._counters.tell()
 
-    def prepare(self, settings: config.Listener, options: ChannelOptions, identity: Identity) -> Callable[[], None]:
+    def prepare(self, settings: config.Listener, options: ChannelOptions, identity: PeerIdentity) -> Callable[[], None]:
         """Read the certificates again; what is returned has them and these settings hold for connections from then on.
 
         Args:

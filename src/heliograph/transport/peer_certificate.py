@@ -32,7 +32,7 @@ _ESCAPED: Final = frozenset('",+;<>\\')
 _Subject = tuple[tuple[tuple[str, str], ...], ...]
 
 
-class Identity:
+class PeerIdentity:
     """Fills in what the certificate of a connection says; one for each listener.
 
     Args:

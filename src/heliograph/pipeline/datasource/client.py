@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Selection:
+class MessageSelection:
     """Which stored messages are meant: those of a database that match a topic filter, of a span of commit time.
 
     Attributes:
@@ -188,7 +188,7 @@ class StorageClient:
         found: list[dict[str, Any]] = self._ask("offloaded", request)["generations"]
         return found
 
-    def streams(self, selection: Selection) -> list[StreamInfo]:
+    def streams(self, selection: MessageSelection) -> list[StreamInfo]:
         """The streams that hold messages of the selection, or may come to hold some."""
         return [
             StreamInfo(
@@ -204,7 +204,7 @@ class StorageClient:
 
     def plan(
         self,
-        selection: Selection,
+        selection: MessageSelection,
         positions: Positions | None = None,
         *,
         messages_max: int | None = None,
@@ -221,7 +221,7 @@ class StorageClient:
         return ReadPlan(steps, answer["remaining"]["messages"], dropped)
 
     def split(
-        self, selection: Selection, ranges: Mapping[str, tuple[str, str]], *, messages_max: int, bytes_max: int
+        self, selection: MessageSelection, ranges: Mapping[str, tuple[str, str]], *, messages_max: int, bytes_max: int
     ) -> dict[str, list[StreamStep]]:
         """Ask for pieces of about so many rows or bytes of some ranges.
 
@@ -240,7 +240,7 @@ class StorageClient:
 
     def read(
         self,
-        selection: Selection,
+        selection: MessageSelection,
         stream: str,
         position: str = "",
         to: str | None = None,

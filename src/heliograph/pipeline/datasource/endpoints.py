@@ -8,7 +8,7 @@ request: to read on without it would leave out its messages, and nobody could sa
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from heliograph.pipeline.datasource.client import Positions, ReadPlan, Selection, StorageClient, StreamStep
+from heliograph.pipeline.datasource.client import MessageSelection, Positions, ReadPlan, StorageClient, StreamStep
 from heliograph.pipeline.errors import OptionError, PipelineError
 
 _OF_SITE: Final = ":"
@@ -69,7 +69,7 @@ class Endpoints:
 
     def plan(
         self,
-        selection: Selection,
+        selection: MessageSelection,
         positions: Positions | None = None,
         *,
         messages_max: int | None = None,
@@ -89,7 +89,7 @@ class Endpoints:
         return ReadPlan(steps, remaining, dropped)
 
     def split(
-        self, selection: Selection, ranges: Mapping[str, tuple[str, str]], *, messages_max: int, bytes_max: int
+        self, selection: MessageSelection, ranges: Mapping[str, tuple[str, str]], *, messages_max: int, bytes_max: int
     ) -> dict[str, list[StreamStep]]:
         """Pieces of ranges of streams; see `StorageClient.split`."""
         pieces: dict[str, list[StreamStep]] = {}

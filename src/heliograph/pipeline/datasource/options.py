@@ -16,7 +16,7 @@ from heliograph.pipeline.datasource.client import (
     DEFAULT_ENDPOINT,
     FAIL,
     SKIP,
-    Selection,
+    MessageSelection,
     StorageClient,
 )
 from heliograph.pipeline.datasource.decoding import RAW, PayloadFormat
@@ -116,9 +116,9 @@ class SourceOptions:
             push_filters=_flag("pushFilters", options, default=False),
         )
 
-    def selection(self, start: int | None = None, end: int | None = None) -> Selection:
+    def selection(self, start: int | None = None, end: int | None = None) -> MessageSelection:
         """The selection of these topics in a span of commit time."""
-        return Selection(self.database, self.topics, start, end, self.on_damage)
+        return MessageSelection(self.database, self.topics, start, end, self.on_damage)
 
     def connect(self, endpoint: str) -> StorageClient:
         """A connection to one of the readers; the caller closes it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
-from heliograph.pipeline.datasource.client import Selection, StreamStep
+from heliograph.pipeline.datasource.client import MessageSelection, StreamStep
 from heliograph.pipeline.datasource.endpoints import Endpoints
 
 
@@ -29,7 +29,7 @@ class StreamRange:
 class MessagePartition(InputPartition):
     """One partition of a read: ranges of streams that one task reads one after another. It pickles to the workers."""
 
-    selection: Selection
+    selection: MessageSelection
     ranges: tuple[StreamRange, ...]
 
 
@@ -47,7 +47,7 @@ class PartitionSize:
 
 def plan_partitions(
     endpoints: Endpoints,
-    selection: Selection,
+    selection: MessageSelection,
     whole: Mapping[str, tuple[str, str]],
     size: PartitionSize,
     counted: Mapping[str, StreamStep] | None = None,

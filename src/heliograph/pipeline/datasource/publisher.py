@@ -53,7 +53,7 @@ def property_fault(name: str) -> str | None:
     return f"one of {', '.join(_PROPERTIES)} or {_USER_PROPERTY}<name>"
 
 
-class Publisher:
+class MqttPublisher:
     """One MQTT 5 connection that publishes with a bounded number of messages under way.
 
     Used in a ``with`` block by one thread. A connection that is lost is made again, and what was not acknowledged is

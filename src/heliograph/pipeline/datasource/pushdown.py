@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 )
 
 from heliograph.mqtt.topic import topic_filter_fault
-from heliograph.pipeline.datasource.client import Selection
+from heliograph.pipeline.datasource.client import MessageSelection
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _LEVELS_MAX: Final = 65_535
@@ -43,13 +43,13 @@ class Narrowed:
         left: The filters that Spark must apply.
     """
 
-    selection: Selection | None
+    selection: MessageSelection | None
     left: tuple[Filter, ...]
 
 
-def narrow(selection: Selection, filters: Iterable[Filter]) -> Narrowed:
+def narrow(selection: MessageSelection, filters: Iterable[Filter]) -> Narrowed:
     """Narrow a selection to where the rows of some filters lie."""
-    found: Selection | None = selection
+    found: MessageSelection | None = selection
     left: list[Filter] = []
     for one in filters:
         column: tuple[str, ...] = getattr(one, "attribute", ())
@@ -61,7 +61,7 @@ def narrow(selection: Selection, filters: Iterable[Filter]) -> Narrowed:
     return Narrowed(found, tuple(left))
 
 
-def _narrowed(selection: Selection, column: str, one: Filter) -> tuple[Selection | None, bool]:
+def _narrowed(selection: MessageSelection, column: str, one: Filter) -> tuple[MessageSelection | None, bool]:
     """The selection with one filter more, and whether it takes exactly the rows that the filter takes."""
     if isinstance(one, IsNotNull):
         return selection, column in _NEVER_NULL
@@ -108,7 +108,7 @@ def _filter_of_prefix(prefix: str) -> str | None:
     return "/".join([*levels, "#"]) if levels and _is_topic("/".join([*levels, ""])) else None
 
 
-def _with_topics(selection: Selection, filters: Sequence[str]) -> Selection | None:
+def _with_topics(selection: MessageSelection, filters: Sequence[str]) -> MessageSelection | None:
     """The selection with only those topics that one of some filters takes as well."""
     topics: list[str] = []
     for mine in selection.topics:
@@ -153,7 +153,7 @@ def _ended(levels: Sequence[str], rest: Sequence[str]) -> str | None:
     return "/".join(levels) if list(rest) == ["#"] else None
 
 
-def _within(selection: Selection, one: Filter) -> tuple[Selection | None, bool]:
+def _within(selection: MessageSelection, one: Filter) -> tuple[MessageSelection | None, bool]:
     """The selection within a bound of the time of storing."""
     value = getattr(one, "value", None)
     if not isinstance(value, datetime):

@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from heliograph._spark_worker import settle_process
-from heliograph.pipeline.datasource.client import Positions, ReadPlan, Selection, StorageClient
+from heliograph.pipeline.datasource.client import MessageSelection, Positions, ReadPlan, StorageClient
 from heliograph.pipeline.datasource.connections import worker_connections
 from heliograph.pipeline.datasource.decoding import PayloadDecoder
 from heliograph.pipeline.datasource.endpoints import Endpoints
@@ -158,7 +158,7 @@ class MessageReader(_RangeReader, DataSourceReader):
         if options.end == EARLIEST:
             raise OptionError("end", EARLIEST, "latest or a time")
         check_not_ahead(options.start, is_stream=False)
-        self._selection: Selection | None = options.selection(_time_of(options.start), _time_of(options.end, ""))
+        self._selection: MessageSelection | None = options.selection(_time_of(options.start), _time_of(options.end, ""))
 
     @property
     def pushFilters(self) -> _PushFilters:  # noqa: N802
@@ -289,7 +289,7 @@ class MessageStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerA
             self._connections = self._endpoints()
         return self._connections
 
-    def _selection_from(self, offset: Offset | None) -> Selection:
+    def _selection_from(self, offset: Offset | None) -> MessageSelection:
         return self.options.selection(offset.get("start") if offset is not None else self._start)
 
     def _limits(self, limit: ReadLimit) -> dict[str, int | None]:

@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from heliograph.pipeline.datasource.options import SinkOptions
-from heliograph.pipeline.datasource.publisher import Publisher
+from heliograph.pipeline.datasource.publisher import MqttPublisher
 from heliograph.pipeline.errors import OptionError
 
 _COLUMNS: Final = ("topic", "payload", "qos", "retain", "properties")
@@ -37,7 +37,7 @@ class _MqttWriter:
     def write(self, iterator: Iterator[pa.RecordBatch]) -> PublishedRows:
         """Publish the rows of one partition. Called once for each, on a worker; it blocks until all is acknowledged."""
         rows = 0
-        with Publisher(self.options) as publisher:
+        with MqttPublisher(self.options) as publisher:
             for batch in iterator:
                 for row in batch.to_pylist():
                     publisher.publish(row)

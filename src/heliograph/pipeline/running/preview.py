@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
-from heliograph.pipeline.datasource.client import Selection
+from heliograph.pipeline.datasource.client import MessageSelection
 from heliograph.pipeline.datasource.options import EARLIEST, SourceOptions
 from heliograph.pipeline.datasource.source import FORMAT
 from heliograph.pipeline.errors import RuleFileError, sentence_of
@@ -163,7 +163,7 @@ def _begin_of_last(options: Mapping[str, str], count: int) -> str:
     return EARLIEST
 
 
-def _newest_times(options: Mapping[str, str], selection: Selection, count: int) -> list[int]:
+def _newest_times(options: Mapping[str, str], selection: MessageSelection, count: int) -> list[int]:
     """When the newest messages of a selection were stored, the newest first; none where there are too few."""
     source = SourceOptions.of(options)
     with storage_readers(options) as readers:

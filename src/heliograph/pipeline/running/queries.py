@@ -33,7 +33,7 @@ from heliograph.pipeline.running.ranges import stream_until
 from heliograph.pipeline.running.starts import first_starts, positions_reached
 from heliograph.pipeline.running.validation import check_rows
 from heliograph.pipeline.running.views import Messages, ViewBuilder, complete_rows
-from heliograph.pipeline.side_outputs.dead_letters import Refusals
+from heliograph.pipeline.side_outputs.dead_letters import RefusedRows
 from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_METRICS, BatchFacts, Kept, Leftovers
 from heliograph.pipeline.side_outputs.lineage import streaming_inputs
 from heliograph.pipeline.sinks import Batch, OutputMode, Sink, Written
@@ -214,7 +214,7 @@ class PreparedQuery:
         settings = self.settings
 
         def write(rows: DataFrame, number: int) -> None:
-            refusals = Refusals(self.name, self.directory, number, self.letters_max)
+            refusals = RefusedRows(self.name, self.directory, number, self.letters_max)
             output, mqtt = settings.output, settings.mqtt
             batch = Batch(self.name, owner, number, output, mqtt, refusals.refuse, backfill_of)
             written = self.sink.write(rows, batch)

@@ -60,7 +60,7 @@ LETTER_SCHEMA: Final = StructType(
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RefusedRow:
     """A row that a sink refused, and why."""
 
     row: Mapping[str, Any]
@@ -81,7 +81,7 @@ class Told:
     batch: int
 
 
-class Refusals:
+class RefusedRows:
     """The rows that a sink refuses of one micro-batch, collected on the driver.
 
     Each is noted on disk at once: a sink that has committed does not bring its batch again after a crash, and so would
@@ -110,7 +110,7 @@ class Refusals:
 
     def refuse(self, row: Mapping[str, Any], reason: str) -> None:
         """Note a row; what a sink calls as `Batch.refuse`."""
-        refusal = Refusal(dict(row), reason)
+        refusal = RefusedRow(dict(row), reason)
         if refusal in self._earlier:
             self._earlier.remove(refusal)  # the run of this batch that was interrupted noted it
             return
@@ -128,13 +128,13 @@ class Refusals:
         self._file.unlink(missing_ok=True)
 
 
-def _spooled(file: Path, batch: int) -> list[Refusal]:
-    found: list[Refusal] = []
+def _spooled(file: Path, batch: int) -> list[RefusedRow]:
+    found: list[RefusedRow] = []
     with suppress(FileNotFoundError, EOFError, pickle.UnpicklingError), file.open("rb") as spool:
         while True:
             number, row, reason = pickle.load(spool)
             if number == batch:
-                found.append(Refusal(row, reason))
+                found.append(RefusedRow(row, reason))
     return found
 
 
@@ -152,7 +152,7 @@ def letters_of_rule(messages: DataFrame, rule: RuleJob, schemas: Schemas, told: 
 
 
 def letters_of_sink(
-    session: SparkSession, refusals: Sequence[Refusal], schema: StructType, judged: DataFrame | None, told: Told
+    session: SparkSession, refusals: Sequence[RefusedRow], schema: StructType, judged: DataFrame | None, told: Told
 ) -> DataFrame:
     """The dead letters of rows that a sink refused, with their messages where these are found.
 
@@ -178,7 +178,7 @@ def letters_of_sink(
     return _letters(found, told.query, SINK, F.col("_reason"), F.col("row"), told)
 
 
-def letters_without_message(session: SparkSession, refusals: Sequence[Refusal], told: Told) -> DataFrame:
+def letters_without_message(session: SparkSession, refusals: Sequence[RefusedRow], told: Told) -> DataFrame:
     """The dead letters of refused rows whose values Spark cannot hold: as text."""
     rows = [(str(dict(refusal.row)), refusal.reason) for refusal in refusals]
     frame = session.createDataFrame(rows, "row string, _reason string")

@@ -22,7 +22,7 @@ from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.ranges import initial_offset, read_range
 from heliograph.pipeline.running.views import RULE_METRICS, Messages, ViewBuilder
 from heliograph.pipeline.side_outputs.dead_letters import (
-    Refusals,
+    RefusedRows,
     Told,
     letters_of_rule,
     letters_of_sink,
@@ -122,7 +122,7 @@ class Leftovers:
     inputs: Sequence[Input]
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
-    def keep(self, batch: int, facts: BatchFacts, refusals: Refusals, schema: StructType) -> Kept:
+    def keep(self, batch: int, facts: BatchFacts, refusals: RefusedRows, schema: StructType) -> Kept:
         """Keep what a batch left out; called when the sink has it, before Spark takes it for done.
 
         Args:
@@ -173,7 +173,7 @@ class Leftovers:
         return ranges
 
     def _keep_letters(
-        self, batch: int, ranges: Sequence[tuple[Offset, Offset]], refusals: Refusals, schema: StructType
+        self, batch: int, ranges: Sequence[tuple[Offset, Offset]], refusals: RefusedRows, schema: StructType
     ) -> int:
         settings, told = self.pipeline.dead_letters, Told(self.clock(), self.name, batch)
         builder, schemas = self._builder({}), self.pipeline.schemas

@@ -56,7 +56,7 @@ class TableSize:
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _SideBatch:
     """One batch of a query: its directory, and its bytes."""
 
     place: Path
@@ -260,11 +260,11 @@ def _bytes_of(place: Path) -> int:
     return sum(file.stat().st_size for file in place.glob("*.parquet"))
 
 
-def _batches(table: Path) -> Iterator[_Batch]:
+def _batches(table: Path) -> Iterator[_SideBatch]:
     for query in sorted(table.iterdir()) if table.is_dir() else ():
         places = list(batches_in(query))
         for number, place in enumerate(places):
             try:
-                yield _Batch(place, place.stat().st_mtime, _bytes_of(place), number == len(places) - 1)
+                yield _SideBatch(place, place.stat().st_mtime, _bytes_of(place), number == len(places) - 1)
             except FileNotFoundError:
                 continue  # another driver of this directory removed it meanwhile

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from heliograph.client_tls import ClientTls
 from heliograph.pipeline.datasource.options import SinkOptions, parse_endpoint
-from heliograph.pipeline.datasource.publisher import Publisher, property_fault
+from heliograph.pipeline.datasource.publisher import MqttPublisher, property_fault
 from heliograph.pipeline.errors import OptionError, SinkError, sentence_of
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.files.tls import read_tls
@@ -170,12 +170,12 @@ class _PublishPartition:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Publish the rows; the result is in the form of `_RESULT`."""
-        publisher: Publisher | None = None
+        publisher: MqttPublisher | None = None
         begin = 0
         try:
             for batch in batches:
                 if batch.num_rows and publisher is None:
-                    publisher = Publisher(self.options, keep_refused=True).__enter__()
+                    publisher = MqttPublisher(self.options, keep_refused=True).__enter__()
                 if publisher is None:
                     continue
                 for message in self._messages(batch):

@@ -17,7 +17,7 @@ PUBLISHED: Final = "message.publish"
 _LONG: Final = 19  # bytes; a shorter payload cannot hold an integer beyond 64 bits, of which `decode_json` takes care
 
 
-class NodeView(Protocol):
+class NodeFacts(Protocol):
     """What columns need to know beside the message."""
 
     @property
@@ -39,7 +39,7 @@ class LiveColumns(Columns):
 
     __slots__ = ("_node", "made_by", "message")
 
-    def __init__(self, message: Message, node: NodeView) -> None:
+    def __init__(self, message: Message, node: NodeFacts) -> None:
         self.message = message
         self.made_by = message.made_by
         self._node = node
@@ -130,7 +130,7 @@ class EventColumns(LiveColumns):
     __slots__ = ("_event", "_message", "_values")
 
     def __init__(
-        self, event: Event, values: Mapping[str, Value], node: NodeView, message: Message | None = None
+        self, event: Event, values: Mapping[str, Value], node: NodeFacts, message: Message | None = None
     ) -> None:
         self._event = event
         self._values = values

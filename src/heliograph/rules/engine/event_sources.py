@@ -19,7 +19,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
 from heliograph.observe.alarms import Alarm
 from heliograph.observe.views import SYSTEM_CLIENTID
-from heliograph.rules.engine.columns import EventColumns, NodeView, client_values, shown_properties
+from heliograph.rules.engine.columns import EventColumns, NodeFacts, client_values, shown_properties
 from heliograph.rules.engine.running import RunningRule
 from heliograph.rules.events import EVENTS, Event, find_event
 from heliograph.rules.json_text import decode_json
@@ -41,7 +41,7 @@ _CONNACK_V3: Final = (
 class EventSources:
     """Which rules each event is for; owned by the engine."""
 
-    def __init__(self, broker: Broker, node: NodeView, priority: int) -> None:
+    def __init__(self, broker: Broker, node: NodeFacts, priority: int) -> None:
         self._broker = broker
         self._node = node
         self._priority = priority

@@ -53,7 +53,7 @@ _ESCAPES: Final = {
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]+)|(.))", re.DOTALL)
 
 
-class _Pattern:
+class _BoundedPattern:
     """A compiled regular expression, and what part of the usual time its next search may take."""
 
     __slots__ = ("_compiled", "_share")
@@ -109,7 +109,7 @@ class _Pattern:
         return EvaluationFault("the regular expression takes too long on this text")
 
 
-def _pattern(pattern: bytes) -> _Pattern:
+def _pattern(pattern: bytes) -> _BoundedPattern:
     return _short_pattern(pattern) if _steps(pattern) <= _SHORT_PATTERN_BYTES_MAX else _long_pattern(pattern)
 
 
@@ -144,8 +144,8 @@ def _count(match: "re.Match[bytes]") -> int:
     return 1 if digits is None else min(max(int(digits.lstrip(b"0")[:9] or b"0"), 1), _PATTERN_STEPS_MAX + 1)
 
 
-_short_pattern = lru_cache(maxsize=256)(_Pattern)
-_long_pattern = lru_cache(maxsize=16)(_Pattern)
+_short_pattern = lru_cache(maxsize=256)(_BoundedPattern)
+_long_pattern = lru_cache(maxsize=16)(_BoundedPattern)
 
 
 @FAMILY.function("S text, S pattern", "B")

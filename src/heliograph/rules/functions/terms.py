@@ -87,7 +87,7 @@ def decode_term(data: bytes) -> Value:
     Raises:
         EvaluationFault: It is no term, or one that the language has no equal of, or something follows it.
     """
-    reader = _Reader(data)
+    reader = _TermReader(data)
     try:
         if reader.number("B") != _VERSION:
             raise EvaluationFault("it is no Erlang term: the first byte is not 131")
@@ -99,7 +99,7 @@ def decode_term(data: bytes) -> Value:
     return value
 
 
-class _Reader:
+class _TermReader:
     """Goes through the bytes of one term."""
 
     def __init__(self, data: bytes) -> None:

@@ -29,7 +29,7 @@ _WITH_METRICS: Final = (NBIRTH, NDATA, DBIRTH, DDATA)
 _LEVELS_MAX: Final = 128
 
 
-class Outgoing(Protocol):
+class MetricOutlet(Protocol):
     """Where metric messages go."""
 
     def wants(self, topic: str) -> bool:
@@ -48,7 +48,7 @@ class SparkplugService:
         clock: Microseconds on a clock that nobody sets.
     """
 
-    def __init__(self, births: Births, outgoing: Outgoing | None, clock: Callable[[], int]) -> None:
+    def __init__(self, births: Births, outgoing: MetricOutlet | None, clock: Callable[[], int]) -> None:
         self._births = births
         self._outgoing = outgoing
         self._bounded_log = BoundedLog(_log, clock)
@@ -92,7 +92,7 @@ class SparkplugService:
             count,
         )
 
-    def _publish_metrics(self, topic: EdgeTopic, data: bytes, outgoing: Outgoing) -> None:
+    def _publish_metrics(self, topic: EdgeTopic, data: bytes, outgoing: MetricOutlet) -> None:
         try:
             metrics = self._births.metrics(topic, data)
         except SchemaError:
@@ -107,7 +107,7 @@ class SparkplugService:
                 continue
             self._publish(f"{place}{name}", topic, metric, outgoing)
 
-    def _publish(self, name: str, topic: EdgeTopic, metric: Mapping[str, Value], outgoing: Outgoing) -> None:
+    def _publish(self, name: str, topic: EdgeTopic, metric: Mapping[str, Value], outgoing: MetricOutlet) -> None:
         if topic_name_fault(name, _LEVELS_MAX) is not None:
             self._unpublishable += 1
             return

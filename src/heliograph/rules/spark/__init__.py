@@ -11,11 +11,11 @@ from heliograph.rules.spark.plan import PlannedColumn, RulePlan, plan_rule
 
 if TYPE_CHECKING:
     from heliograph.rules.spark.contexts import ContextCase, evaluate_contexts_on_spark
-    from heliograph.rules.spark.frames import Outcome, apply_rule, evaluate_on_spark
+    from heliograph.rules.spark.frames import CaseOutcome, apply_rule, evaluate_on_spark
 
 __all__ = [
+    "CaseOutcome",
     "ContextCase",
-    "Outcome",
     "PlannedColumn",
     "RulePlan",
     "apply_rule",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Outcome", "apply_rule", "evaluate_on_spark"):
+    if name in ("CaseOutcome", "apply_rule", "evaluate_on_spark"):
         from heliograph.rules.spark import frames
 
         return getattr(frames, name)

@@ -126,7 +126,7 @@ def arrow_function(function: Callable[..., pa.Array], ddl: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """What one evaluation came to: the output rows, or why it failed."""
 
     rows: list[dict[str, Value]] | None
@@ -137,7 +137,7 @@ def evaluate_on_spark(
     spark: SparkSession,
     cases: Sequence[tuple[str, MessageColumns]],
     schemas: tuple[SchemaSettings, ...] = (),
-) -> list[Outcome]:
+) -> list[CaseOutcome]:
     """Evaluate rules on messages in one Spark job and tell the results exactly.
 
     The plans are those of `apply_rule`, except that rules which run in the UDF share one, and that the columns of a
@@ -164,7 +164,7 @@ def evaluate_on_spark(
         chosen = {number: plan for number, plan in enumerate(plans) if plan.native is native}
         if chosen:
             parts.append(evaluated(frame.filter(_wanted(chosen)), chosen))
-    outcomes = [Outcome([])] * len(cases)
+    outcomes = [CaseOutcome([])] * len(cases)
     for row in reduce(DataFrame.unionAll, parts).collect():
         outcomes[row["at"]] = _outcome(row, plans[row["number"]])
     return outcomes
@@ -215,15 +215,15 @@ def _evaluated_with_udf(
     return evaluated.select("at", "number", "row.passed", "row.error", F.col("row.rows.c0").alias("values"))
 
 
-def _outcome(row: Row, plan: RulePlan) -> Outcome:
+def _outcome(row: Row, plan: RulePlan) -> CaseOutcome:
     if row["passed"] is None:
-        return Outcome(None, row["error"])
+        return CaseOutcome(None, row["error"])
     if not row["passed"]:
-        return Outcome([])
+        return CaseOutcome([])
     if not plan.native:
-        return Outcome([_decoded_row(text) for text in row["values"]])
+        return CaseOutcome([_decoded_row(text) for text in row["values"]])
     values = zip(plan.columns, row["values"], strict=True)
-    return Outcome([{column.name: _value_of_text(text, column.type) for column, text in values}])
+    return CaseOutcome([{column.name: _value_of_text(text, column.type) for column, text in values}])
 
 
 def _decoded_row(text: str) -> dict[str, Value]:

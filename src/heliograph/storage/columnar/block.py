@@ -122,7 +122,7 @@ class BlockHeader(NamedTuple):
         return self.version != LAYOUT_VERSION
 
 
-class Part(NamedTuple):
+class BlockPart(NamedTuple):
     """One of the blocks that a merged block was made of: its time and sequence, rows, and bytes."""
 
     time: int
@@ -165,7 +165,7 @@ def merge_blocks(blocks: Sequence[tuple[bytes, bytes]]) -> bytes:
     return value
 
 
-def encode_stub(key: bytes, where: Mapping[str, object], parts: Sequence[Part], before: tuple[int, int]) -> bytes:
+def encode_stub(key: bytes, where: Mapping[str, object], parts: Sequence[BlockPart], before: tuple[int, int]) -> bytes:
     """What stands for blocks that follow one another in a stream and were offloaded.
 
     Args:
@@ -234,7 +234,7 @@ def _checked(key: bytes, rest: bytes) -> bytes:
     return _CHECKSUM.pack(zlib.crc32(rest, zlib.crc32(key))) + rest
 
 
-def _trailer(parts: Sequence[Part]) -> bytes:
+def _trailer(parts: Sequence[BlockPart]) -> bytes:
     return b"".join([_PART.pack(*part) for part in parts]) + _PART_COUNT.pack(len(parts))
 
 
@@ -346,11 +346,11 @@ def is_stub(value: bytes) -> bool:
     return len(value) > _HEADER.size and value[_VERSION_AT] == OFFLOADED_VERSION
 
 
-def read_parts(key: bytes, value: bytes) -> list[Part]:
+def read_parts(key: bytes, value: bytes) -> list[BlockPart]:
     """What a block was made of; one of version 1 is its only part. The caller has read its header."""
     if not is_merged(value):
         header = read_header(key, value)
-        return [Part(*time_and_sequence(key), header.rows, header.message_bytes)]
+        return [BlockPart(*time_and_sequence(key), header.rows, header.message_bytes)]
     if is_stub(value):
         return _stub_parts(key, value)
     end = len(value) - _PART_COUNT.size
@@ -358,13 +358,13 @@ def read_parts(key: bytes, value: bytes) -> list[Part]:
     begin = end - count * _PART.size
     if begin < _HEADER.size:
         raise DamagedBlockError(f"a merged block of {len(value)} bytes says that it has {count} parts")
-    return [Part(*fields) for fields in _PART.iter_unpack(value[begin:end])]
+    return [BlockPart(*fields) for fields in _PART.iter_unpack(value[begin:end])]
 
 
-def _stub_parts(key: bytes, value: bytes) -> list[Part]:
+def _stub_parts(key: bytes, value: bytes) -> list[BlockPart]:
     try:
         packed = zlib.decompress(value[read_header(key, value).batch_at :])
-        return [Part(*fields) for fields in _PART.iter_unpack(packed)]
+        return [BlockPart(*fields) for fields in _PART.iter_unpack(packed)]
     except (zlib.error, struct.error) as error:
         raise DamagedBlockError(f"the parts of a stub of {len(value)} bytes cannot be read: {error}") from error
 

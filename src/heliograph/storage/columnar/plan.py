@@ -12,7 +12,7 @@ from typing import Final
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.block import read_parts
 from heliograph.storage.columnar.catalog import Catalog
-from heliograph.storage.columnar.replay import Progress, newest, progress
+from heliograph.storage.columnar.replay import Extent, newest, progress
 from heliograph.storage.columnar.salvage import PLACE_MAX, is_damage, nearest_header, place, place_parts
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, Stream, StreamId
@@ -23,13 +23,13 @@ _STEPS_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """The most that one plan may take; None for no limit."""
 
     messages: int | None = None
     message_bytes: int | None = None
 
-    def share(self, taken: Progress) -> float:
+    def share(self, taken: Extent) -> float:
         """How much of the limit is taken: above 1.0 is too much."""
         shares = [0.0]
         if self.messages is not None:
@@ -49,14 +49,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReadPlan:
     """How far each stream may be read, and how many rows are left behind that."""
 
     steps: Mapping[StreamId, Step]
     remaining_rows: int
 
 
-class _Cursor:
+class _StreamCursor:
     """One stream of a plan: where its reader is and what follows."""
 
     def __init__(self, database: Rdict, stream: Stream, given: Position, start: int | None, end: int | None) -> None:
@@ -64,8 +64,8 @@ class _Cursor:
         self.given = given
         self.base = max(given, Position.before(start or 0))
         self.last = newest(database, stream.id, TIME_MAX if end is None else max(end - 1, 0)) or self.base
-        self.read = Progress(0, 0)
-        self.total = Progress(0, 0)
+        self.read = Extent(0, 0)
+        self.total = Extent(0, 0)
         if self.last > self.base:
             self.read = progress(database, stream.id, self.base)
             self.total = progress(database, stream.id, self.last)
@@ -75,7 +75,7 @@ class _Cursor:
         """How many rows follow."""
         return self.total.rows - self.read.rows
 
-    def until(self, database: Rdict, time: int) -> Progress:
+    def until(self, database: Rdict, time: int) -> Extent:
         """How much follows that was stored at or before `time`."""
         if time >= self.last.time:
             reached = self.total
@@ -83,7 +83,7 @@ class _Cursor:
             reached = self.read
         else:
             reached = progress(database, self.stream.id, Position(time, SEQUENCE_MAX, ROW_MAX))
-        return Progress(max(0, reached.rows - self.read.rows), max(0, reached.message_bytes - self.read.message_bytes))
+        return Extent(max(0, reached.rows - self.read.rows), max(0, reached.message_bytes - self.read.message_bytes))
 
     def step(self, database: Rdict, time: int) -> Step:
         """What the plan says when it reaches `time`."""
@@ -101,9 +101,9 @@ def plan_read(
     start: int | None,
     end: int | None,
     positions: Mapping[StreamId, Position],
-    limits: Limits,
+    limits: ReadLimits,
     shards: Collection[int] | None = None,
-) -> Plan:
+) -> ReadPlan:
     """How far the streams of some filters may be read.
 
     Without limits, everything is taken. With limits, whole commits are taken in the order of their time, at least one
@@ -121,20 +121,20 @@ def plan_read(
         shards: The shards that count; None is all.
     """
     cursors = [
-        _Cursor(database, stream, positions.get(stream.id, Position(0, 0, 0)), start, end)
+        _StreamCursor(database, stream, positions.get(stream.id, Position(0, 0, 0)), start, end)
         for stream in catalog.streams(filters, start, end)
         if shards is None or stream.id.shard in shards
     ]
     waiting = sum(cursor.rows for cursor in cursors)
-    unlimited = limits == Limits()
+    unlimited = limits == ReadLimits()
     readable = cursors if unlimited else _oldest_of_each_shard(cursors)
     time = TIME_MAX if unlimited else _reachable_time(database, readable, limits)
     steps = {cursor.stream.id: Step(cursor.given, 0, 0) for cursor in cursors}
     steps |= {cursor.stream.id: cursor.step(database, time) for cursor in readable}
-    return Plan(steps, waiting - sum(step.rows for step in steps.values()))
+    return ReadPlan(steps, waiting - sum(step.rows for step in steps.values()))
 
 
-def _oldest_of_each_shard(cursors: Sequence[_Cursor]) -> list[_Cursor]:
+def _oldest_of_each_shard(cursors: Sequence[_StreamCursor]) -> list[_StreamCursor]:
     oldest: dict[int, int] = {}
     for cursor in cursors:
         x, y = cursor.stream.rank
@@ -143,7 +143,7 @@ def _oldest_of_each_shard(cursors: Sequence[_Cursor]) -> list[_Cursor]:
     return [cursor for cursor in cursors if cursor.rows and cursor.stream.rank.y == oldest[cursor.stream.rank.x]]
 
 
-def _reachable_time(database: Rdict, cursors: Sequence[_Cursor], limits: Limits) -> int:
+def _reachable_time(database: Rdict, cursors: Sequence[_StreamCursor], limits: ReadLimits) -> int:
     """The commit time up to which everything may be taken."""
     if not cursors:
         return TIME_MAX
@@ -167,7 +167,7 @@ def _reachable_time(database: Rdict, cursors: Sequence[_Cursor], limits: Limits)
     return low
 
 
-def _first_time(database: Rdict, cursor: _Cursor) -> int:
+def _first_time(database: Rdict, cursor: _StreamCursor) -> int:
     """The time of the first block with rows behind the cursor."""
     stream = cursor.stream.id
     prefix = keys.block_prefix(*stream[1:])
@@ -185,9 +185,9 @@ def _first_time(database: Rdict, cursor: _Cursor) -> int:
     return cursor.last.time
 
 
-def _sum(parts: Iterable[Progress]) -> Progress:
+def _sum(parts: Iterable[Extent]) -> Extent:
     rows = message_bytes = 0
     for part in parts:
         rows += part.rows
         message_bytes += part.message_bytes
-    return Progress(rows, message_bytes)
+    return Extent(rows, message_bytes)

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.block import (
+    BlockPart,
     DamagedBlockError,
-    Part,
     is_merged,
     is_stub,
     read_header,
@@ -44,7 +44,7 @@ _INDEX_ENTRIES_AT_ONCE: Final = 256
 _END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 
 
-class Progress(NamedTuple):
+class Extent(NamedTuple):
     """How much of a stream lies at or before a position."""
 
     rows: int
@@ -148,7 +148,7 @@ def slice_between(key: bytes, value: bytes, after: Position, to: Position) -> Bl
     return BlockSlice(key, value, time, sequence, first, end) if first < end else None
 
 
-def _reached(parts: Sequence[Part], position: Position) -> tuple[int, int]:
+def _reached(parts: Sequence[BlockPart], position: Position) -> tuple[int, int]:
     """How many rows of a merged block lie at or before a position, and about how many bytes."""
     rows = message_bytes = 0
     for part in parts:
@@ -161,7 +161,7 @@ def _reached(parts: Sequence[Part], position: Position) -> tuple[int, int]:
     return rows, message_bytes
 
 
-def progress(database: Rdict, stream: StreamId, position: Position) -> Progress:
+def progress(database: Rdict, stream: StreamId, position: Position) -> Extent:
     """How much of a stream lies at or before a position; found with one seek, since blocks say what precedes them.
 
     Damage does not make it fail: it is then told from the nearest blocks that can be read.
@@ -174,16 +174,16 @@ def progress(database: Rdict, stream: StreamId, position: Position) -> Progress:
             return _progress_in(*following, position)
         found = last_record(database, prefix, at)
         if found is None:
-            return Progress(0, 0)
+            return Extent(0, 0)
         header = read_header(*found)
     except Exception as error:
         if not is_damage(error):
             raise
         return _progress_beside_damage(database, stream, position)
-    return Progress(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
+    return Extent(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
 
 
-def _progress_in(key: bytes, value: bytes, position: Position) -> Progress:
+def _progress_in(key: bytes, value: bytes, position: Position) -> Extent:
     """How much lies at or before a position, told by the first block that does not end before it."""
     header = read_header(key, value)
     rows, message_bytes = 0, 0
@@ -192,7 +192,7 @@ def _progress_in(key: bytes, value: bytes, position: Position) -> Progress:
     elif keys.time_and_sequence(key) == position[:2]:
         rows = min(position.row + 1, header.rows)
         message_bytes = header.message_bytes * rows // header.rows
-    return Progress(header.rows_before + rows, header.bytes_before + message_bytes)
+    return Extent(header.rows_before + rows, header.bytes_before + message_bytes)
 
 
 def newest(database: Rdict, stream: StreamId, until: int = TIME_MAX) -> Position | None:
@@ -237,32 +237,32 @@ def last_positions(database: Rdict, streams: Iterable[StreamId]) -> dict[int, tu
     return found
 
 
-def written_in(database: Rdict, stream: StreamId) -> Progress:
+def written_in(database: Rdict, stream: StreamId) -> Extent:
     """How much a stream holds, from its last block; one seek, for the path of a message that is stored."""
     prefix = keys.block_prefix(*stream[1:])
     try:
         last = last_record(database, prefix, _behind(prefix))
         if last is None:
-            return Progress(0, 0)
+            return Extent(0, 0)
         header = read_header(*last)
     except Exception as error:
         if not is_damage(error):
             raise
         return progress(database, stream, _END)
-    return Progress(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
+    return Extent(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
 
 
-def _progress_beside_damage(database: Rdict, stream: StreamId, position: Position) -> Progress:
+def _progress_beside_damage(database: Rdict, stream: StreamId, position: Position) -> Extent:
     """About how much lies before: exactly, if something readable follows; else what lies before what is damaged."""
     at = place(position.time, position.sequence)
     after = nearest_header(database, stream, at, PLACE_MAX)
     if after is not None:
-        return Progress(after[1].rows_before, after[1].bytes_before)
+        return Extent(after[1].rows_before, after[1].bytes_before)
     before = nearest_header(database, stream, at, 0)
     if before is None:
-        return Progress(0, 0)
+        return Extent(0, 0)
     header = before[1]
-    return Progress(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
+    return Extent(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
 
 
 def damaged(error: DamagedBlockError, stream: StreamId, key: bytes) -> StorageDamagedError:

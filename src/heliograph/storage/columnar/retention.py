@@ -74,7 +74,7 @@ class RetainingDatabase(Protocol):
         """Remove a closed generation."""
 
 
-class Retention:
+class GenerationRetention:
     """Closes and drops the generations of one database. Owned by the node, told the time by its ticker."""
 
     def __init__(self, database: RetainingDatabase, options: RetentionOptions) -> None:

@@ -7,8 +7,8 @@ seeks, however long the range is.
 import math
 from typing import Final
 
-from heliograph.storage.columnar.plan import Limits, Step
-from heliograph.storage.columnar.replay import Progress, newest, progress
+from heliograph.storage.columnar.plan import ReadLimits, Step
+from heliograph.storage.columnar.replay import Extent, newest, progress
 from heliograph.storage.engine import Rdict
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, Position, StreamId
 
@@ -19,7 +19,7 @@ _CLOSE_ENOUGH: Final = 0.1  # of the size of a piece
 _STEPS_MAX: Final = 24
 
 
-def split_range(database: Rdict, stream: StreamId, after: Position, to: Position, limits: Limits) -> list[Step]:
+def split_range(database: Rdict, stream: StreamId, after: Position, to: Position, limits: ReadLimits) -> list[Step]:
     """Cut the rows of a stream in (after, to] into pieces within limits; at least one piece, the last ends at `to`.
 
     A piece exceeds the limits only by what one commit holds, or where there would be more than `PIECES_MAX`.
@@ -46,8 +46,8 @@ def _cut_near(
     stream: StreamId,
     after: Position,
     to: Position,
-    begin: Progress,
-    end: Progress,
+    begin: Extent,
+    end: Extent,
     part: float,
     size: float,
 ) -> Position | None:
@@ -87,7 +87,7 @@ def _begin_of(database: Rdict, stream: StreamId, after: Position, high: int) -> 
     return 0
 
 
-def _part(begin: Progress, end: Progress, here: Progress) -> float:
+def _part(begin: Extent, end: Extent, here: Extent) -> float:
     """How much of a range lies before a place, in bytes; in rows where there are no bytes."""
     whole, taken = _between(begin, end), _between(begin, here)
     if whole.message_bytes:
@@ -95,5 +95,5 @@ def _part(begin: Progress, end: Progress, here: Progress) -> float:
     return taken.rows / whole.rows if whole.rows else 1.0
 
 
-def _between(begin: Progress, end: Progress) -> Progress:
-    return Progress(max(0, end.rows - begin.rows), max(0, end.message_bytes - begin.message_bytes))
+def _between(begin: Extent, end: Extent) -> Extent:
+    return Extent(max(0, end.rows - begin.rows), max(0, end.message_bytes - begin.message_bytes))

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA
-from heliograph.storage.columnar.block import Part, encode_columns, read_header, read_parts, stub_place
+from heliograph.storage.columnar.block import BlockPart, encode_columns, read_header, read_parts, stub_place
 from heliograph.storage.columnar.offloaded import OffloadedFile, offload_record
 from heliograph.storage.columnar.replay import Fetch, dropped
 from heliograph.storage.engine import Rdict
@@ -163,7 +163,7 @@ class OffloadedBlocks:
             self._readers.clear()
 
 
-def _is_of(rows: pa.Table, stream: StreamId, parts: Sequence[Part]) -> bool:
+def _is_of(rows: pa.Table, stream: StreamId, parts: Sequence[BlockPart]) -> bool:
     """Whether rows are those of some commits of a stream."""
     times, sequences = array("q"), array("i")
     for part in parts:

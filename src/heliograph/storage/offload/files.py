@@ -26,12 +26,12 @@ from pyarrow import fs, parquet
 
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA, RowCollector
-from heliograph.storage.columnar.block import Part, encode_stub, read_header, read_parts
+from heliograph.storage.columnar.block import BlockPart, encode_stub, read_header, read_parts
 from heliograph.storage.columnar.catalog import Catalog, Generation
 from heliograph.storage.columnar.compaction import has_index, topic_hash
 from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.columnar.offloaded import OffloadedFile, Replacement
-from heliograph.storage.columnar.replay import BlockSlice, Progress, Selection, block_slices, progress
+from heliograph.storage.columnar.replay import BlockSlice, Extent, Selection, block_slices, progress
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.interface import END, ROW_MAX, SEQUENCE_MAX, Position, StreamId
 from heliograph.storage.offload.target import Target, footer_checksum, offload_errors, open_file
@@ -196,11 +196,11 @@ def verified_replacements(
         if wanted.take(table, target.place(file.path))
     )
     found = _replacements(compared, database, generation)
-    counted: dict[StreamId, Progress] = {}
+    counted: dict[StreamId, Extent] = {}
     for key, stub, *_ in found:
         header = read_header(key, stub)
         stream = StreamId(catalog.name, *keys.stream_of_block(key))
-        counted[stream] = Progress(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
+        counted[stream] = Extent(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
     stored = {stream: progress(database, stream, END) for stream in catalog.streams_in(generation)}
     if wanted.left() or counted != {stream: one for stream, one in stored.items() if one.rows}:
         raise OffloadError(f"the files of generation {generation.info.number} have not all rows", database=catalog.name)
@@ -311,9 +311,9 @@ def _with_old_entries(
         yield one._replace(old_entries=bytes(entries))
 
 
-def _parts_by_stream(table: pa.Table) -> Iterator[tuple[StreamId, list[Part]]]:
+def _parts_by_stream(table: pa.Table) -> Iterator[tuple[StreamId, list[BlockPart]]]:
     """The commits of a row group in its order, as many of one stream at a time as one stub stands for."""
-    stream, parts, stub_rows, stub_bytes = "", list[Part](), 0, 0
+    stream, parts, stub_rows, stub_bytes = "", list[BlockPart](), 0, 0
     for name, time, sequence, count, size in _commits(table):
         is_full = stub_rows + count > _STUB_ROWS or stub_bytes + size > _STUB_BYTES
         if parts and (name != stream or is_full):
@@ -322,7 +322,7 @@ def _parts_by_stream(table: pa.Table) -> Iterator[tuple[StreamId, list[Part]]]:
         stream = name
         stub_rows += count
         stub_bytes += size
-        parts.append(Part(time, sequence, count, size))
+        parts.append(BlockPart(time, sequence, count, size))
     if parts:
         yield StreamId.parse(stream), parts
 

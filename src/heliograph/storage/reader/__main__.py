@@ -28,7 +28,7 @@ from heliograph.settings.units import is_loopback
 from heliograph.storage.columnar.node_databases import databases_path
 from heliograph.storage.columnar.secondary import READERS
 from heliograph.storage.reader.connection_guard import ConnectionGuard
-from heliograph.storage.reader.databases import Reader
+from heliograph.storage.reader.databases import StorageReader
 from heliograph.storage.reader.flight_server import FlightServer
 from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError
 
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _serve(data_dir: Path, bind: str, security: ReaderSecurity, scratch: Path, stop: threading.Event) -> int:
-    reader = Reader(data_dir, scratch, lambda damage: _say(f"damaged {json.dumps(damage)}"))
+    reader = StorageReader(data_dir, scratch, lambda damage: _say(f"damaged {json.dumps(damage)}"))
     try:
         host, port = parse_bind(bind)
         _check_bind(host, port)

@@ -18,7 +18,7 @@ from heliograph.storage.columnar.damage import SKIP, readable_slices
 from heliograph.storage.columnar.inspection import totals_of
 from heliograph.storage.columnar.node_databases import databases_path, existing_databases
 from heliograph.storage.columnar.offloaded import OffloadRecord, OffloadState, offload_record
-from heliograph.storage.columnar.plan import Limits, Step, plan_read
+from heliograph.storage.columnar.plan import ReadLimits, Step, plan_read
 from heliograph.storage.columnar.replay import BlockSlice, block_slices, select, whole_slices
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.columnar.secondary import ReadDatabase
@@ -37,7 +37,7 @@ _PLACES_TOLD_MAX: Final = 1000
 Answer: TypeAlias = pa.RecordBatch | tuple[pa.RecordBatch, bytes]
 
 
-class Reader:
+class StorageReader:
     """The databases of a node, for reading. Owned by the Flight server.
 
     Args:
@@ -125,7 +125,7 @@ class Reader:
     def plan(self, request: Request) -> dict[str, object]:
         """The action `plan`."""
         start, end = request.times()
-        limits = Limits(request.count("max_messages"), request.count("max_bytes"))
+        limits = ReadLimits(request.count("max_messages"), request.count("max_bytes"))
         filters, positions = request.filters(), request.positions()
         with self.database(request.database).current() as (rocks, catalog):
             shards = request.shards(catalog.n_shards)
@@ -148,7 +148,7 @@ class Reader:
     def split(self, request: Request) -> dict[str, object]:
         """The action `split`."""
         start, _ = request.times()
-        limits = Limits(request.count("max_messages"), request.count("max_bytes"))
+        limits = ReadLimits(request.count("max_messages"), request.count("max_bytes"))
         filters = request.filters()
         pieces: dict[str, object] = {}
         with self.database(request.database).current() as (rocks, catalog):

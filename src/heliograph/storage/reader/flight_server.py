@@ -7,9 +7,9 @@ from typing import Final
 from pyarrow import flight
 
 from heliograph.storage.errors import StorageError
-from heliograph.storage.reader.databases import Answer, Reader
+from heliograph.storage.reader.databases import Answer, StorageReader
 from heliograph.storage.reader.request import INVALID_REQUEST, REQUEST_BYTES_MAX, Request
-from heliograph.storage.reader.security import ReaderSecurity, Token, UnauthenticatedError
+from heliograph.storage.reader.security import ReaderSecurity, ReaderToken, UnauthenticatedError
 
 _CALLER: Final = "caller"  # the name of the middleware
 _INFO: Final = "info"
@@ -19,7 +19,7 @@ _OFFLOADED: Final = "offloaded"
 class _Caller(flight.ServerMiddleware):  # type: ignore[misc]
     """Who one request is of."""
 
-    def __init__(self, token: Token | None) -> None:
+    def __init__(self, token: ReaderToken | None) -> None:
         self.token = token
 
 
@@ -38,7 +38,7 @@ class _Callers(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
-    """Serves a `Reader`. Listens from its construction on.
+    """Serves a `StorageReader`. Listens from its construction on.
 
     Args:
         reader: What to serve.
@@ -49,7 +49,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
         ReaderSettingsError: The settings for security cannot be used.
     """
 
-    def __init__(self, reader: Reader, bind: tuple[str, int], security: ReaderSecurity | None = None) -> None:
+    def __init__(self, reader: StorageReader, bind: tuple[str, int], security: ReaderSecurity | None = None) -> None:
         host, port = bind
         security = security or ReaderSecurity()
         security.check_address(host)
@@ -105,19 +105,19 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
             raise _flight_error(error) from error
         return flight.GeneratorStream(schema, _with_flight_errors(batches, self._reader))
 
-    def _check(self, token: Token, request: Request, *, has_topics: bool) -> None:
+    def _check(self, token: ReaderToken, request: Request, *, has_topics: bool) -> None:
         if has_topics:
             token.check_topics(wanted.text for wanted in request.filters())
         if request.has_database():
             token.check_database(request.database, self._reader.databases())
 
 
-def _token_of(context: flight.ServerCallContext) -> Token | None:
+def _token_of(context: flight.ServerCallContext) -> ReaderToken | None:
     caller: _Caller = context.get_middleware(_CALLER)
     return caller.token
 
 
-def _without_what_it_may_not_know(action: str, answer: dict[str, object], token: Token) -> dict[str, object]:
+def _without_what_it_may_not_know(action: str, answer: dict[str, object], token: ReaderToken) -> dict[str, object]:
     """An answer without other databases, and without sums over topics that a token may not see.
 
     Of dropped streams nobody knows any more what their topics were.
@@ -137,7 +137,7 @@ def _without_what_it_may_not_know(action: str, answer: dict[str, object], token:
     return answer
 
 
-def _with_flight_errors(batches: Iterator[Answer], reader: Reader) -> Iterator[Answer]:
+def _with_flight_errors(batches: Iterator[Answer], reader: StorageReader) -> Iterator[Answer]:
     try:
         yield from batches
     except Exception as error:

@@ -49,7 +49,7 @@ class ReaderSettingsError(StorageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ReaderToken:
     """A token and what it allows.
 
     Attributes:
@@ -118,7 +118,7 @@ class ReaderSecurity:
         local_digest: SHA-256 of the node's own token, which allows everything; empty for none.
     """
 
-    tokens: tuple[Token, ...] = ()
+    tokens: tuple[ReaderToken, ...] = ()
     open_to_all: bool | None = None
     certfile: str = ""
     keyfile: str = ""
@@ -137,7 +137,7 @@ class ReaderSecurity:
             ReaderSettingsError: One cannot be used.
         """
         tokens = tuple(
-            Token(token.name, _digest_of(token, number), token.topics, token.databases)
+            ReaderToken(token.name, _digest_of(token, number), token.topics, token.databases)
             for number, token in enumerate(config.tokens, 1)
         )
         tls = config.tls if config.tls.enable else FlightTlsConfig()
@@ -156,7 +156,7 @@ class ReaderSecurity:
         """What `to_json` gave."""
         fields: dict[str, Any] = json.loads(text)
         tokens = tuple(
-            Token(token["name"], token["digest"], tuple(token["topics"]), tuple(token["databases"]))
+            ReaderToken(token["name"], token["digest"], tuple(token["topics"]), tuple(token["databases"]))
             for token in fields.pop("tokens")
         )
         return cls(tokens, **fields)
@@ -178,7 +178,7 @@ class ReaderSecurity:
                 database="",
             )
 
-    def authenticate(self, authorization: str | None) -> Token | None:
+    def authenticate(self, authorization: str | None) -> ReaderToken | None:
         """The token of a request, None for one that may see everything without.
 
         Args:
