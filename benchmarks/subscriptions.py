@@ -25,7 +25,7 @@ from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
-from heliograph.broker.shared import STRATEGIES, SharedOptions
+from heliograph.broker.shared_options import STRATEGIES, SharedOptions
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.mqtt import packets as p
 from heliograph.session.options import SessionOptions

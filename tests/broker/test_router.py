@@ -106,7 +106,7 @@ def test_match_gives_every_matching_filter_once(filters: list[str], topic: str) 
     for topic_filter in filters:
         router.add(subscription(topic_filter, "one"))
         router.add(subscription(topic_filter, "two"))
-    found = sorted(entry.topic_filter for entry in router.match(topic))
+    found = sorted(entry.topic_filter for entry in router.filters.match(topic))
     assert found == sorted(topic_filter for topic_filter in filters if matches(topic, topic_filter))
 
 
@@ -119,10 +119,10 @@ def test_a_topic_is_awaited_while_a_filter_matches_it(filters: list[str], kept: 
     live = [subscription(topic_filter) for topic_filter in filters]
     for found in live:
         router.add(found)
-    assert router.is_awaited(topic) == any(matches(topic, topic_filter) for topic_filter in filters)
+    assert router.filters.is_awaited(topic) == any(matches(topic, topic_filter) for topic_filter in filters)
     for found in live[kept:]:
         router.remove(found)
-    assert router.is_awaited(topic) == any(matches(topic, topic_filter) for topic_filter in filters[:kept])
+    assert router.filters.is_awaited(topic) == any(matches(topic, topic_filter) for topic_filter in filters[:kept])
 
 
 def test_a_held_route_that_left_the_cache_learns_of_a_new_subscription() -> None:
@@ -202,7 +202,7 @@ def test_deep_and_wide_filters() -> None:
     filters = [deep, "/".join(["+"] * 128), "/".join(["a"] * 127) + "/#", "#"]
     for topic_filter in filters:
         router.add(subscription(topic_filter))
-    assert sorted(entry.topic_filter for entry in router.match(deep)) == sorted(filters)
+    assert sorted(entry.topic_filter for entry in router.filters.match(deep)) == sorted(filters)
 
 
 def test_repr_and_interface_of_a_subscriber() -> None:
@@ -339,4 +339,4 @@ def test_the_filters_of_a_topic_with_very_many_are_not_held_by_its_route() -> No
     for _ in range(2):
         assert router.route(name).is_wide
         assert router.route(name).entries == []
-    assert len(router.match("/".join(levels))) == len(filters)
+    assert len(router.filters.match("/".join(levels))) == len(filters)

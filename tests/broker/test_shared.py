@@ -11,7 +11,8 @@ from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
-from heliograph.broker.shared import INITIAL_STICKY_PICKS, STRATEGIES, SharedGroups, SharedOptions
+from heliograph.broker.shared import SharedGroups
+from heliograph.broker.shared_options import INITIAL_STICKY_PICKS, STRATEGIES, SharedOptions
 from heliograph.broker.subscription import Subscriber, Subscription
 
 READY, AWAY, FULL = "ready", "away", "full"
@@ -344,7 +345,7 @@ def test_what_groups_remember_of_publishers_is_bounded_and_counted(strategy: str
     members = [Member("a"), Member("b")]
     for member in members:
         groups.join(Subscription(member, "t", 0, False, False, 0, 0, "g"))
-    (entry,) = router.match("t")
+    (entry,) = router.filters.match("t")
     (group,) = [found.subscriber for found in entry.subscriptions]
     for number in range(100):
         for publisher in (f"p{number}", "faithful"):

@@ -13,7 +13,7 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
-from heliograph.session.lending import Lender
+from heliograph.session.group_delivery import GroupDispatcher
 from heliograph.session.outbox import Outbox
 from support.kernel import FakeSink, FakeWire, Kernel, Peer
 from support.packets import publish
@@ -101,7 +101,7 @@ class PickySink(FakeSink):
         return super().append(message)
 
 
-class FaultyLender(Lender):
+class FaultyDispatcher(GroupDispatcher):
     """Takes nothing back."""
 
     def on_room(self, session: Subscriber) -> None:
@@ -420,7 +420,7 @@ def test_a_session_that_cannot_be_left_leaves_no_connection_behind() -> None:
     session = kernel.sessions.find("c")
     assert session is not None
     outbox = session.outbox
-    session.lender = FaultyLender()
+    session.dispatcher = FaultyDispatcher()
     peer.drop()
     assert kernel.context.channels.statistics() == {"connections.count": 1, "live_connections.count": 1}
     assert kernel.sessions.find("c") is None

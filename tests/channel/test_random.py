@@ -8,7 +8,7 @@ from heliograph.broker import hooks
 from heliograph.broker.authentication import AuthAttempt, AuthStep
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.pending import Pending
-from heliograph.broker.shared import STRATEGIES, SharedOptions
+from heliograph.broker.shared_options import STRATEGIES, SharedOptions
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
@@ -266,7 +266,7 @@ def assert_nothing_is_left(kernel: Kernel) -> None:
     statistics = kernel.broker.statistics()
     assert (statistics["topics.count"], statistics["subscriptions.count"]) == (0, 0)
     assert (statistics["shared_groups.count"], statistics["subscriptions.shared.count"]) == (0, 0)
-    assert kernel.broker.router._trie._root.is_empty()
+    assert kernel.broker.router.filters.trie._root.is_empty()
     assert kernel.broker.exclusive == {}
     for _ in range(kernel.sink.open_ticket - kernel.sink.committed_ticket):
         kernel.commit()

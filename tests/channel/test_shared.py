@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from heliograph.broker.shared import SharedOptions
+from heliograph.broker.shared_options import SharedOptions
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc

@@ -17,7 +17,7 @@ from support.durable import DurableKernel, got, leave
 
 def visits(kernel: DurableKernel, topic: str) -> int:
     """How many subscriptions a publish comes across."""
-    return sum(len(entry.subscriptions) for entry in kernel.broker.router.match(topic))
+    return sum(len(entry.subscriptions) for entry in kernel.broker.router.filters.match(topic))
 
 
 @pytest.mark.parametrize("topic_filter", ["#", "t/#", "+/1", "t/1"])
@@ -121,7 +121,7 @@ def test_a_client_that_comes_before_its_session_was_met_finds_it(tmp_path: Path)
     leave(kernel, "sub", "t")
     kernel.connect("pub").publish("t", b"x", 1)
     kernel = kernel.crash()
-    kernel.durable.knows_all = False  # as before the survey has come to its end
+    kernel.durable.knows_all = False  # as before the scan has come to its end
     kernel.sessions._absences.clear()
     kernel.sessions.asleep_count = 0
     assert got(kernel, "sub") == ["x"]

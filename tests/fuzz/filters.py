@@ -44,7 +44,7 @@ class _Table:
     def end(self) -> None:
         for topic_filter in list(self._held):
             self._unsubscribe(topic_filter)
-        assert self._router._trie._root.is_empty()
+        assert self._router.filters.trie._root.is_empty()
         assert self._router.statistics()["topics.count"] == 0
         for topic in list(self._retained):
             self._retain(topic, b"")

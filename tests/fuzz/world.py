@@ -291,7 +291,7 @@ class World(Kernel):
         statistics = self.broker.statistics()
         assert (statistics["topics.count"], statistics["subscriptions.count"]) == (0, 0), statistics
         assert (statistics["shared_groups.count"], statistics["subscriptions.shared.count"]) == (0, 0), statistics
-        assert self.broker.router._trie._root.is_empty()
+        assert self.broker.router.filters.trie._root.is_empty()
         assert self.broker.router.dispatching == 0
         assert not self.broker.exclusive
         commits = self.context.commits

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from heliograph.broker import shared
+from heliograph.broker import shared_options
 from heliograph.broker.hooks import Hooks
 from heliograph.config import load_config
 from heliograph.config.mqtt import INITIAL_STICKY_PICKS, SHARED_STRATEGIES
@@ -10,8 +10,8 @@ from heliograph.node.options import levels_max, make_broker
 
 
 def test_every_strategy_of_the_settings_is_one_of_the_kernel() -> None:
-    assert sorted(SHARED_STRATEGIES) == sorted(shared.STRATEGIES)
-    assert sorted(INITIAL_STICKY_PICKS) == sorted(shared.INITIAL_STICKY_PICKS)
+    assert sorted(SHARED_STRATEGIES) == sorted(shared_options.STRATEGIES)
+    assert sorted(INITIAL_STICKY_PICKS) == sorted(shared_options.INITIAL_STICKY_PICKS)
 
 
 def test_a_group_may_have_a_strategy_and_a_first_pick_of_its_own(tmp_path: Path) -> None:

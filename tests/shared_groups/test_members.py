@@ -219,7 +219,7 @@ def test_a_group_whose_last_session_expires_is_forgotten(tmp_path: Path) -> None
     kernel.advance(61)
     assert kernel.group_disk == {}
     assert [key for key in kernel.disk if key[:1] in (b"m", b"b")] == []
-    assert kernel.groups.statistics()["shared_groups.kept"] == 0
+    assert kernel.groups.statistics()["shared_groups.durable"] == 0
 
 
 def test_while_the_disk_refuses_progress_messages_go_on(tmp_path: Path) -> None:

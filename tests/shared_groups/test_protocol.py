@@ -1,4 +1,4 @@
-"""Leader and borrowers by themselves: letters are late, come in another order than those of others, or are lost.
+"""Leader and borrowers by themselves: messages are late, come in another order than those of others, or are lost.
 
 Whoever works on a share here counts up from where the share was granted; what two count, or nobody, is a fault.
 """
@@ -54,27 +54,27 @@ def save(leader: Leader, is_saved: bool = True) -> None:
     leader.on_saved(token, is_saved)
 
 
-def letters(leader: Leader, borrower: BorrowerId) -> list[ToBorrower]:
-    found = [letter for receiver, letter in leader.letters if receiver == borrower]
-    leader.letters = [one for one in leader.letters if one[0] != borrower]
+def outgoing(leader: Leader, borrower: BorrowerId) -> list[ToBorrower]:
+    found = [message for receiver, message in leader.outgoing if receiver == borrower]
+    leader.outgoing = [one for one in leader.outgoing if one[0] != borrower]
     return found
 
 
 def connected(leader: Leader, *names: str) -> list[BorrowerId]:
     ids = [BorrowerId(name, number) for number, name in enumerate(names)]
     for one in ids:
-        leader.on_letter(0, one, LeaderWanted())
-        assert letters(leader, one) == [LeaderConnectResponse("node/1")]
+        leader.on_message(0, one, LeaderWanted())
+        assert outgoing(leader, one) == [LeaderConnectResponse("node/1")]
     leader.balance(0)
     return ids
 
 
 def take_all(leader: Leader, borrower: BorrowerId, position: Position = BEGINNING, sequence: int = 1) -> list[Grant]:
     """Answer grants; what changes nothing is answered at once."""
-    grants = [letter for letter in letters(leader, borrower) if isinstance(letter, Grant)]
+    grants = [message for message in outgoing(leader, borrower) if isinstance(message, Grant)]
     progress = {grant.share: (grant.number, Progress(position)) for grant in grants}
-    leader.on_letter(0, borrower, UpdateProgress(sequence, progress))
-    assert letters(leader, borrower) in ([], [Saved(sequence)])
+    leader.on_message(0, borrower, UpdateProgress(sequence, progress))
+    assert outgoing(leader, borrower) in ([], [Saved(sequence)])
     return grants
 
 
@@ -91,20 +91,20 @@ def test_a_share_is_granted_again_when_what_it_came_back_with_is_saved() -> None
     leader = new_leader(stream(1))
     (a,) = connected(leader, "a")
     grants = take_all(leader, a)
-    leader.on_letter(
+    leader.on_message(
         0, a, Disconnect(2, {grant.share: (grant.number, Progress(Position(5, 0, 0))) for grant in grants})
     )
     (b,) = connected(leader, "b")
-    assert letters(leader, b) == []
+    assert outgoing(leader, b) == []
     save(leader, is_saved=False)
     leader.balance(0)
-    assert letters(leader, b) == []
+    assert outgoing(leader, b) == []
     save(leader)
     leader.balance(0)
     again = take_all(leader, b, Position(5, 0, 0))
     assert {grant.progress for grant in again} == {Progress(Position(5, 0, 0))}
     assert len(again) == SHARES_PER_STREAM
-    assert letters(leader, a) == [Saved(2)]
+    assert outgoing(leader, a) == [Saved(2)]
 
 
 def test_a_later_generation_waits_for_the_end_of_the_one_before_share_by_share() -> None:
@@ -113,12 +113,12 @@ def test_a_later_generation_waits_for_the_end_of_the_one_before_share_by_share()
     grants = take_all(leader, a)
     assert {grant.share.stream.generation for grant in grants} == {1}
     first = grants[0]
-    leader.on_letter(0, a, UpdateProgress(2, {first.share: (first.number, Progress(END))}, frozenset({first.share})))
+    leader.on_message(0, a, UpdateProgress(2, {first.share: (first.number, Progress(END))}, frozenset({first.share})))
     leader.balance(0)
-    assert letters(leader, a) == [Revoked(first.share, first.number)]
-    leader.on_letter(0, a, RevokeFinished(first.share, first.number))
+    assert outgoing(leader, a) == [Revoked(first.share, first.number)]
+    leader.on_message(0, a, RevokeFinished(first.share, first.number))
     leader.balance(0)
-    assert letters(leader, a) == []
+    assert outgoing(leader, a) == []
     save(leader)
     leader.balance(0)
     (grant,) = take_all(leader, a, sequence=3)
@@ -129,13 +129,13 @@ def test_a_borrower_whose_client_takes_nothing_gives_way() -> None:
     leader = new_leader(stream(1))
     a, b = connected(leader, "a", "b")
     held = take_all(leader, a), take_all(leader, b)
-    leader.on_letter(0, a, Ping(False))
+    leader.on_message(0, a, Ping(False))
     leader.balance(0)
-    revoked = [letter for letter in letters(leader, a) if isinstance(letter, Revoke)]
+    revoked = [message for message in outgoing(leader, a) if isinstance(message, Revoke)]
     assert {one.share for one in revoked} == {grant.share for grant in held[0]}
-    leader.on_letter(0, b, Ping(False))  # nobody is better than another
+    leader.on_message(0, b, Ping(False))  # nobody is better than another
     leader.balance(0)
-    assert not [letter for letter in letters(leader, b) if isinstance(letter, Revoke)]
+    assert not [message for message in outgoing(leader, b) if isinstance(message, Revoke)]
 
 
 def test_a_borrower_that_is_silent_is_given_up_and_told_so() -> None:
@@ -144,15 +144,15 @@ def test_a_borrower_that_is_silent_is_given_up_and_told_so() -> None:
     (a,) = connected(leader, "a")
     take_all(leader, a)
     leader.tick(timers.borrower_timeout_us)
-    assert letters(leader, a) == [Invalidate()]
-    leader.on_letter(timers.borrower_timeout_us, a, Ping(True))
-    assert letters(leader, a) == [Invalidate()]
+    assert outgoing(leader, a) == [Invalidate()]
+    leader.on_message(timers.borrower_timeout_us, a, Ping(True))
+    assert outgoing(leader, a) == [Invalidate()]
 
 
 def test_a_borrower_without_answers_begins_anew() -> None:
     timers = Timers()
     borrower = Borrower(GROUP, BorrowerId("a", 1), timers, 0)
-    borrower.on_letter(0, LeaderConnectResponse("node/1"))
+    borrower.on_message(0, LeaderConnectResponse("node/1"))
     borrower.tick(timers.ping_us)
     borrower.tick(timers.ping_us + timers.ping_timeout_us)
     assert borrower.events == [Invalidated()]
@@ -160,7 +160,7 @@ def test_a_borrower_without_answers_begins_anew() -> None:
 
 
 class Talk:
-    """A leader and its borrowers, whose letters all arrive; what their letters say is counted, in shares."""
+    """A leader and its borrowers, whose messages all arrive; what their messages say is counted, in shares."""
 
     def __init__(self, streams: int) -> None:
         self.leader = new_leader(*(stream(number) for number in range(1, streams + 1)))
@@ -182,19 +182,19 @@ class Talk:
             for event in borrower.events:
                 if isinstance(event, Revoking):
                     borrower.finish(0, {event.share: Progress(Position(1, 0, 0))})
-            letters, borrower.letters, borrower.events = borrower.letters, [], []
-            for letter in letters:
+            outgoing, borrower.outgoing, borrower.events = borrower.outgoing, [], []
+            for message in outgoing:
                 found = True
-                self.said += 1 + (len(letter.progress) if isinstance(letter, UpdateProgress) else 0)
-                self.leader.on_letter(0, id_, letter)
+                self.said += 1 + (len(message.progress) if isinstance(message, UpdateProgress) else 0)
+                self.leader.on_message(0, id_, message)
         return found
 
     def _bring_to_borrowers(self) -> bool:
-        letters, self.leader.letters = self.leader.letters, []
-        for receiver, letter in letters:
+        outgoing, self.leader.outgoing = self.leader.outgoing, []
+        for receiver, message in outgoing:
             self.said += 1
-            self.borrowers[receiver].on_letter(0, letter)
-        return bool(letters)
+            self.borrowers[receiver].on_message(0, message)
+        return bool(outgoing)
 
 
 def test_what_is_said_grows_with_the_streams_and_not_with_their_square() -> None:
@@ -223,35 +223,35 @@ def test_members_that_get_no_share_are_no_work_for_the_others() -> None:
     for one in ids:
         assert len(take_all(leader, one)) == 1
     for number in range(100, 200):
-        leader.on_letter(0, BorrowerId("late", number), LeaderWanted())
+        leader.on_message(0, BorrowerId("late", number), LeaderWanted())
         leader.balance(0)
-        leader.on_letter(0, BorrowerId("late", number - 50), Disconnect(1, {}))
+        leader.on_message(0, BorrowerId("late", number - 50), Disconnect(1, {}))
         leader.balance(0)
-    assert {letter for _, letter in leader.letters} == {LeaderConnectResponse("node/1"), Saved(1)}
-    leader.letters = []
-    leader.on_letter(0, ids[0], Disconnect(2, {}))
+    assert {message for _, message in leader.outgoing} == {LeaderConnectResponse("node/1"), Saved(1)}
+    leader.outgoing = []
+    leader.on_message(0, ids[0], Disconnect(2, {}))
     leader.balance(0)
-    assert [type(letter) for _, letter in leader.letters] == [Saved, Grant]
+    assert [type(message) for _, message in leader.outgoing] == [Saved, Grant]
 
 
 def test_what_a_borrower_said_after_a_letter_that_was_lost_counts_when_it_says_all_again() -> None:
     timers = Timers()
     leader = new_leader(stream(1))
     borrower = Borrower(GROUP, BorrowerId("a", 1), timers, 0)
-    leader.on_letter(0, borrower.id, LeaderWanted())
+    leader.on_message(0, borrower.id, LeaderWanted())
     leader.balance(0)
-    for letter in letters(leader, borrower.id):
-        borrower.on_letter(0, letter)
+    for message in outgoing(leader, borrower.id):
+        borrower.on_message(0, message)
     shares = [event.share for event in borrower.events if isinstance(event, Granted)]
-    borrower.letters = []  # they are lost
+    borrower.outgoing = []  # they are lost
     borrower.report(0, {shares[0]: Progress(Position(7, 0, 0))})
-    for said in borrower.letters:
-        leader.on_letter(0, borrower.id, said)
+    for said in borrower.outgoing:
+        leader.on_message(0, borrower.id, said)
     assert not leader.has_changes
-    borrower.letters = []
+    borrower.outgoing = []
     borrower.tick(timers.resend_us)
-    for said in borrower.letters:
-        leader.on_letter(0, borrower.id, said)
+    for said in borrower.outgoing:
+        leader.on_message(0, borrower.id, said)
     _, changes = leader.take_changes()
     assert changes == {shares[0]: Progress(Position(7, 0, 0))}
 
@@ -302,9 +302,9 @@ class Worker:
         self.post()
 
     def post(self) -> None:
-        for letter in self.borrower.letters:
-            self.world.to_leader(self.borrower.id, letter)
-        self.borrower.letters = []
+        for message in self.borrower.outgoing:
+            self.world.to_leader(self.borrower.id, message)
+        self.borrower.outgoing = []
 
 
 class World:
@@ -317,7 +317,7 @@ class World:
         self.leader = Leader(GROUP, "node/1", self.timers, 0, BEGINNING, {})
         self.streams = [stream(1), stream(2)]
         self.leader.on_streams(self.streams)
-        self.mail: dict[tuple[object, object], deque[Callable[[], None]]] = {}
+        self.messenger: dict[tuple[object, object], deque[Callable[[], None]]] = {}
         self.saves: deque[int] = deque()
         self.workers: list[Worker] = []
         self.parted: list[Worker] = []
@@ -327,29 +327,29 @@ class World:
         self._numbers += 1
         return Borrower(GROUP, BorrowerId(name, self._numbers), self.timers, self.now_us)
 
-    def to_leader(self, sender: BorrowerId, letter: ToLeader) -> None:
+    def to_leader(self, sender: BorrowerId, message: ToLeader) -> None:
         # What says goodbye is not repaired by a timer here, but by the leader's patience, which is endless.
-        if isinstance(letter, Disconnect) or self.random.random() >= self.loss:
-            self.mail.setdefault((sender, "leader"), deque()).append(
-                lambda: self.leader.on_letter(self.now_us, sender, letter)
+        if isinstance(message, Disconnect) or self.random.random() >= self.loss:
+            self.messenger.setdefault((sender, "leader"), deque()).append(
+                lambda: self.leader.on_message(self.now_us, sender, message)
             )
 
     def post(self) -> None:
-        for receiver, letter in self.leader.letters:
+        for receiver, message in self.leader.outgoing:
             worker = next((one for one in self.workers if one.borrower.id == receiver), None)
             if worker is not None and self.random.random() >= self.loss:
-                self.mail.setdefault(("leader", receiver), deque()).append(_bring(worker, letter))
-        self.leader.letters = []
+                self.messenger.setdefault(("leader", receiver), deque()).append(_bring(worker, message))
+        self.leader.outgoing = []
 
     def step(self) -> None:
         chance = self.random
         what = chance.random()
         self.now_us += 1000
-        if what < 0.5 and self.mail:
-            pair = chance.choice(list(self.mail))
-            self.mail[pair].popleft()()
-            if not self.mail[pair]:
-                del self.mail[pair]
+        if what < 0.5 and self.messenger:
+            pair = chance.choice(list(self.messenger))
+            self.messenger[pair].popleft()()
+            if not self.messenger[pair]:
+                del self.messenger[pair]
         elif what < 0.6 and self.leader.has_changes:
             self.saves.append(self.leader.take_changes()[0])
         elif what < 0.7 and self.saves:
@@ -376,8 +376,8 @@ class World:
         self.leader.tick(self.now_us)
 
 
-def _bring(worker: Worker, letter: ToBorrower) -> Callable[[], None]:
-    return lambda: worker.borrower.on_letter(worker.world.now_us, letter)
+def _bring(worker: Worker, message: ToBorrower) -> Callable[[], None]:
+    return lambda: worker.borrower.on_message(worker.world.now_us, message)
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.2])
@@ -388,9 +388,9 @@ def test_nothing_is_counted_twice_or_never(seed: int, loss: float) -> None:
         world.step()
     world.loss = 0.0
     for _ in range(60):
-        while world.mail or world.leader.has_changes or world.saves:
-            for pair in list(world.mail):
-                for bring in world.mail.pop(pair):
+        while world.messenger or world.leader.has_changes or world.saves:
+            for pair in list(world.messenger):
+                for bring in world.messenger.pop(pair):
                     bring()
             if world.leader.has_changes:
                 world.saves.append(world.leader.take_changes()[0])

@@ -45,7 +45,7 @@ class Nodes:
     def __init__(self) -> None:
         self.now_us = 1_000_000
         self.state = State({})
-        self.letters: list[tuple[BorrowerId, ToBorrower]] = []
+        self.outgoing: list[tuple[BorrowerId, ToBorrower]] = []
         self.one, self.two = self.node("one"), self.node("two")
 
     def node(self, name: str) -> LeaderRegistry:
@@ -54,10 +54,10 @@ class Nodes:
     def streams(self, group: GroupName, start: int) -> Sequence[StreamOffer]:
         return [StreamOffer(STREAM, Rank(0, 1))]
 
-    def to_borrower(self, receiver: BorrowerId, letter: ToBorrower) -> None:
-        self.letters.append((receiver, letter))
+    def to_borrower(self, receiver: BorrowerId, message: ToBorrower) -> None:
+        self.outgoing.append((receiver, message))
 
-    def to_leader(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
+    def to_leader(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
         raise AssertionError("leaders write to borrowers only")
 
     def commit(self) -> None:
@@ -65,8 +65,8 @@ class Nodes:
             self.state.commit()
 
     def heard(self, kind: type[Any]) -> list[Any]:
-        found = [letter for _, letter in self.letters if isinstance(letter, kind)]
-        self.letters = [one for one in self.letters if not isinstance(one[1], kind)]
+        found = [message for _, message in self.outgoing if isinstance(message, kind)]
+        self.outgoing = [one for one in self.outgoing if not isinstance(one[1], kind)]
         return found
 
 
@@ -78,7 +78,7 @@ def led_by_one() -> Nodes:
     nodes = Nodes()
     nodes.one.open(GROUP, 5, 7)
     nodes.commit()
-    nodes.one.on_letter(GROUP, A, LeaderWanted())
+    nodes.one.on_message(GROUP, A, LeaderWanted())
     nodes.one.settle()
     assert nodes.heard(LeaderConnectResponse) == [LeaderConnectResponse("one/1")]
     return nodes
@@ -86,10 +86,10 @@ def led_by_one() -> Nodes:
 
 def test_nobody_leads_before_the_lease_is_committed() -> None:
     nodes = Nodes()
-    nodes.one.on_letter(GROUP, A, LeaderWanted())
+    nodes.one.on_message(GROUP, A, LeaderWanted())
     nodes.one.open(GROUP, 5, 7)
     nodes.one.settle()
-    assert nodes.letters == []
+    assert nodes.outgoing == []
     nodes.commit()
     assert len(nodes.heard(LeaderConnectResponse)) == 1
 
@@ -97,11 +97,11 @@ def test_nobody_leads_before_the_lease_is_committed() -> None:
 def test_a_borrower_that_left_before_there_was_a_leader_gets_nothing() -> None:
     nodes = Nodes()
     nodes.one.open(GROUP, 5, 7)
-    nodes.one.on_letter(GROUP, A, LeaderWanted())
-    nodes.one.on_letter(GROUP, A, Disconnect(1, {}))
+    nodes.one.on_message(GROUP, A, LeaderWanted())
+    nodes.one.on_message(GROUP, A, Disconnect(1, {}))
     nodes.commit()
     nodes.one.settle()
-    assert nodes.letters == []
+    assert nodes.outgoing == []
 
 
 def test_of_two_nodes_that_want_a_group_one_gets_it() -> None:
@@ -138,7 +138,7 @@ def test_what_a_deposed_leader_saves_is_refused() -> None:
     batch.put(record.group_key(GROUP), record.encode_group(found._replace(leader="two", term=found.term + 1)))
     nodes.state.submit(batch)
     progress = {share: (number, Progress(Position(9, 0, 0)))}
-    nodes.one.on_letter(GROUP, A, UpdateProgress(1, progress))
+    nodes.one.on_message(GROUP, A, UpdateProgress(1, progress))
     nodes.one.settle()
     nodes.commit()
     assert not leads(nodes.one)
@@ -150,7 +150,7 @@ def test_what_a_deposed_leader_saves_is_refused() -> None:
 def test_progress_is_confirmed_when_it_is_durable() -> None:
     nodes = led_by_one()
     share, number, _ = _granted(nodes)
-    nodes.one.on_letter(GROUP, A, UpdateProgress(1, {share: (number, Progress(Position(9, 0, 0), ((1, 2),)))}))
+    nodes.one.on_message(GROUP, A, UpdateProgress(1, {share: (number, Progress(Position(9, 0, 0), ((1, 2),)))}))
     nodes.one.settle()
     assert nodes.heard(Saved) == []
     nodes.commit()
@@ -161,7 +161,7 @@ def test_the_same_node_goes_on_where_it_was_killed() -> None:
     nodes = led_by_one()
     share, number, _ = _granted(nodes)
     reached = Progress(Position(9, 0, 0), ((1, 2),))
-    nodes.one.on_letter(GROUP, A, UpdateProgress(1, {share: (number, reached)}))
+    nodes.one.on_message(GROUP, A, UpdateProgress(1, {share: (number, reached)}))
     nodes.one.settle()
     nodes.commit()
     nodes.state = State(nodes.state.durable)
@@ -169,7 +169,7 @@ def test_the_same_node_goes_on_where_it_was_killed() -> None:
     again.claim(GROUP, share, (3, 4), lambda: None)
     again.open(GROUP, 0, 0)
     nodes.commit()
-    again.on_letter(GROUP, A, LeaderWanted())
+    again.on_message(GROUP, A, LeaderWanted())
     again.settle()
     nodes.commit()
     grant = {one.share: one for one in nodes.heard(Grant)}[share]

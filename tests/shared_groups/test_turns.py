@@ -19,7 +19,7 @@ _LETTERS = 300
 
 
 class _Leaders:
-    """A loop whose turns the test has, and leaders that answer with many letters as often as they are asked."""
+    """A loop whose turns the test has, and leaders that answer with many messages as often as they are asked."""
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
@@ -33,7 +33,7 @@ class _Leaders:
     def call_later(self, delay: float, callback: Callable[[], None], /) -> None:
         raise AssertionError(delay)
 
-    def on_letters_read(self) -> None:
+    def on_messages_read(self) -> None:
         if self.left > 0:
             self.left -= 1
             for _ in range(_LETTERS):
@@ -55,7 +55,7 @@ def test_leaders_write_no_more_while_very_many_letters_wait() -> None:
     most = 0
     while leaders.due:
         leaders.due.pop(0)()
-        most = max(most, leaders.turns.statistics()["letters"])
+        most = max(most, leaders.turns.statistics()["protocol_messages"])
     assert leaders.delivered == _WRITES * _LETTERS
     assert most < 3000
 
@@ -128,7 +128,7 @@ def test_a_letter_or_a_reader_that_raises_keeps_no_other_from_its_turn() -> None
 
 
 _GROUPS = 300
-_COUNTED = ("kept", "awake", "members", "woken", "elections", "saves", "delivered", "leaders")
+_COUNTED = ("durable", "awake", "members", "woken", "elections", "saves", "delivered", "leaders")
 
 
 class _CountedKernel(GroupKernel):
@@ -188,6 +188,6 @@ def test_whatever_happens_to_many_groups_a_turn_does_a_part_of_it(tmp_path: Path
     kernel.run()
     kernel.come("many", clean_start=True)
     kernel.run()
-    assert kernel.groups.statistics()["shared_groups.kept"] == 0
+    assert kernel.groups.statistics()["shared_groups.durable"] == 0
     assert kernel.group_disk == {}
     assert kernel.most <= 64

@@ -15,7 +15,7 @@ from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.retained import RetainedMatches, RetainedStore
 from heliograph.broker.router import Router
-from heliograph.broker.shared import SharedOptions
+from heliograph.broker.shared_options import SharedOptions
 from heliograph.channel.channel import Channel
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions

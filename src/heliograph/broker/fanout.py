@@ -188,18 +188,18 @@ class Lane:
         """Go on with the first message: what that cost, in deliveries."""
         fanout = self.waiting[0]
         if not fanout.is_found:
-            if self._found_for != router.changes:
+            if self._found_for != router.filters.trie.changes:
                 walk = self._walk
                 if walk is None:
                     walk = TrieWalk(self.topic)
                     self._walk = walk
-                if not router.advance(walk, work_max):
+                if not router.filters.trie.advance(walk, work_max):
                     return work_max
                 self._walk = None
                 self._found = walk.found
-                self._found_for = router.changes
+                self._found_for = router.filters.trie.changes
                 router.narrow(fanout.route, walk.found)
-            fanout.begin(self._found, router.exact(self.topic))
+            fanout.begin(self._found, router.filters.exact(self.topic))
         return fanout.advance(work_max)
 
 

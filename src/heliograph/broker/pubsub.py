@@ -19,7 +19,8 @@ from heliograph.broker.pending import Wait
 from heliograph.broker.pressure import Pressure
 from heliograph.broker.retained import RetainedStore
 from heliograph.broker.router import Route, Router
-from heliograph.broker.shared import SharedGroups, SharedOptions
+from heliograph.broker.shared import SharedGroups
+from heliograph.broker.shared_options import SharedOptions
 from heliograph.broker.subscription import FilterEntry, Subscriber, Subscription
 from heliograph.mqtt.topic import SYS_PREFIX
 
@@ -31,7 +32,7 @@ _WIDE_WORK: Final = 8192
 # Work that is not a delivery, in deliveries.
 _BYTES_PER_WORK_LOG2: Final = 8
 _SUBSCRIBE_WORK: Final = 16
-_KEPT_GROUP_WORK: Final = 1024  # what members of a group that is kept on the disk cost more
+_DURABLE_GROUP_WORK: Final = 1024  # what members of a durable group cost more
 _FILTER_BYTES_PER_WORK_LOG2: Final = 2  # a filter of many levels takes long to find its place
 
 
@@ -202,14 +203,14 @@ class Broker:
         if not subscription.group:
             self.router.add(subscription)
         elif self.shared.join(subscription):
-            self.work += _KEPT_GROUP_WORK
+            self.work += _DURABLE_GROUP_WORK
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """Stop routing messages to a subscription."""
         if not subscription.group:
             self.router.remove(subscription)
         elif self.shared.leave(subscription):
-            self.work += _KEPT_GROUP_WORK
+            self.work += _DURABLE_GROUP_WORK
 
     def statistics(self) -> dict[str, int]:
         """Counts of filters, subscriptions, shared groups and of what the route cache does."""

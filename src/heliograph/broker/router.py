@@ -12,9 +12,10 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker.durable import DurableSink
+from heliograph.broker.filters import FilterTable
 from heliograph.broker.hooks import HookPoint, MessagePublishCallback
 from heliograph.broker.subscription import PARKED, UNLISTED, FilterEntry, Subscription
-from heliograph.broker.trie import TopicTrie, TrieWalk, filter_matches
+from heliograph.broker.trie import TrieWalk, filter_matches
 from heliograph.mqtt.errors import MalformedPacketError, TopicNameError
 from heliograph.mqtt.topic import SYS_PREFIX, topic_name_fault
 
@@ -57,14 +58,17 @@ class Router:
     Args:
         topic_levels_max: The most levels a topic name may have.
         routes_max: How many topics the route cache remembers; when full it starts anew.
+
+    Attributes:
+        levels_max: The most levels a topic name may have, whoever publishes.
+        filters: Those that routes refer to.
     """
 
     def __init__(self, topic_levels_max: int, routes_max: int) -> None:
-        self._levels_max = topic_levels_max
+        self.levels_max = topic_levels_max
+        self.filters = FilterTable()
         self._routes_max = routes_max
         self._cached_max = routes_max  # fewer while memory is short
-        self._filters: dict[str, FilterEntry] = {}  # those without wildcards
-        self._trie = TopicTrie()
         self._cache: dict[bytes, Route] = {}
         self._appeared: list[FilterEntry] = []  # the last wildcard filters that did, one for each step of the epoch
         self._compared: i64 = 0  # filters that routes were held against
@@ -73,7 +77,6 @@ class Router:
         self._publish_hook: HookPoint[MessagePublishCallback] | None = None
         self.epoch: i64 = 0
         self.subscriptions_count: i64 = 0
-        self._sys_filters_count: i64 = 0  # filters below `$SYS/`; without one nobody waits for the broker's own news
         self.parked_count: i64 = 0  # subscriptions whose messages reach them by another way at present
         self.cache_misses: i64 = 0
         self.cache_resets: i64 = 0
@@ -93,12 +96,7 @@ class Router:
     @property
     def visited(self) -> i64:
         """What finding routes has cost so far, in levels of the trie that were looked at."""
-        return self._trie.visited + self._compared
-
-    @property
-    def levels_max(self) -> int:
-        """The most levels a topic name may have, whoever publishes."""
-        return self._levels_max
+        return self.filters.trie.visited + self._compared
 
     def route(self, name: bytes) -> Route:
         """The route of a topic name as it stood in a packet.
@@ -115,20 +113,12 @@ class Router:
 
     def add(self, subscription: Subscription) -> None:
         """List a subscription under its filter."""
-        topic_filter = subscription.topic_filter
-        if subscription.is_wild:
-            entry = self._trie.obtain(topic_filter)
-            if entry.is_empty():
+        entry = self.filters.obtain(subscription)
+        if entry.is_empty():
+            if subscription.is_wild:
                 self._announce(entry)
-                self._sys_filters_count += i64(topic_filter.startswith(SYS_PREFIX))
-        else:
-            known = self._filters.get(topic_filter)
-            if known is None:
-                known = FilterEntry(topic_filter)
-                self._filters[topic_filter] = known
-                self._withdraw(topic_filter)
-                self._sys_filters_count += i64(topic_filter.startswith(SYS_PREFIX))
-            entry = known
+            else:
+                self._withdraw(subscription.topic_filter)
         entry.add(subscription)
         self.subscriptions_count += 1
 
@@ -142,19 +132,13 @@ class Router:
             subscription.slot = UNLISTED
             self.parked_count -= 1
             return
-        topic_filter = subscription.topic_filter
-        is_wildcard = subscription.is_wild
-        entry = self._trie.find(topic_filter) if is_wildcard else self._filters.get(topic_filter)
+        entry = self.filters.find(subscription)
         if entry is None or subscription.slot < 0:
-            raise KeyError(topic_filter)
+            raise KeyError(subscription.topic_filter)
         entry.remove(subscription, self.dispatching != 0)
         self.subscriptions_count -= 1
         if entry.is_empty():
-            self._sys_filters_count -= i64(topic_filter.startswith(SYS_PREFIX))
-            if is_wildcard:
-                self._trie.remove(topic_filter)
-            else:
-                del self._filters[topic_filter]
+            self.filters.drop(subscription)
 
     def park(self, subscription: Subscription) -> None:
         """Only count a subscription from now on, listed or new: its messages reach it by another way, see `unpark`."""
@@ -169,43 +153,16 @@ class Router:
         self.remove(subscription)
         self.add(subscription)
 
-    def match(self, topic: str) -> list[FilterEntry]:
-        """The entries of every filter that matches a valid topic name."""
-        entries = self._trie.match(topic)  # [MQTT-3.3.2-3] [MQTT-4.7.3-4] 3.1.1 [MQTT-3.3.2-3] 3.1.1 [MQTT-4.7.3-4]
-        exact = self._filters.get(topic)
-        if exact is not None:
-            entries.append(exact)
-        return entries
-
-    def is_awaited(self, topic: str) -> bool:
-        """Whether a filter matches a valid topic name. Below `$SYS/`, where mostly none does, the answer is quick."""
-        if self._sys_filters_count == 0 and topic.startswith(SYS_PREFIX):
-            return False
-        return any(not entry.is_empty() for entry in self.match(topic))
-
-    @property
-    def changes(self) -> i64:
-        """How often a filter with wildcards appeared or disappeared."""
-        return self._trie.changes
-
-    def advance(self, walk: TrieWalk, visited_max: i64) -> bool:
-        """Go on with the search for the filters with wildcards that match a topic: whether it is at its end."""
-        return self._trie.advance(walk, visited_max)
-
-    def exact(self, topic: str) -> FilterEntry | None:
-        """The entry of the filter that is a topic itself."""
-        return self._filters.get(topic)
-
     def narrow(self, route: Route, entries: list[FilterEntry]) -> None:
         """A wide route turned out to have these filters with wildcards: it holds them if they are few again."""
         if route.is_wide and route.epoch == self.epoch and len(entries) < _CACHED_ENTRIES_MAX:
-            exact = self._filters.get(route.topic)
+            exact = self.filters.exact(route.topic)
             self._hold(route, entries.copy() if exact is None else [*entries, exact], True)
 
     def statistics(self) -> dict[str, int]:
         """Counts of filters, subscriptions and of what the route cache does."""
         return {
-            "topics.count": len(self._filters) + self._trie.count,
+            "topics.count": len(self.filters),
             "subscriptions.count": self.subscriptions_count + self.parked_count,
             "subscriptions.parked": self.parked_count,
             "routes.cached": len(self._cache),
@@ -222,7 +179,7 @@ class Router:
             raise MalformedPacketError(f"the topic name is not UTF-8: {error.reason}") from None
         if "\0" in topic:
             raise MalformedPacketError("the topic name holds U+0000")  # [MQTT-1.5.4-2] 3.1.1 [MQTT-1.5.3-2]
-        fault = topic_name_fault(topic, self._levels_max)
+        fault = topic_name_fault(topic, self.levels_max)
         if fault is not None:
             raise TopicNameError(fault)
         durable, hooked = self._is_stored(topic), self._is_hooked(topic)
@@ -264,8 +221,8 @@ class Router:
 
     def _find(self, route: Route) -> None:
         walk = TrieWalk(route.topic)
-        is_whole = self._trie.advance(walk, _VISITED_MAX)
-        exact = self._filters.get(route.topic)
+        is_whole = self.filters.trie.advance(walk, _VISITED_MAX)
+        exact = self.filters.exact(route.topic)
         if exact is not None:
             walk.found.append(exact)
         self._hold(route, walk.found, is_whole)

@@ -15,18 +15,17 @@ from mypy_extensions import i32, i64, mypyc_attr
 from heliograph.broker.faults import DELIVERIES, Faults
 from heliograph.broker.message import Message
 from heliograph.broker.router import Router
+from heliograph.broker.shared_options import (
+    HASH_CLIENTID,
+    HASH_TOPIC,
+    LOCAL,
+    RANDOM,
+    ROUND_ROBIN,
+    ROUND_ROBIN_PER_GROUP,
+    STICKY,
+    SharedOptions,
+)
 from heliograph.broker.subscription import Subscriber, Subscription
-
-RANDOM: Final = "random"
-ROUND_ROBIN: Final = "round_robin"
-ROUND_ROBIN_PER_GROUP: Final = "round_robin_per_group"
-STICKY: Final = "sticky"
-LOCAL: Final = "local"
-HASH_CLIENTID: Final = "hash_clientid"
-HASH_TOPIC: Final = "hash_topic"
-
-STRATEGIES: Final = (RANDOM, ROUND_ROBIN, ROUND_ROBIN_PER_GROUP, STICKY, LOCAL, HASH_CLIENTID, HASH_TOPIC)
-INITIAL_STICKY_PICKS: Final = (RANDOM, LOCAL, HASH_CLIENTID, HASH_TOPIC)
 
 # How many publishers a group remembers for certain, where its strategy goes by publisher; see `PublisherTable`.
 PUBLISHERS_MAX: Final = 10_000
@@ -52,43 +51,20 @@ _CHOICES: Final = {
 }
 
 
-class SharedOptions:
-    """How groups choose: a default and what single groups have of their own. Names are those of EMQX.
-
-    Args:
-        strategy: One of `STRATEGIES`.
-        initial_sticky_pick: What `sticky` chooses by at first, one of `INITIAL_STICKY_PICKS`.
-        group_strategies: Strategies by the names of groups.
-        group_initial_sticky_picks: What `sticky` chooses by at first, by the names of groups.
-    """
-
-    def __init__(
-        self,
-        strategy: str = ROUND_ROBIN,
-        initial_sticky_pick: str = RANDOM,
-        group_strategies: dict[str, str] | None = None,
-        group_initial_sticky_picks: dict[str, str] | None = None,
-    ) -> None:
-        self.strategy = strategy
-        self.initial_sticky_pick = initial_sticky_pick
-        self.group_strategies = group_strategies or {}
-        self.group_initial_sticky_picks = group_initial_sticky_picks or {}
-
-
 @mypyc_attr(allow_interpreted_subclasses=True)
 class GroupKeeper:
-    """The seam to whoever keeps groups on the disk: their members are handed stored messages from there."""
+    """The seam to durable groups: their members are handed stored messages, from the disk."""
 
-    def keeps(self, group: "SharedGroup", member: Subscription) -> bool:
-        """Whether the group of a member that joins is kept, be it from now on."""
+    def makes_durable(self, group: "SharedGroup", member: Subscription) -> bool:
+        """Whether the group of a member that joins is durable, be it from now on."""
         raise NotImplementedError(type(self).__name__)
 
     def on_joined(self, group: "SharedGroup", member: Subscription) -> None:
-        """A group that is kept has a member more."""
+        """A durable group has a member more."""
         raise NotImplementedError(type(self).__name__)
 
     def on_left(self, group: "SharedGroup", member: Subscription) -> None:
-        """A group that is kept has a member less."""
+        """A durable group has a member less."""
         raise NotImplementedError(type(self).__name__)
 
 
@@ -161,7 +137,7 @@ class SharedGroup(Subscriber):
         self._goes_by_publisher: bool = self._is_sticky or self._choice in (_NEXT_OF_PUBLISHER, _BY_CLIENTID)
         self._publishers: PublisherTable | None = None  # made with the first message
         self._last_slot: i64 = -1  # where the member stands that took the last message
-        self.is_kept = False  # stored messages come to its members another way
+        self.is_durable = False  # stored messages come to its members another way
         self._offering: i64 = 0  # offers under way: the members are being walked through
 
     def join(self, member: Subscription) -> None:
@@ -184,7 +160,7 @@ class SharedGroup(Subscriber):
 
     def deliver(self, message: Message, subscription: Subscription) -> None:
         """Hand a message to one member, unless members get it once it is committed."""
-        if message.ticket == 0 or not self.is_kept:
+        if message.ticket == 0 or not self.is_durable:
             self.hand_out(message, None)
 
     def hand_out(self, message: Message, leaving: Subscriber | None) -> bool:
@@ -297,7 +273,7 @@ class SharedGroups:
         return min(self.publishers_max, max(_PUBLISHERS_AT_LEAST, share))
 
     def join(self, member: Subscription) -> bool:
-        """Make a subscription a member of its group; whether that is kept, which takes long."""
+        """Make a subscription a member of its group; whether that is durable, which takes long."""
         key = _key(member)
         group = self._groups.get(key)
         if group is None:
@@ -309,19 +285,19 @@ class SharedGroups:
         keeper = self.keeper
         if keeper is None:
             return False
-        if group.is_kept:
+        if group.is_durable:
             keeper.on_joined(group, member)
-        elif keeper.keeps(group, member):
-            group.is_kept = True
+        elif keeper.makes_durable(group, member):
+            group.is_durable = True
             for one in group.members:
                 keeper.on_joined(group, one)
-        return group.is_kept
+        return group.is_durable
 
     def leave(self, member: Subscription) -> bool:
         """Take a member out of its group; the last one ends the group.
 
         Returns:
-            Whether the group is kept, which takes long.
+            Whether the group is durable, which takes long.
 
         Raises:
             KeyError: It is not a member.
@@ -332,12 +308,12 @@ class SharedGroups:
         group = self._groups[key]
         group.leave(member)
         self.members_count -= 1
-        if group.is_kept and self.keeper is not None:
+        if group.is_durable and self.keeper is not None:
             self.keeper.on_left(group, member)
         if not group.members:
             del self._groups[key]
             self._router.remove(group.subscription)
-        return group.is_kept
+        return group.is_durable
 
     def redispatch(self, message: Message, member: Subscription) -> bool:
         """Hand a message that a member leaves behind to another one; whether one took it.

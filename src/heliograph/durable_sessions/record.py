@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from heliograph.broker.subscription import Subscription
 from heliograph.session.durable import DurableSession
-from heliograph.session.lending import LentDelivery
+from heliograph.session.group_delivery import GroupDelivery
 from heliograph.session.will import Will
 
 FORMAT: Final = 1
@@ -207,7 +207,7 @@ def encode_session(session: DurableSession, lost: Sequence[Inflight]) -> bytes:
     assigned = session.assigned()
     inflight = [_text(one) for one in lost]
     for packet_id, delivery in session.inflight().items():
-        if delivery.qos == 1 and isinstance(delivery, LentDelivery):
+        if delivery.qos == 1 and isinstance(delivery, GroupDelivery):
             continue  # its group knows that it is not done
         text = delivery.record
         if text is None:

@@ -25,7 +25,7 @@ from heliograph.durable_sessions.lookups import SessionLookups
 from heliograph.durable_sessions.orphans import claim_orphan
 from heliograph.durable_sessions.replay import ReplayedDatabase, newest_retained
 from heliograph.durable_sessions.replay_turns import Loop, Replays
-from heliograph.durable_sessions.survey import SessionSurvey
+from heliograph.durable_sessions.scan import SessionScan
 from heliograph.durable_sessions.taken import TakenRecords
 from heliograph.durable_sessions.wills import SavedWills
 from heliograph.mqtt import reason_codes as rc
@@ -103,7 +103,7 @@ class DurableSessions(Durability):
         self._loader = SessionLoader(table, self, self._journal, self._inflight, options.session)
         self._lookups = SessionLookups(loop, begin_turn, broker.faults, lambda: int(broker.uptime_us))
         self._wills = SavedWills(self._journal, table, options)
-        self._survey = SessionSurvey(table, self._journal, self._loader, loop, self._gather, self._on_met)
+        self._scan = SessionScan(table, self._journal, self._loader, loop, self._gather, self._on_discovered)
         self._dirty: dict[DurableSession, None] = {}
         self._is_gathering = False
         self._marks = False  # whether the next batch says up to when all identifiers are in it
@@ -147,7 +147,7 @@ class DurableSessions(Durability):
             _log.warning("durable sessions can be read again")
         self._fault = None
         self._mark()
-        self._survey.begin()
+        self._scan.begin()
 
     @property
     def is_loaded(self) -> bool:
@@ -164,7 +164,7 @@ class DurableSessions(Durability):
         self._whole = self._whole[0], self._newest_us
         self._replays.on_committed(self.head_us, self.committed)
         for clientid in list(self._given_up):
-            self._survey.remove_now(clientid)
+            self._scan.remove_now(clientid)
             del self._given_up[clientid]
         if not self._is_right:
             self._put_right()
@@ -177,7 +177,7 @@ class DurableSessions(Durability):
                 awake[clientid] = None
         wills = self._wills.load()
         for clientid in dict(wills):
-            self._survey.meet(clientid)
+            self._scan.discover(clientid)
         for clientid in awake:
             if self._table.held(clientid) is None:
                 self._loader.load(clientid)
@@ -202,7 +202,7 @@ class DurableSessions(Durability):
         except (ValueError, TypeError):
             return True  # it cannot be read, which is told when its client comes
 
-    def _on_met(self) -> None:
+    def _on_discovered(self) -> None:
         self.knows_all = True
         if len(self._table):
             _log.info("%d sessions are known", len(self._table))
@@ -254,11 +254,11 @@ class DurableSessions(Durability):
         """A session begins: what is still on the disk of an earlier one goes."""
         if self._fault is not None:
             raise ProtocolError(f"whether {clientid!r} has a session cannot be read now", rc.SERVER_UNAVAILABLE)
-        if self.knows_all and not self._table.knows(clientid) and not self._survey.keeps(clientid):
+        if self.knows_all and not self._table.knows(clientid) and not self._scan.keeps(clientid):
             return
         try:
             if self._journal.get(record.session_key(clientid)) is not None:
-                self._survey.remove_now(clientid)
+                self._scan.remove_now(clientid)
         except StorageError as error:
             detail = f"what an earlier session of {clientid!r} left cannot be removed now"
             raise ProtocolError(detail, rc.SERVER_UNAVAILABLE) from error
@@ -292,7 +292,7 @@ class DurableSessions(Durability):
 
     def end_asleep(self, clientid: str) -> None:
         """A session that lies on the disk only is over."""
-        self._survey.remove(clientid)
+        self._scan.remove(clientid)
 
     def covers(self, topic_filter: str) -> bool:
         """Whether every message that a filter matches is stored."""
@@ -470,7 +470,7 @@ class DurableSessions(Durability):
 
     async def close(self) -> None:
         """Save everything and close the database of sessions."""
-        self._survey.stop()
+        self._scan.stop()
         self._lookups.stop()
         while self.touched:
             self._save_some(len(self.touched))
@@ -484,7 +484,7 @@ class DurableSessions(Durability):
         numbers.update({f"storage.sessions.{name}": value for name, value in self._state.statistics().items()})
         numbers.update(self._replays.statistics())
         numbers.update(self._journal.statistics())
-        numbers.update(self._survey.statistics())
+        numbers.update(self._scan.statistics())
         numbers.update(self._lookups.statistics())
         numbers["durable_sessions.forgotten"] = self._inflight.forgotten_count
         numbers["durable_sessions.asleep"] = int(self._table.asleep_count)

@@ -35,18 +35,18 @@ ASLEEP_BYTES: Final = 250
 CONNECTION_BYTES: Final = 3300
 ROUTE_BYTES: Final = 320
 GROUP_BYTES: Final = 450
-KEPT_GROUP_BYTES: Final = 300
+DURABLE_GROUP_BYTES: Final = 300
 AWAKE_GROUP_BYTES: Final = 4700
 SHARE_BYTES: Final = 800
-LETTER_BYTES: Final = 600
+PROTOCOL_MESSAGE_BYTES: Final = 600
 RETAINED_BYTES: Final = 350
 STREAM_BYTES: Final = 1000
 _GROUPS: Final = (
     ("count", GROUP_BYTES),
-    ("kept", KEPT_GROUP_BYTES),
+    ("durable", DURABLE_GROUP_BYTES),
     ("awake", AWAKE_GROUP_BYTES),
     ("assigned_shares", SHARE_BYTES),
-    ("letters", LETTER_BYTES),
+    ("protocol_messages", PROTOCOL_MESSAGE_BYTES),
     ("waiting_bytes", 1),
 )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
-from heliograph.broker.shared import SharedOptions
+from heliograph.broker.shared_options import SharedOptions
 from heliograph.channel.options import INFINITE, AttributesOf, ChannelOptions
 from heliograph.config import Config, MessagesConfig, MqttConfig, RetainerConfig, Zone
 from heliograph.config.listeners import Listener

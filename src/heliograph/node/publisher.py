@@ -36,7 +36,7 @@ class SystemPublisher(MessagePublisher, Retained):
         broker = self._broker
         sink = broker.sink
         if not (
-            broker.router.is_awaited(topic)
+            broker.router.filters.is_awaited(topic)
             or broker.hooks.message_publish.is_wanted(topic)
             or (sink is not None and sink.wants(topic))
         ):
@@ -101,7 +101,7 @@ class SystemPublisher(MessagePublisher, Retained):
             raise TopicNameError(fault)
         is_durable = broker.sink is not None and broker.sink.wants(topic)
         is_hooked = broker.hooks.message_publish.is_wanted(topic)
-        return Route(topic.encode("utf-8"), topic, broker.router.match(topic), is_durable, is_hooked, -1)
+        return Route(topic.encode("utf-8"), topic, broker.router.filters.match(topic), is_durable, is_hooked, -1)
 
 
 def _name_fault(topic: str) -> str | None:

@@ -17,7 +17,7 @@ from heliograph.mqtt.topic import EXCLUSIVE_PREFIX
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.durability import Durability
 from heliograph.session.durable_awaiting_rel import DurableAwaitingRel
-from heliograph.session.lending import LentDelivery
+from heliograph.session.group_delivery import GroupDelivery
 from heliograph.session.mqueue import Delivery, MessageQueue, size_of
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
@@ -401,7 +401,7 @@ class DurableSession(Session):
 
     def _send_new(self, outbox: Outbox, delivery: Delivery) -> None:
         message = delivery.message
-        delivery.after_us = delivery.stored_after_us if isinstance(delivery, LentDelivery) else self.cursor_us
+        delivery.after_us = delivery.stored_after_us if isinstance(delivery, GroupDelivery) else self.cursor_us
         if delivery.qos == 2:
             ticket: i64 = 0 if self._is_replaying else message.ticket
             if self.durability.is_refused(ticket):  # it waited in the queue; its publisher sends it again

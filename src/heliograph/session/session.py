@@ -19,7 +19,7 @@ from heliograph.mqtt.topic import EXCLUSIVE_PREFIX
 from heliograph.session.access_check import AccessCheck
 from heliograph.session.aliases import OutboundAliases
 from heliograph.session.awaiting_rel import AwaitingRel
-from heliograph.session.lending import Lender, LentDelivery
+from heliograph.session.group_delivery import GroupDelivery, GroupDispatcher
 from heliograph.session.mqueue import PUBLISHED, RELEASED, Delivery, MessageQueue, make_queue, size_of
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
@@ -67,7 +67,7 @@ class Session(Subscriber):
         self._has_ended = False
         self._sent_count: i64 = 0  # of `_inflight`, how many went out on this connection
         self._resend: dict[int, None] = {}  # to be sent again; the last first
-        self.lender: Lender | None = None  # of the durable groups that it is a member of
+        self.dispatcher: GroupDispatcher | None = None  # of the durable groups that it is a member of
 
     # --- the connection
 
@@ -160,16 +160,16 @@ class Session(Subscriber):
     def resume(self) -> None:
         """Send again what is unacknowledged, in its first order [MQTT-4.4.0-1] [MQTT-4.6.0-1], then what waited."""
         self.pump()
-        if self.lender is not None:
-            self.lender.on_attached(self)
+        if self.dispatcher is not None:
+            self.dispatcher.on_attached(self)
 
     def detach(self) -> None:
         """The connection is gone; from now on messages wait."""
         self._outbox = None
         self._aliases = None  # they end with the connection [MQTT-3.3.2-7]
         self._resend = {}
-        if self.lender is not None:
-            self._give_back(self.lender)
+        if self.dispatcher is not None:
+            self._give_back(self.dispatcher)
 
     def is_behind(self) -> bool:
         """Whether the client must first take what it was sent: messages wait for it, or it is away."""
@@ -279,8 +279,8 @@ class Session(Subscriber):
             self._send_waiting(outbox, delivery)
         if self._qos0_waits and outbox is not None and self._queue is not None:
             self._pump_qos0(outbox, self._queue)
-        if self.lender is not None:
-            self.lender.on_room(self)
+        if self.dispatcher is not None:
+            self.dispatcher.on_room(self)
 
     def has_room(self) -> bool:
         """Whether it takes one more message that waits elsewhere than here."""
@@ -299,7 +299,7 @@ class Session(Subscriber):
             return False
         return self._mount_bytes == 0 or not self._hides(topic, subscription)
 
-    def borrow(self, delivery: LentDelivery) -> bool:
+    def borrow(self, delivery: GroupDelivery) -> bool:
         """Send a message that a group lends, while there is room: whether it is in flight now, or done with."""
         outbox = self._outbox
         message = delivery.message
@@ -416,7 +416,7 @@ class Session(Subscriber):
         self._outbox = None
         for delivery in self._inflight.values():
             # One at QoS 2 that the client may have got must not go to anybody else [MQTT-4.8.2-5].
-            if delivery.qos == 1 and not isinstance(delivery, LentDelivery):
+            if delivery.qos == 1 and not isinstance(delivery, GroupDelivery):
                 self._pass_on(delivery.message, delivery.subscription)
         while self._queue is not None:
             waiting = self._queue.pop()
@@ -586,13 +586,13 @@ class Session(Subscriber):
         else:
             self.broker.shared.redispatch(message, subscription)
 
-    def _give_back(self, lender: Lender) -> None:
+    def _give_back(self, dispatcher: GroupDispatcher) -> None:
         """Let a group have again what the client did not acknowledge; at QoS 2 it stays the session's."""
         for packet_id, delivery in list(self._inflight.items()):
-            if isinstance(delivery, LentDelivery) and delivery.qos == 1:
+            if isinstance(delivery, GroupDelivery) and delivery.qos == 1:
                 del self._inflight[packet_id]
-                lender.on_returned(self, delivery)
-        lender.on_detached(self)
+                dispatcher.on_returned(self, delivery)
+        dispatcher.on_detached(self)
 
     def _nothing_waits(self) -> bool:
         return not self._resend and (self._queue is None or self._queue.count == 0)
@@ -675,11 +675,11 @@ class Session(Subscriber):
             broker.hooks.message_acked.run((self.clientid, delivery.message))
         if broker.hooks.delivery_completed.callbacks:
             broker.hooks.delivery_completed.run((self.clientid, delivery.message))
-        lender = self.lender
-        if lender is not None:
-            if isinstance(delivery, LentDelivery):
-                lender.on_done(self, delivery)
-            lender.on_room(self)
+        dispatcher = self.dispatcher
+        if dispatcher is not None:
+            if isinstance(delivery, GroupDelivery):
+                dispatcher.on_done(self, delivery)
+            dispatcher.on_room(self)
         if self._queue is not None or self._resend:
             self.pump()
 

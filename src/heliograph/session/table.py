@@ -115,7 +115,7 @@ class SessionTable:
         return self._sessions.get(clientid)
 
     def knows(self, clientid: str) -> bool:
-        """Whether a client has a session that was met already, wherever it lies."""
+        """Whether a client has a session that was discovered already, wherever it lies."""
         return clientid in self._sessions or clientid in self._absences
 
     def all(self) -> list[Session]:

@@ -1,7 +1,7 @@
 """A borrower: one shared subscription of a connected client, towards the leader of its group.
 
-A state machine like the leader: it is told letters, the time, and what the session did, and answers with letters for
-the leader in `letters` and with events for the session in `events`. Its status goes one way only:
+A state machine like the leader: it is told messages, the time, and what the session did, and answers with messages for
+the leader in `outgoing` and with events for the session in `events`. Its status goes one way only:
 
     connecting -> connected -> unsubscribing -> ended
 
@@ -94,7 +94,7 @@ class _Held:
         self.number = number
         self.progress = progress
         self.due_us = 0  # while it is revoking: when that has taken too long
-        self.sequence = 0  # of the letter that said so last
+        self.sequence = 0  # of the message that said so last
         self.is_final = False
 
 
@@ -117,7 +117,7 @@ class Borrower:
         "events",
         "group",
         "id",
-        "letters",
+        "outgoing",
         "status",
     )
 
@@ -125,12 +125,12 @@ class Borrower:
         self.group = group
         self.id = id_
         self.status = CONNECTING
-        self.letters: list[ToLeader] = [LeaderWanted()]
+        self.outgoing: list[ToLeader] = [LeaderWanted()]
         self.events: list[Event] = []
         self._timers = timers
         self._shares: dict[Share, _Held] = {}
         self._revoking: dict[Share, _Held] = {}
-        self._fresh: dict[Share, _Held] = {}  # what the last letter did not say yet
+        self._fresh: dict[Share, _Held] = {}  # what the last message did not say yet
         self._unsaved: dict[Share, _Held] = {}  # what was said, and is not known to be saved
         self._sequence = 0
         self._ready = True
@@ -142,28 +142,28 @@ class Borrower:
 
     # --- what the leader says
 
-    def on_letter(self, now_us: int, letter: ToBorrower) -> None:
+    def on_message(self, now_us: int, message: ToBorrower) -> None:
         """The leader says something."""
         if self.status == ENDED:
             return
-        if isinstance(letter, Invalidate):
+        if isinstance(message, Invalidate):
             self._invalidate()
-        elif isinstance(letter, LeaderConnectResponse):
+        elif isinstance(message, LeaderConnectResponse):
             self._on_connected(now_us)
         elif self.status == CONNECTING:
             return
-        elif isinstance(letter, Saved):
-            self._on_saved(now_us, letter)
-        elif isinstance(letter, PingResponse):
+        elif isinstance(message, Saved):
+            self._on_saved(now_us, message)
+        elif isinstance(message, PingResponse):
             self._timeout_us = None
         elif self.status == UNSUBSCRIBING:
             return
-        elif isinstance(letter, Grant):
-            self._on_grant(now_us, letter)
-        elif isinstance(letter, Revoke):
-            self._on_revoke(now_us, letter)
+        elif isinstance(message, Grant):
+            self._on_grant(now_us, message)
+        elif isinstance(message, Revoke):
+            self._on_revoke(now_us, message)
         else:
-            self._on_revoked(letter)
+            self._on_revoked(message)
 
     # --- what the session says
 
@@ -201,14 +201,14 @@ class Borrower:
             self._unsubscribed_us = now_us + self._timers.revoke_timeout_us
 
     def disconnect(self, progress: Mapping[Share, Progress]) -> int:
-        """It ends here, and this is how far its shares are: the sequence number of its last letter."""
+        """It ends here, and this is how far its shares are: the sequence number of its last message."""
         for share, reached in progress.items():
             held = self._shares.get(share)
             if held is not None and not held.is_final:
                 held.progress = reached
         self._sequence += 1
         held_ones = {share: (held.number, held.progress) for share, held in self._shares.items()}
-        self.letters.append(Disconnect(self._sequence, held_ones))
+        self.outgoing.append(Disconnect(self._sequence, held_ones))
         self._end()
         return self._sequence
 
@@ -222,7 +222,7 @@ class Borrower:
         if self.status == CONNECTING:
             if self._find_us <= now_us:
                 self._find_us = now_us + self._timers.find_leader_us
-                self.letters.append(LeaderWanted())
+                self.outgoing.append(LeaderWanted())
             return
         if self._timeout_us is not None and self._timeout_us <= now_us:
             self._invalidate()
@@ -238,7 +238,9 @@ class Borrower:
     @property
     def is_quiet(self) -> bool:
         """Whether nobody has to hear of the other, and all that was said is saved."""
-        return self.status == CONNECTED and self._resend_us is None and not (self._fresh or self.letters or self.events)
+        return (
+            self.status == CONNECTED and self._resend_us is None and not (self._fresh or self.outgoing or self.events)
+        )
 
     # --- inside
 
@@ -249,49 +251,49 @@ class Borrower:
             if not self._ready:
                 self._ping(now_us)
 
-    def _on_grant(self, now_us: int, letter: Grant) -> None:
-        held = self._shares.get(letter.share)
+    def _on_grant(self, now_us: int, message: Grant) -> None:
+        held = self._shares.get(message.share)
         if held is None:
-            held = self._shares[letter.share] = _Held(letter.number, letter.progress)
-            self.events.append(Granted(letter.share, letter.progress))
-        elif letter.number > held.number:  # it still has what the leader has taken away
+            held = self._shares[message.share] = _Held(message.number, message.progress)
+            self.events.append(Granted(message.share, message.progress))
+        elif message.number > held.number:  # it still has what the leader has taken away
             self._invalidate()
             return
-        elif letter.number < held.number:
+        elif message.number < held.number:
             return
-        self._fresh[letter.share] = held  # the leader has not heard of it
+        self._fresh[message.share] = held  # the leader has not heard of it
         self._update(now_us)
 
-    def _on_revoke(self, now_us: int, letter: Revoke) -> None:
-        held = self._shares.get(letter.share)
+    def _on_revoke(self, now_us: int, message: Revoke) -> None:
+        held = self._shares.get(message.share)
         if held is None:  # the grant was lost, so nothing was taken
-            self.letters.append(RevokeFinished(letter.share, letter.number))
+            self.outgoing.append(RevokeFinished(message.share, message.number))
         elif held.is_final:
-            self._fresh[letter.share] = held
+            self._fresh[message.share] = held
             self._update(now_us)
-        elif held.number == letter.number and letter.share not in self._revoking:
+        elif held.number == message.number and message.share not in self._revoking:
             held.due_us = now_us + self._timers.revoke_timeout_us
-            self._revoking[letter.share] = held
-            self.events.append(Revoking(letter.share))
+            self._revoking[message.share] = held
+            self.events.append(Revoking(message.share))
 
-    def _on_revoked(self, letter: Revoked) -> None:
-        held = self._shares.get(letter.share)
-        if held is not None and held.number == letter.number:
+    def _on_revoked(self, message: Revoked) -> None:
+        held = self._shares.get(message.share)
+        if held is not None and held.number == message.number:
             if not held.is_final:
                 self._invalidate()
                 return
             for shares in (self._shares, self._revoking, self._fresh, self._unsaved):
-                shares.pop(letter.share, None)
-            self.events.append(Forgotten(letter.share))
-        self.letters.append(RevokeFinished(letter.share, letter.number))
+                shares.pop(message.share, None)
+            self.events.append(Forgotten(message.share))
+        self.outgoing.append(RevokeFinished(message.share, message.number))
 
-    def _on_saved(self, now_us: int, letter: Saved) -> None:
+    def _on_saved(self, now_us: int, message: Saved) -> None:
         self._resend_us = now_us + self._timers.resend_us
-        for share in [share for share, held in self._unsaved.items() if held.sequence <= letter.sequence]:
+        for share in [share for share, held in self._unsaved.items() if held.sequence <= message.sequence]:
             del self._unsaved[share]
-        if letter.sequence == self._sequence:
+        if message.sequence == self._sequence:
             self._resend_us = None
-        self.events.append(ProgressSaved(letter.sequence))
+        self.events.append(ProgressSaved(message.sequence))
 
     def _update(self, now_us: int, *, is_whole: bool = False) -> int:
         """Say what is new, or all that is not known to be saved."""
@@ -306,7 +308,7 @@ class Borrower:
             held.sequence = self._sequence
         progress = {share: (held.number, held.progress) for share, held in said.items()}
         final = frozenset(share for share, held in said.items() if held.is_final)
-        self.letters.append(UpdateProgress(self._sequence, progress, final, is_whole))
+        self.outgoing.append(UpdateProgress(self._sequence, progress, final, is_whole))
         if self._resend_us is None or self._resend_us <= now_us:
             self._resend_us = now_us + self._timers.resend_us
         return self._sequence
@@ -315,7 +317,7 @@ class Borrower:
         self._ping_us = now_us + self._timers.ping_us
         if self._timeout_us is None:
             self._timeout_us = now_us + self._timers.ping_timeout_us
-        self.letters.append(Ping(self._ready))
+        self.outgoing.append(Ping(self._ready))
 
     def _invalidate(self) -> None:
         self._end()

@@ -15,9 +15,9 @@ from typing import Final, Protocol
 from heliograph.broker.shared import GroupKeeper, SharedGroup
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.session.durable import DurableSession
-from heliograph.session.lending import Lender, LentDelivery
+from heliograph.session.group_delivery import GroupDelivery, GroupDispatcher
 from heliograph.session.session import Session
-from heliograph.shared_groups.kept import AwakeGroup, KeptGroup
+from heliograph.shared_groups.durable_group import AwakeGroup, DurableGroup
 from heliograph.shared_groups.member import Member, SessionNotes, settle
 from heliograph.shared_groups.protocol import (
     BorrowerId,
@@ -110,24 +110,24 @@ class DurableGroups(GroupKeeper):
         self.roster = Roster()
         self.turns = GroupTurns(loop, begin_turn, self, self.timers.checkpoint_us / 1e6)
         self.now_us = now_us
-        self.lending = _Lending(self)
+        self.dispatcher = _Dispatcher(self)
         self._state = state
         self._declared = declared
         self._registry = LeaderRegistry(state, self._find_streams, self, now_us, self.timers)
         self._registry.on_more = self.turns.schedule_more
-        self._groups: dict[str, KeptGroup] = {}
+        self._groups: dict[str, DurableGroup] = {}
         self._begins: dict[str, tuple[int, int]] = {}  # of groups that were joined before the start
         self._dropped: dict[str, bool] = {}  # groups to be forgotten, and whether the disk may have progress of them
         self._left: dict[str, list[Subscription]] = {}  # those that are no members any more, by group
         self._sleepers = Sleepers(self._growing_streams, self._groups.values, self._on_behind, self.turns.schedule_more)
         self._rooms = Rooms()
-        self._waking: dict[KeptGroup, None] = {}
-        self._unwoken: dict[KeptGroup, None] = {}  # those that could not be woken
-        self._awake: dict[KeptGroup, None] = {}
+        self._waking: dict[DurableGroup, None] = {}
+        self._unwoken: dict[DurableGroup, None] = {}  # those that could not be woken
+        self._awake: dict[DurableGroup, None] = {}
         self._starting: deque[tuple[AwakeGroup, list[Subscription]]] = deque()  # members whose clients are there
         self._leaving: deque[Member] = deque()  # members whose clients are gone
         self._unticked: deque[Member] = deque()  # members that have yet to be told the time,
-        self._unrested: deque[KeptGroup] = deque()  # and groups that may fall asleep
+        self._unrested: deque[DurableGroup] = deque()  # and groups that may fall asleep
         self._members: dict[BorrowerId, Member] = {}
         self._of_session: dict[Subscriber, dict[Member, None]] = {}
         self._last_borrower = 0
@@ -200,7 +200,7 @@ class DurableGroups(GroupKeeper):
 
     # --- the broker's members
 
-    def keeps(self, group: SharedGroup, member: Subscription) -> bool:
+    def makes_durable(self, group: SharedGroup, member: Subscription) -> bool:
         """See `GroupKeeper`."""
         key = group.clientid
         before = self._groups.get(key)
@@ -228,7 +228,7 @@ class DurableGroups(GroupKeeper):
             return
         kept = self._groups[group.clientid]
         kept.members = group
-        session.lender = self.lending
+        session.dispatcher = self.dispatcher
         if self._is_started and isinstance(session, DurableSession):  # else it was one before, and is noted
             self.roster.join(kept, member, self.now_us())
         if session.attached:
@@ -277,16 +277,16 @@ class DurableGroups(GroupKeeper):
         if not members:
             del self._left[key]
 
-    def _keep(self, key: str, is_behind: bool) -> KeptGroup:
+    def _keep(self, key: str, is_behind: bool) -> DurableGroup:
         kept = self._groups.get(key)
         if kept is None:
-            kept = self._groups[key] = KeptGroup(key, is_behind)
+            kept = self._groups[key] = DurableGroup(key, is_behind)
         return kept
 
-    def _find(self, subscription: Subscription) -> KeptGroup | None:
+    def _find(self, subscription: Subscription) -> DurableGroup | None:
         return self._groups.get(f"{subscription.group}/{subscription.topic_filter}")
 
-    def _drop_if_empty(self, kept: KeptGroup) -> None:
+    def _drop_if_empty(self, kept: DurableGroup) -> None:
         if not kept.is_empty or self._groups.get(kept.key) is not kept:
             return
         del self._groups[kept.key]
@@ -336,7 +336,7 @@ class DurableGroups(GroupKeeper):
             if kept.awake is None and kept.is_behind:
                 self._want_awake(kept)
 
-    def on_returned(self, delivery: LentDelivery) -> None:
+    def on_returned(self, delivery: GroupDelivery) -> None:
         """A client left without acknowledging a message."""
         entry = delivery.entry
         if isinstance(entry, Entry) and not entry.done:
@@ -354,7 +354,7 @@ class DurableGroups(GroupKeeper):
             self._saving = {}
             self.turns.schedule_more()
 
-    def _attend(self, kept: KeptGroup, subscription: Subscription) -> None:
+    def _attend(self, kept: DurableGroup, subscription: Subscription) -> None:
         """The client of a member is there."""
         if kept.awake is not None:
             self._starting.append((kept.awake, [subscription]))
@@ -368,7 +368,7 @@ class DurableGroups(GroupKeeper):
 
     # --- groups that wake and fall asleep
 
-    def _on_behind(self, kept: KeptGroup) -> None:
+    def _on_behind(self, kept: DurableGroup) -> None:
         """A group that is asleep may have messages: wake it as soon as somebody takes them."""
         if self._groups.get(kept.key) is not kept:
             return
@@ -379,12 +379,12 @@ class DurableGroups(GroupKeeper):
         else:
             self._await_rooms(kept)
 
-    def _await_rooms(self, kept: KeptGroup) -> None:
+    def _await_rooms(self, kept: DurableGroup) -> None:
         for subscription in kept.subscriptions:
             if isinstance(subscription.subscriber, Session) and subscription.subscriber.attached:
                 self._rooms.wait(subscription)
 
-    def _want_awake(self, kept: KeptGroup) -> None:
+    def _want_awake(self, kept: DurableGroup) -> None:
         if self._is_started:
             self._waking[kept] = None
             self.turns.schedule_more()
@@ -397,7 +397,7 @@ class DurableGroups(GroupKeeper):
         if self._waking:
             self.turns.schedule_more()
 
-    def _wake(self, kept: KeptGroup) -> None:
+    def _wake(self, kept: DurableGroup) -> None:
         name = kept.name
         if not kept.has_room and not self._registry.has_claims(name):  # many have been woken for the same room
             self._await_rooms(kept)
@@ -447,7 +447,7 @@ class DurableGroups(GroupKeeper):
         if self._unrested:
             self.turns.schedule_more()
 
-    def _rest(self, kept: KeptGroup, awake: AwakeGroup) -> None:
+    def _rest(self, kept: DurableGroup, awake: AwakeGroup) -> None:
         """Let a group fall asleep that has had nothing to do for a while."""
         now = self.now_us()
         if awake.is_stirred:
@@ -510,13 +510,13 @@ class DurableGroups(GroupKeeper):
         if kept.awake is None:
             self._want_awake(kept)
 
-    def to_leader(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
-        """See `Mail`."""
-        self.turns.post(lambda: self._deliver(group, sender, letter))
+    def to_leader(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
+        """See `Messenger`."""
+        self.turns.post(lambda: self._deliver(group, sender, message))
 
-    def to_borrower(self, receiver: BorrowerId, letter: ToBorrower) -> None:
-        """See `Mail`."""
-        self.turns.post(lambda: self._hand_over(receiver, letter))
+    def to_borrower(self, receiver: BorrowerId, message: ToBorrower) -> None:
+        """See `Messenger`."""
+        self.turns.post(lambda: self._hand_over(receiver, message))
 
     def await_saved(self, member: Member) -> None:
         """See `kept.Node`."""
@@ -585,7 +585,7 @@ class DurableGroups(GroupKeeper):
     def statistics(self) -> dict[str, int]:
         """How many groups, members and shares there are, and what became of messages."""
         numbers = {
-            "kept": len(self._groups),
+            "durable": len(self._groups),
             "awake": len(self._awake),
             "members": len(self._members),
             "waiting_bytes": self.waiting.size_bytes,
@@ -597,7 +597,7 @@ class DurableGroups(GroupKeeper):
 
     # --- what turns tell
 
-    def on_letters_read(self) -> None:
+    def on_messages_read(self) -> None:
         """See `Work`."""
         self._registry.settle()
 
@@ -623,18 +623,18 @@ class DurableGroups(GroupKeeper):
             kept.awake.offer_strays()
         self.on_room(member.session)
 
-    def _deliver(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
+    def _deliver(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
         kept = self._groups.get(str(group))
         if kept is None or kept.awake is None:
-            if isinstance(letter, UpdateProgress | Disconnect):  # there is nothing left that it could be missing from
-                self.to_borrower(sender, Saved(letter.sequence))
+            if isinstance(message, UpdateProgress | Disconnect):  # there is nothing left that it could be missing from
+                self.to_borrower(sender, Saved(message.sequence))
             return  # it may still wait for a leader, and would be granted shares when there is one again
-        self._registry.on_letter(group, sender, letter)
+        self._registry.on_message(group, sender, message)
 
-    def _hand_over(self, receiver: BorrowerId, letter: ToBorrower) -> None:
+    def _hand_over(self, receiver: BorrowerId, message: ToBorrower) -> None:
         member = self._members.get(receiver)
         if member is not None:
-            member.on_letter(letter)
+            member.on_message(message)
 
     def _find_streams(self, group: GroupName, start: int) -> list[StreamOffer]:
         return [StreamOffer(one.id, one.rank) for one in self.messages.get_streams(group.topic_filter, start)]
@@ -647,7 +647,7 @@ class DurableGroups(GroupKeeper):
         return f"DurableGroups({len(self._groups)} groups, {len(self._awake)} awake, {self._registry!r})"
 
 
-class _Lending(Lender):
+class _Dispatcher(GroupDispatcher):
     """What sessions say to the groups."""
 
     def __init__(self, groups: DurableGroups) -> None:
@@ -665,12 +665,12 @@ class _Lending(Lender):
         if isinstance(session, Session):
             self._groups.on_room(session)
 
-    def on_done(self, session: Subscriber, delivery: LentDelivery) -> None:
+    def on_done(self, session: Subscriber, delivery: GroupDelivery) -> None:
         if isinstance(delivery.entry, Entry):
             settle(delivery.entry)
             owner = delivery.entry.share.owner
             if isinstance(owner, Member) and not owner.is_ready:
                 self._groups.turns.want(owner)
 
-    def on_returned(self, session: Subscriber, delivery: LentDelivery) -> None:
+    def on_returned(self, session: Subscriber, delivery: GroupDelivery) -> None:
         self._groups.on_returned(delivery)

@@ -1,7 +1,7 @@
 """The leader of one group: which shares there are, how far each is, and which borrower has it.
 
-A state machine: it is told letters, streams, the time and what is saved, and answers with letters in `letters` and with
-progress to be saved from `take_changes`. What may be granted when:
+A state machine: it is told messages, streams, the time and what is saved, and answers with messages in `outgoing` and
+with progress to be saved from `take_changes`. What may be granted when:
 
 - A share that changed hands is granted again only when the progress that it was given back with is saved.
 - Of streams with the same `rank.x`, a share of a later `rank.y` is granted when those of its number before it are done.
@@ -54,7 +54,7 @@ class _Assignment:
         self.borrower = borrower
         self.number = number
         self.status = GRANTING
-        self.due_us = due_us  # when the letter that belongs to the status is sent again
+        self.due_us = due_us  # when the message that belongs to the status is sent again
 
 
 class _Borrower:
@@ -103,8 +103,8 @@ class Leader:
         "_unready_count",
         "_unsaved",
         "group",
-        "letters",
         "name",
+        "outgoing",
     )
 
     def __init__(
@@ -119,7 +119,7 @@ class Leader:
     ) -> None:
         self.group = group
         self.name = name
-        self.letters: list[tuple[BorrowerId, ToBorrower]] = []
+        self.outgoing: list[tuple[BorrowerId, ToBorrower]] = []
         self._timers = timers
         self._number = first_number
         self._beginning = Progress(beginning)  # of every share that nothing is known of
@@ -128,7 +128,7 @@ class Leader:
         self._streams: dict[StreamId, StreamOffer] = {}
         self._borrowers: dict[BorrowerId, _Borrower] = {}
         self._assignments: dict[Share, _Assignment] = {}
-        self._moving: dict[Share, _Assignment] = {}  # those of which a letter is on its way
+        self._moving: dict[Share, _Assignment] = {}  # those of which a message is on its way
         self._open: list[Share] | None = None  # what may be read now, where that is known
         self._changed: dict[Share, None] = {}
         self._answers: dict[BorrowerId, int] = {}  # who is told which sequence when what has changed is saved
@@ -143,31 +143,31 @@ class Leader:
 
     # --- what it is told
 
-    def on_letter(self, now_us: int, sender: BorrowerId, letter: ToLeader) -> None:
+    def on_message(self, now_us: int, sender: BorrowerId, message: ToLeader) -> None:
         """A borrower says something."""
         known = self._borrowers.get(sender)
-        if isinstance(letter, LeaderWanted):
+        if isinstance(message, LeaderWanted):
             if known is None:
                 self._borrowers[sender] = _Borrower(now_us)
                 self._has_joined = True
             self._send(sender, LeaderConnectResponse(self.name))
             return
         if known is None:
-            if not isinstance(letter, Disconnect):
+            if not isinstance(message, Disconnect):
                 self._send(sender, Invalidate())
             return
         known.heard_us = now_us
-        if isinstance(letter, Ping):
-            self._on_ping(known, letter)
+        if isinstance(message, Ping):
+            self._on_ping(known, message)
             self._send(sender, PingResponse())
-        elif isinstance(letter, UpdateProgress):
-            self._on_progress(now_us, sender, known, letter)
-        elif isinstance(letter, RevokeFinished):
-            self._on_revoke_finished(sender, letter)
+        elif isinstance(message, UpdateProgress):
+            self._on_progress(now_us, sender, known, message)
+        elif isinstance(message, RevokeFinished):
+            self._on_revoke_finished(sender, message)
         else:
-            self._take(known, letter.progress)
+            self._take(known, message.progress)
             self._let_go(sender)
-            self._answer(sender, letter.sequence)
+            self._answer(sender, message.sequence)
 
     def on_streams(self, streams: Iterable[StreamOffer]) -> None:
         """All streams of the group's filter, as they are now."""
@@ -216,7 +216,7 @@ class Leader:
     @property
     def has_to_settle(self) -> bool:
         """Whether there is something to say, to save, or to share out."""
-        return bool(self.letters) or self.has_changes or self._unbalanced or self._has_joined
+        return bool(self.outgoing) or self.has_changes or self._unbalanced or self._has_joined
 
     @property
     def has_changes(self) -> bool:
@@ -252,7 +252,7 @@ class Leader:
     # --- what it knows
 
     def is_quiet(self, borrowers_count: int) -> bool:
-        """Whether it has so many borrowers and no others, nobody waits for a letter, and everything is saved."""
+        """Whether it has so many borrowers and no others, nobody waits for a message, and everything is saved."""
         return len(self._borrowers) == borrowers_count and not (self._moving or self._saving or self.has_to_settle)
 
     def has_granted_all(self, streams: Iterable[StreamId]) -> bool:
@@ -382,7 +382,7 @@ class Leader:
         self._moving[assignment.share] = assignment
 
     def _say(self, now_us: int, assignment: _Assignment) -> None:
-        """Send the letter that belongs to the status of an assignment; once more, if it was sent before."""
+        """Send the message that belongs to the status of an assignment; once more, if it was sent before."""
         share, number = assignment.share, assignment.number
         assignment.due_us = now_us + self._timers.resend_us
         if assignment.status == GRANTING:
@@ -392,23 +392,23 @@ class Leader:
         elif assignment.status == REVOKED:
             self._send(assignment.borrower, Revoked(share, number))
 
-    # --- letters
+    # --- messages
 
-    def _on_ping(self, known: _Borrower, letter: Ping) -> None:
-        if known.ready != letter.ready:
-            known.ready = letter.ready
-            self._unready_count += -1 if letter.ready else 1
+    def _on_ping(self, known: _Borrower, message: Ping) -> None:
+        if known.ready != message.ready:
+            known.ready = message.ready
+            self._unready_count += -1 if message.ready else 1
             self._unbalanced = True
 
-    def _on_progress(self, now_us: int, sender: BorrowerId, known: _Borrower, letter: UpdateProgress) -> None:
-        if letter.sequence <= known.sequence or not (letter.is_whole or letter.sequence == known.sequence + 1):
+    def _on_progress(self, now_us: int, sender: BorrowerId, known: _Borrower, message: UpdateProgress) -> None:
+        if message.sequence <= known.sequence or not (message.is_whole or message.sequence == known.sequence + 1):
             return  # it was heard, or one before it was not: then it will be said again
-        known.sequence = letter.sequence
-        self._take(known, letter.progress)
-        self._answer(sender, letter.sequence)
-        for share in letter.final:
+        known.sequence = message.sequence
+        self._take(known, message.progress)
+        self._answer(sender, message.sequence)
+        for share in message.final:
             assignment = known.shares.get(share)
-            if assignment is not None and assignment.number == letter.progress[share][0]:
+            if assignment is not None and assignment.number == message.progress[share][0]:
                 self._take_away(assignment, REVOKED)
                 self._say(now_us, assignment)
 
@@ -433,9 +433,9 @@ class Leader:
                 if reached.is_end:
                     self._open = None
 
-    def _on_revoke_finished(self, sender: BorrowerId, letter: RevokeFinished) -> None:
-        assignment = self._borrowers[sender].shares.get(letter.share)
-        if assignment is not None and assignment.number == letter.number:
+    def _on_revoke_finished(self, sender: BorrowerId, message: RevokeFinished) -> None:
+        assignment = self._borrowers[sender].shares.get(message.share)
+        if assignment is not None and assignment.number == message.number:
             self._free(assignment)
 
     def _let_go(self, borrower: BorrowerId) -> None:
@@ -459,8 +459,8 @@ class Leader:
             self._changed[share] = None
             self._unsaved[share] = self._unsaved.get(share, 0) + 1
 
-    def _send(self, borrower: BorrowerId, letter: ToBorrower) -> None:
-        self.letters.append((borrower, letter))
+    def _send(self, borrower: BorrowerId, message: ToBorrower) -> None:
+        self.outgoing.append((borrower, message))
 
     def __repr__(self) -> str:
         size = f"{len(self._borrowers)} borrowers, {len(self._assignments)} shares assigned"

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from heliograph.broker.subscription import Subscription
 from heliograph.session.durable import DurableSession
-from heliograph.session.lending import LentDelivery
+from heliograph.session.group_delivery import GroupDelivery
 from heliograph.session.session import Session
 from heliograph.shared_groups import record
 from heliograph.shared_groups.borrower import (
@@ -71,8 +71,8 @@ class NodeView(Protocol):
     def now_us(self) -> int:
         """The wall clock."""
 
-    def to_leader(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
-        """Send a letter."""
+    def to_leader(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
+        """Send a message."""
 
     def stir(self) -> None:
         """Something happens: the group is not to fall asleep yet."""
@@ -315,14 +315,14 @@ class Member(Taker):
 
     # --- the borrower
 
-    def on_letter(self, letter: ToBorrower) -> None:
+    def on_message(self, message: ToBorrower) -> None:
         """The leader says something."""
         if self.borrower.status == ENDED:
-            if (sequence := getattr(letter, "sequence", None)) is not None:
+            if (sequence := getattr(message, "sequence", None)) is not None:
                 self._on_progress_saved(sequence)
                 self._part()
             return
-        self.borrower.on_letter(self._around.now_us(), letter)
+        self.borrower.on_message(self._around.now_us(), message)
         self._handle()
 
     def tick(self) -> None:
@@ -366,9 +366,9 @@ class Member(Taker):
 
     def post(self) -> None:
         """Send what the borrower has to say."""
-        letters, self.borrower.letters = self.borrower.letters, []
-        for letter in letters:
-            self._around.to_leader(self.group, self.borrower.id, letter)
+        outgoing, self.borrower.outgoing = self.borrower.outgoing, []
+        for message in outgoing:
+            self._around.to_leader(self.group, self.borrower.id, message)
 
     def _handle(self) -> None:
         events, self.borrower.events = self.borrower.events, []
@@ -465,7 +465,7 @@ class Member(Taker):
     def _send(self, entry: Entry, qos: int) -> None:
         stored, subscription = entry.stored, self.subscription
         retain = stored.retain and subscription.retain_as_published
-        delivery = LentDelivery(message_of(stored), qos, retain, subscription, stored.stored_at - 1, entry)
+        delivery = GroupDelivery(message_of(stored), qos, retain, subscription, stored.stored_at - 1, entry)
         if not self.session.borrow(delivery):
             settle(entry)
         elif qos == 2 and self._is_durable:

@@ -5,7 +5,7 @@ of the publisher's client id: a fleet's telemetry is often one stream, which one
 the order of a publisher's messages on a topic holds within a share. The **leader** keeps the progress of every share
 and grants shares to **borrowers**, one for each subscription of a connected client.
 
-Letters from one sender to one receiver arrive in order, or not at all; who needs an answer asks again after a while.
+Messages from one sender to one receiver arrive in order, or not at all; who needs an answer asks again after a while.
 Every grant has a number, so that what belongs to an earlier one is recognised.
 """
 
@@ -109,10 +109,10 @@ class UpdateProgress:
     """How far shares are.
 
     Attributes:
-        sequence: Rises with each such letter; answered by `Saved`.
+        sequence: Rises with each such message; answered by `Saved`.
         progress: By share, with the number of the grant.
         final: Those of them that the borrower is done with, because they were revoked or have ended.
-        is_whole: It says all that is not known to be saved. Otherwise it says what has changed since the letter before
+        is_whole: It says all that is not known to be saved. Otherwise it says what has changed since the message before
             it, and counts only if that one was heard.
     """
 
@@ -194,14 +194,14 @@ ToLeader = LeaderWanted | Ping | UpdateProgress | RevokeFinished | Disconnect
 ToBorrower = LeaderConnectResponse | PingResponse | Grant | Revoke | Revoked | Saved | Invalidate
 
 
-class Mail(Protocol):
-    """Brings letters; never from within the call, so that nobody is answered while still speaking."""
+class Messenger(Protocol):
+    """Brings messages; never from within the call, so that nobody is answered while still speaking."""
 
-    def to_leader(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
-        """A letter to whoever leads a group; `LeaderWanted` goes to the registry that finds it."""
+    def to_leader(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
+        """A message to whoever leads a group; `LeaderWanted` goes to the registry that finds it."""
 
-    def to_borrower(self, receiver: BorrowerId, letter: ToBorrower) -> None:
-        """A letter to a borrower."""
+    def to_borrower(self, receiver: BorrowerId, message: ToBorrower) -> None:
+        """A message to a borrower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class Timers:
         ping_us: Between two pings.
         ping_timeout_us: Without an answer for so long, the borrower begins anew.
         borrower_timeout_us: Without a word for so long, the leader gives the borrower up; later than the borrower does.
-        resend_us: Between two letters that say the same.
+        resend_us: Between two messages that say the same.
         revoke_timeout_us: How long a client may take to acknowledge what it has of a share that is revoked.
         lease_us: How long leadership lasts without being renewed.
         checkpoint_us: How long borrowers gather progress that nobody waits for.

@@ -21,8 +21,8 @@ from heliograph.shared_groups.protocol import (
     Disconnect,
     GroupName,
     LeaderWanted,
-    Mail,
     MessageId,
+    Messenger,
     Progress,
     Share,
     StreamOffer,
@@ -83,7 +83,7 @@ class LeaderRegistry:
         self,
         state: StateDatabase,
         find_streams: FindStreams,
-        mail: Mail,
+        messenger: Messenger,
         now_us: Callable[[], int],
         timers: Timers,
         node: str = "",
@@ -92,7 +92,7 @@ class LeaderRegistry:
         self.database = GroupDatabase(state)
         self.database.on_answers = self._want_more
         self._find_streams = find_streams
-        self._mail = mail
+        self._messenger = messenger
         self._now_us = now_us
         self._timers = timers
         self._offices: dict[GroupName, _Office] = {}
@@ -221,19 +221,19 @@ class LeaderRegistry:
 
     # --- what happens
 
-    def on_letter(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
-        """A letter for the leader of a group, which is answered in `settle`."""
+    def on_message(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
+        """A message for the leader of a group, which is answered in `settle`."""
         office = self._offices.get(group)
         if office is not None:
             self._unsettled[office] = None
-            office.leader.on_letter(self._now_us(), sender, letter)
-        elif isinstance(letter, LeaderWanted):
+            office.leader.on_message(self._now_us(), sender, message)
+        elif isinstance(message, LeaderWanted):
             self._wanted.setdefault(group, {})[sender] = None
-        elif isinstance(letter, Disconnect):
+        elif isinstance(message, Disconnect):
             self._wanted.get(group, {}).pop(sender, None)
 
     def settle(self) -> None:
-        """All letters of this turn are read: share out, answer, and save what has changed; some leaders at once."""
+        """All messages of this turn are read: share out, answer, and save what has changed; some leaders at once."""
         now = self._now_us()
         for office in list(islice(self._unsettled, _SETTLED_AT_ONCE)):
             del self._unsettled[office]
@@ -384,7 +384,7 @@ class LeaderRegistry:
         self._unsettled[office] = None
         self._take_claims(office)
         for borrower in self._wanted.pop(group, {}):
-            leader.on_letter(self._now_us(), borrower, LeaderWanted())
+            leader.on_message(self._now_us(), borrower, LeaderWanted())
         self._settle_later()
 
     def _renew(self, office: _Office) -> None:
@@ -503,9 +503,9 @@ class LeaderRegistry:
             self._unsettled[office] = None
 
     def _post(self, office: _Office) -> None:
-        letters, office.leader.letters = office.leader.letters, []
-        for borrower, letter in letters:
-            self._mail.to_borrower(borrower, letter)
+        outgoing, office.leader.outgoing = office.leader.outgoing, []
+        for borrower, message in outgoing:
+            self._messenger.to_borrower(borrower, message)
 
     def __repr__(self) -> str:
         return f"LeaderRegistry({len(self._offices)} leaders, {self.database!r})"

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.shared_groups import record
-from heliograph.shared_groups.kept import KeptGroup
+from heliograph.shared_groups.durable_group import DurableGroup
 from heliograph.shared_groups.member import SessionNotes
 from heliograph.shared_groups.protocol import GroupName, MessageId
 from heliograph.storage.errors import UnknownStreamError
@@ -40,9 +40,9 @@ class Roster:
     def __init__(self) -> None:
         self.sessions: SessionStore | None = None
         # By client, with the subscription that makes it a member, where its session is known already.
-        self._groups: dict[str, dict[KeptGroup, Subscription | None]] = {}
+        self._groups: dict[str, dict[DurableGroup, Subscription | None]] = {}
         # `$queue/...` and `$share/$queue/...` are one group, so a session may be its member twice.
-        self._others: dict[tuple[KeptGroup, str], list[Subscription]] = {}
+        self._others: dict[tuple[DurableGroup, str], list[Subscription]] = {}
 
     # --- what the disk has
 
@@ -70,7 +70,7 @@ class Roster:
             else:
                 self._forget(key)
 
-    def borrowed(self, notes: Notes, is_kept: Callable[[GroupName], bool]) -> Iterator[tuple[record.Borrowed, str]]:
+    def borrowed(self, notes: Notes, is_durable: Callable[[GroupName], bool]) -> Iterator[tuple[record.Borrowed, str]]:
         """Each message that a session has, with the client; those of groups that are gone are forgotten.
 
         Args:
@@ -83,32 +83,32 @@ class Roster:
             except (ValueError, UnknownStreamError) as error:
                 _log.error("what a session has of a shared group cannot be read: %r: %s", key, error)
                 continue
-            if is_kept(borrowed.group):
+            if is_durable(borrowed.group):
                 yield borrowed, record.client_of_borrowed(key)
             else:
                 self._forget(key)
 
     # --- changes
 
-    def unknown_groups(self, clientid: str) -> list[KeptGroup]:
+    def unknown_groups(self, clientid: str) -> list[DurableGroup]:
         """The groups that a client's durable session is a member of, of which only the disk has its subscription."""
         return [kept for kept, subscription in self._groups.get(clientid, {}).items() if subscription is None]
 
-    def memberships(self, session: Subscriber) -> Iterator[tuple[KeptGroup, Subscription]]:
+    def memberships(self, session: Subscriber) -> Iterator[tuple[DurableGroup, Subscription]]:
         """The groups that a durable session is a member of, with its subscriptions."""
         for kept, subscription in self._groups.get(session.clientid, {}).items():
             for one in (subscription, *self._others.get((kept, session.clientid), ())):
                 if one is not None and one.subscriber is session:
                     yield kept, one
 
-    def add(self, kept: KeptGroup, clientid: str) -> None:
+    def add(self, kept: DurableGroup, clientid: str) -> None:
         """A durable session is a member, which the disk has already."""
         groups = self._groups.setdefault(clientid, {})
         if kept not in groups:
             groups[kept] = None
             kept.clients_count += 1
 
-    def join(self, kept: KeptGroup, subscription: Subscription, now_us: int) -> None:
+    def join(self, kept: DurableGroup, subscription: Subscription, now_us: int) -> None:
         """A durable session becomes a member, if it is none yet."""
         if self.sessions is None:
             return
@@ -124,7 +124,7 @@ class Roster:
         elif before is not subscription:
             self._others.setdefault((kept, clientid), []).append(subscription)
 
-    def leave(self, kept: KeptGroup, subscription: Subscription) -> None:
+    def leave(self, kept: DurableGroup, subscription: Subscription) -> None:
         """A subscription ends: without another one its durable session is no member any more."""
         clientid = subscription.subscriber.clientid
         groups = self._groups.get(clientid)
@@ -140,7 +140,7 @@ class Roster:
         if others:
             self._others[kept, clientid] = others
 
-    def remove(self, kept: KeptGroup, clientid: str) -> None:
+    def remove(self, kept: DurableGroup, clientid: str) -> None:
         """A durable session is no member any more."""
         groups = self._groups.get(clientid, {})
         if kept in groups:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from heliograph.shared_groups.kept import KeptGroup
+from heliograph.shared_groups.durable_group import DurableGroup
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import StreamId
 
@@ -34,22 +34,22 @@ class Sleepers:
     def __init__(
         self,
         find_streams: FindStreams,
-        groups: Callable[[], Iterable[KeptGroup]],
-        on_behind: Callable[[KeptGroup], object],
+        groups: Callable[[], Iterable[DurableGroup]],
+        on_behind: Callable[[DurableGroup], object],
         on_more: Callable[[], object],
     ) -> None:
         self._find_streams = find_streams
         self._groups = groups
         self._on_behind = on_behind
         self._on_more = on_more
-        self._of_stream: dict[StreamId, dict[KeptGroup, None]] = {}
+        self._of_stream: dict[StreamId, dict[DurableGroup, None]] = {}
         self._known: dict[StreamId, StreamId] = {}  # streams that all groups were looked through for
-        self._grown: deque[dict[KeptGroup, None]] = deque()  # groups that are behind, and were not told yet
-        self._unsought: deque[KeptGroup] = deque()  # groups to be looked at for streams that are new
+        self._grown: deque[dict[DurableGroup, None]] = deque()  # groups that are behind, and were not told yet
+        self._unsought: deque[DurableGroup] = deque()  # groups to be looked at for streams that are new
         self._is_new = False  # there are such streams since that began
         self._cached: dict[str, tuple[StreamId, ...]] = {}
 
-    def add(self, kept: KeptGroup) -> None:
+    def add(self, kept: DurableGroup) -> None:
         """A group falls asleep that has all that its streams have."""
         try:
             kept.streams = self.streams(kept.name.topic_filter)
@@ -59,7 +59,7 @@ class Sleepers:
         for stream in kept.streams:
             self._of_stream.setdefault(stream, {})[kept] = None
 
-    def remove(self, kept: KeptGroup) -> None:
+    def remove(self, kept: DurableGroup) -> None:
         """A group is not to be woken by its streams any more."""
         for stream in kept.streams:
             groups = self._of_stream.get(stream)
@@ -122,7 +122,7 @@ class Sleepers:
         if self._grown or self._unsought:
             self._on_more()
 
-    def _look(self, kept: KeptGroup) -> int:
+    def _look(self, kept: DurableGroup) -> int:
         """Whether a group has streams that it did not have: what looking cost."""
         if kept.is_behind or kept.awake is not None:
             return 1

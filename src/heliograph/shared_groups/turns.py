@@ -1,6 +1,7 @@
 """When which work for the durable groups of a node is done: in turns of the event loop, bounded each.
 
-A turn reads letters first, then streams, sends what was read, and writes reports. What is left waits for the next one.
+A turn delivers protocol messages, reads streams, sends what was read, and writes reports. What is left waits for the
+next one.
 """
 
 import logging
@@ -17,12 +18,13 @@ from heliograph.storage.interface import StreamId
 
 _log = logging.getLogger(__name__)
 
-# Messages read or sent between two writes of the outboxes, and letters and reports: about 1 ms each.
+# Messages read or sent between two writes of the outboxes, and protocol messages and reports: about 1 ms each.
 _PER_TURN: Final = 256
-_LETTERS_PER_TURN: Final = 32
+_POSTED_PER_TURN: Final = 32
 _REPORTS_PER_TURN: Final = 16
-# Letters that wait, beyond which nobody writes further ones: thousands of groups that begin at once have a million.
-_LETTERS_MAX: Final = 2048
+# Protocol messages that wait, beyond which nobody writes further ones: thousands of groups that begin at once have a
+# million.
+_POSTED_MAX: Final = 2048
 _PER_MEMBER: Final = 128
 _GROWN_PER_TURN: Final = 1024  # readers that are told that their streams have more
 _RETRY_S: Final = 1.0
@@ -44,8 +46,8 @@ class Loop(Protocol):
 class Work(Protocol):
     """What is told in the course of a turn."""
 
-    def on_letters_read(self) -> None:
-        """All letters of this turn are read."""
+    def on_messages_read(self) -> None:
+        """The protocol messages of this turn are delivered."""
 
     def on_sent(self, member: Member) -> None:
         """A member's client was sent what it takes in this turn."""
@@ -76,7 +78,7 @@ class GroupTurns:
         self._begin_turn = begin_turn
         self._work = work
         self._report_s = report_s
-        self._letters: deque[Callable[[], None]] = deque()
+        self._posted: deque[Callable[[], None]] = deque()
         self._readers: dict[StreamId, dict[StreamReader, None]] = {}  # those of each stream
         self._grown: dict[StreamReader, None] = {}  # their streams have more, which they have yet to be told
         self._reading: dict[StreamReader, None] = {}
@@ -92,12 +94,12 @@ class GroupTurns:
     # --- what waits
 
     def statistics(self) -> dict[str, int]:
-        """The counts, and how many letters wait."""
-        return {**self.counts, "letters": len(self._letters)}
+        """The counts, and how many protocol messages wait."""
+        return {**self.counts, "protocol_messages": len(self._posted)}
 
     def post(self, deliver: Callable[[], None]) -> None:
-        """Have a letter delivered."""
-        self._letters.append(deliver)
+        """Have a protocol message delivered."""
+        self._posted.append(deliver)
         self.schedule()
 
     def add_reader(self, stream: StreamId, reader: StreamReader) -> None:
@@ -170,9 +172,9 @@ class GroupTurns:
         """Report how far everybody is, deliver what is on its way, and have no turn any more."""
         for member in [*self._soon, *self._late]:
             member.report()
-        while self._letters:
-            self._letters.popleft()()
-        self._work.on_letters_read()
+        while self._posted:
+            self._posted.popleft()()
+        self._work.on_messages_read()
         self._is_closed = True
 
     # --- a turn
@@ -183,9 +185,9 @@ class GroupTurns:
             return
         self._begin_turn()
         run = self.faults.run
-        for _ in range(min(_LETTERS_PER_TURN, len(self._letters))):
-            run(TURNS, self._letters.popleft())
-        if len(self._letters) < _LETTERS_MAX:
+        for _ in range(min(_POSTED_PER_TURN, len(self._posted))):
+            run(TURNS, self._posted.popleft())
+        if len(self._posted) < _POSTED_MAX:
             self._write()
         for reader in list(islice(self._grown, _GROWN_PER_TURN)):
             del self._grown[reader]
@@ -193,13 +195,13 @@ class GroupTurns:
             self._reading[reader] = None
         self._read()
         self._pump()
-        if self._letters or self._wanting or self._grown or self._reading or self._soon:
+        if self._posted or self._wanting or self._grown or self._reading or self._soon:
             self.schedule()
 
     def _write(self) -> None:
-        """Answer letters, and write those that are due."""
+        """Answer protocol messages, and write those that are due."""
         run = self.faults.run
-        run(TURNS, self._work.on_letters_read)
+        run(TURNS, self._work.on_messages_read)
         if self._has_more:
             self._has_more = False
             run(TURNS, self._work.go_on)

@@ -1,4 +1,4 @@
-"""The seam to durable shared groups: messages that a group lends to a session, and who is told what becomes of them.
+"""The seam to durable shared groups: messages that a session borrows from them, and who hears what becomes of them.
 
 A session that takes part in such a group asks for its messages when it has room, so they never wait in its queue. What
 it has not acknowledged at QoS 1 when its client leaves goes back at once; what was sent at QoS 2 stays its own
@@ -12,8 +12,8 @@ from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.session.mqueue import Delivery
 
 
-class LentDelivery(Delivery):
-    """A message that a group lends to a session.
+class GroupDelivery(Delivery):
+    """A message that a session has borrowed from a durable group.
 
     Args:
         after_us: A commit time behind which the message is stored.
@@ -29,8 +29,8 @@ class LentDelivery(Delivery):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Lender:
-    """Lends messages of durable groups to the sessions of one node; owned by the node. Nothing here waits or raises."""
+class GroupDispatcher:
+    """Gives messages of durable groups to the sessions of one node; owned by the node. Nothing here waits or raises."""
 
     def on_attached(self, session: Subscriber) -> None:
         """A client is there: its session takes messages."""
@@ -44,10 +44,10 @@ class Lender:
         """The session takes more; called often."""
         raise NotImplementedError(type(self).__name__)
 
-    def on_done(self, session: Subscriber, delivery: LentDelivery) -> None:
+    def on_done(self, session: Subscriber, delivery: GroupDelivery) -> None:
         """The client has acknowledged a message."""
         raise NotImplementedError(type(self).__name__)
 
-    def on_returned(self, session: Subscriber, delivery: LentDelivery) -> None:
+    def on_returned(self, session: Subscriber, delivery: GroupDelivery) -> None:
         """The client left without acknowledging a message at QoS 1."""
         raise NotImplementedError(type(self).__name__)

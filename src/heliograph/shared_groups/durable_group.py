@@ -61,8 +61,8 @@ class Node(Protocol):
     def now_us(self) -> int:
         """The wall clock."""
 
-    def to_leader(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
-        """Send a letter."""
+    def to_leader(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
+        """Send a message."""
 
     def next_borrower(self, clientid: str) -> BorrowerId:
         """An id that no borrower had before."""
@@ -86,7 +86,7 @@ class Node(Protocol):
         """A message was passed over that no member's client was allowed to have."""
 
 
-class KeptGroup:
+class DurableGroup:
     """Lives while the group has a durable member, or is declared; owned by the node's durable groups.
 
     Most groups have nothing to do at any time. Such a group is asleep: how far it is lies on the disk, and here is only
@@ -142,11 +142,11 @@ class KeptGroup:
 
     def __repr__(self) -> str:
         state = "behind" if self.is_behind else "asleep" if self.awake is None else repr(self.awake)
-        return f"KeptGroup({self.key!r}, {len(self.subscriptions)} members, {state})"
+        return f"DurableGroup({self.key!r}, {len(self.subscriptions)} members, {state})"
 
 
 class AwakeGroup:
-    """Members at work, and the readers of their streams; lives while the group is awake, owned by the `KeptGroup`.
+    """Members at work, and the readers of their streams; lives while the group is awake, owned by the `DurableGroup`.
 
     Args:
         made_us: Messages that the broker received before then are not the group's.
@@ -318,9 +318,9 @@ class AwakeGroup:
         """See `NodeView`."""
         return self._node.now_us()
 
-    def to_leader(self, group: GroupName, sender: BorrowerId, letter: ToLeader) -> None:
+    def to_leader(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
         """See `NodeView`."""
-        self._node.to_leader(group, sender, letter)
+        self._node.to_leader(group, sender, message)
 
     def claim(self, group: GroupName, share: Share, message: MessageId, clientid: str) -> None:
         """See `NodeView`."""

@@ -1,8 +1,8 @@
-"""What is done in the background for sessions that lie on the disk only: meeting them after a start, and ending them.
+"""Discovering, in the background, the sessions that lie on the disk only, and ending those whose time is over.
 
-A start does not read sessions: with a hundred thousand of them clients would wait. They are met afterwards, a page in
-each turn of the event loop, so that those end whose time is over, and what belongs to no session is removed. A client
-that comes meanwhile has its session read at once.
+A start does not read sessions: with a hundred thousand of them clients would wait. They are discovered afterwards, a
+page in each turn of the event loop, and what belongs to no session is removed. A client that comes meanwhile has its
+session read at once.
 """
 
 import logging
@@ -25,12 +25,12 @@ _RETRY_S: Final = 1.0
 _KINDS: Final = (record.SUBSCRIPTION, record.TAKEN, record.TAKEN_UP_TO, record.ORPHAN)
 
 
-class SessionSurvey:
+class SessionScan:
     """Owned by `DurableSessions`.
 
     Args:
         gather: Says that this turn's batch has changed.
-        on_met: Called when every session was met.
+        on_met: Called when every session was discovered.
     """
 
     def __init__(
@@ -40,35 +40,35 @@ class SessionSurvey:
         loader: SessionLoader,
         loop: Loop,
         gather: Callable[[], object],
-        on_met: Callable[[], None],
+        on_discovered: Callable[[], None],
     ) -> None:
         self._table = table
         self._journal = journal
         self._loader = loader
         self._loop = loop
         self._gather = gather
-        self._on_met = on_met
+        self._on_discovered = on_discovered
         self._steps: Iterator[None] | None = None
         self._over: dict[str, None] = {}  # clients whose sessions are over and still on the disk
         self._unread: set[str] = set()  # clients whose sessions cannot be understood, and are left alone
         self._is_scheduled = False
         self._is_stopped = False
-        self._counts = {"met": 0, "expired": 0, "orphaned": 0, "removed": 0}
+        self._counts = {"discovered": 0, "expired": 0, "orphaned": 0, "removed": 0}
 
     def begin(self) -> None:
-        """Meet every session, from the next turn on."""
-        self._steps = self._survey()
+        """Discover every session, from the next turn on."""
+        self._steps = self._scan()
         self._schedule()
 
-    def meet(self, clientid: str) -> None:
-        """Meet one session now.
+    def discover(self, clientid: str) -> None:
+        """Discover one session now.
 
         Raises:
             StorageError: It cannot be read.
         """
         value = self._journal.get(record.session_key(clientid))
         if value is not None:
-            self._meet(clientid, value)
+            self._discover(clientid, value)
 
     def remove(self, clientid: str) -> None:
         """Remove, some time, all records of a client that has no session any more."""
@@ -76,7 +76,7 @@ class SessionSurvey:
         self._schedule()
 
     def keeps(self, clientid: str) -> bool:
-        """Whether the disk may have something of a client that has no session; known when all sessions were met."""
+        """Whether the disk may have something of a client without a session; known when all were discovered."""
         return clientid in self._over or clientid in self._unread
 
     def remove_now(self, clientid: str) -> None:
@@ -105,7 +105,7 @@ class SessionSurvey:
         self._is_stopped = True
 
     def statistics(self) -> dict[str, int]:
-        """How many sessions were met and removed."""
+        """How many sessions were discovered and removed."""
         numbers = {f"durable_sessions.{name}": count for name, count in self._counts.items()}
         numbers["durable_sessions.to_remove"] = len(self._over)
         return numbers
@@ -126,19 +126,19 @@ class SessionSurvey:
         except StorageError as error:
             _log.warning("the sessions on the disk cannot be looked through now [%s]: %s", error.code, error)
             if self._steps is not None:
-                self._steps = self._survey()  # what was met already is passed over
+                self._steps = self._scan()  # what was discovered already is passed over
             self._is_scheduled = True
             self._loop.call_later(_RETRY_S, self._step)
             return
         if self._steps is not None or self._over:
             self._schedule()
 
-    def _survey(self) -> Iterator[None]:
+    def _scan(self) -> Iterator[None]:
         for page in self._journal.pages(record.SESSION):
             for key, value in page:
-                self._meet(key[1:].decode(), value)
+                self._discover(key[1:].decode(), value)
             yield
-        self._on_met()
+        self._on_discovered()
         for kind in _KINDS:
             last = ""
             for page in self._journal.pages(kind):
@@ -150,8 +150,8 @@ class SessionSurvey:
                     last = clientid
                 yield
 
-    def _meet(self, clientid: str, value: bytes) -> None:
-        self._counts["met"] += 1
+    def _discover(self, clientid: str, value: bytes) -> None:
+        self._counts["discovered"] += 1
         if self._table.knows(clientid):
             return
         saved = self._loader.read(clientid, value)
@@ -179,4 +179,4 @@ class SessionSurvey:
             del self._over[clientid]
 
     def __repr__(self) -> str:
-        return f"SessionSurvey({self._counts}, {len(self._over)} to remove)"
+        return f"SessionScan({self._counts}, {len(self._over)} to remove)"
