@@ -91,7 +91,7 @@ class BanList:
     # --- the list
 
     def add(self, ban: Ban) -> bool:
-        """Ban somebody; False if there is such a ban already, which stays as it is, or no room for one more.
+        """Add a ban; False if there is such a ban already, which stays as it is, or no room for one more.
 
         Raises:
             BanError: The ban makes no sense, or has ended already.
@@ -249,7 +249,7 @@ def _matches(pattern: "regex.Pattern[str]", text: str) -> bool:
     try:
         return pattern.search(text, timeout=_MATCH_S) is not None
     except TimeoutError:
-        return True  # whoever can make a ban's expression run for ever must not be let in by it
+        return True  # a client must not get in by making a ban's expression run for ever
 
 
 def _key(kind: str, who: str) -> tuple[str, str]:

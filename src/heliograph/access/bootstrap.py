@@ -1,7 +1,7 @@
 """The file that a ban list begins with: CSV with the columns as, who, reason, by, at, until, as EMQX has them.
 
 A file with a mistake is refused as a whole, with every line that is wrong: a node that starts without half of its bans
-lets in whom its operator wanted out.
+lets in clients that its operator banned.
 """
 
 import csv

@@ -24,8 +24,8 @@ class FlappingDetector:
         settings: What holds in each zone.
         bans: Where clients are banned.
         now_s: The time, in seconds since the epoch.
-        clock: Microseconds on a clock that nobody sets.
-        logger: Where bans are told of.
+        clock: Microseconds on the monotonic clock.
+        logger: Where bans are logged.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class FlappingDetector:
         self._forgotten = 0
 
     def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
-        """Callback of `client.disconnected`: count it, and ban a client of whom it is too many."""
+        """Callback of `client.disconnected`: count it, and ban the client at its limit."""
         settings = self._settings.get(client.zone)
         if settings is None or not settings.enable or reason in _NOT_COUNTED:
             return

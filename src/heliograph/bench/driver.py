@@ -236,7 +236,7 @@ class Run:
         return bool(self._pub_links) and all(link.finished for link in self._pub_links)
 
     async def _flush(self) -> None:
-        """Where nobody answers, wait until the broker has read everything: then it answers a PINGREQ."""
+        """Without receivers, wait until the broker has read everything: then it answers a PINGREQ."""
         asked = now_us()
         for link in self._pub_links:
             link.ping()

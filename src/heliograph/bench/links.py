@@ -140,7 +140,7 @@ class Flow:
 
     Nothing acknowledges QoS 0, so a flood would fill every buffer up to where the broker must drop, and measure the
     buffers. With a limit it measures what the broker carries. One exists per pair, or one for the whole run where
-    everybody hears everybody.
+    every client gets the messages of all.
     """
 
     def __init__(self, limit: int) -> None:

@@ -14,7 +14,7 @@ __all__ = ["AuthAttempt", "AuthOutcome", "AuthStep"]
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AuthAttempt:
-    """One client's authentication, from its CONNECT (or the AUTH that begins it anew) to its end.
+    """One client's authentication, from its CONNECT (or the AUTH that begins it again) to its end.
 
     Args:
         method: The Authentication Method, or None for user name and password.

@@ -1,4 +1,4 @@
-"""Who a client is: what hooks, access control and events are told about it."""
+"""The identity of a client, as hooks, access control and events see it."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

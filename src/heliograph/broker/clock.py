@@ -1,4 +1,4 @@
-"""The time of a node: it runs with a clock that nobody sets, and follows the wall clock as far as that is believed.
+"""The time of a node: it runs with the monotonic clock and follows the wall clock while that is plausible.
 
 Ids and times of messages must never fall, and what expires must go on expiring, whatever is done to the wall clock:
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-JUMP_US: Final = 1_000_000  # less is the usual work of whoever keeps the wall clock right
+JUMP_US: Final = 1_000_000  # smaller changes are those of NTP
 _SLOWER_LOG2: Final = 6
 
 NOTHING: Final = 0
@@ -23,7 +23,7 @@ CAUGHT_UP: Final = 5  # it is not behind any more
 
 
 class Clock:
-    """Decides what time it is; owned by the broker, told by the node what the wall clock shows.
+    """Decides what time it is; owned by the broker. The node passes it the wall clock.
 
     Args:
         jump_max_us: How far a wall clock may be ahead and be followed at once.
@@ -41,7 +41,7 @@ class Clock:
         self._is_set = False
         self._offset_us: i64 = 0  # of a wall clock that is not followed yet
         self._offset_since_us: i64 = -1  # the uptime at which it was seen first
-        self._behind_us: i64 = 0  # how far behind it was when that was told; 0 for not at all
+        self._behind_us: i64 = 0  # how far behind it was when that was logged; 0 for not at all
 
     def at(self, uptime_us: i64) -> i64:
         """The time at an uptime that is not before the last look at the wall clock."""
@@ -54,7 +54,7 @@ class Clock:
         """See what the wall clock shows: what has happened to it, of the events above.
 
         Args:
-            uptime_us: Microseconds on a clock that nobody sets.
+            uptime_us: Microseconds on the monotonic clock.
             wall_us: Microseconds since the epoch.
         """
         if not self._is_set:

@@ -1,6 +1,6 @@
 """The counters of a node's hot path: plain 64-bit numbers that the metrics read.
 
-Each packet and message counts once, in the branch that handles it; sums are made when somebody asks.
+Each packet and message counts once, in the branch that handles it; sums are made on request.
 """
 
 from mypy_extensions import i64

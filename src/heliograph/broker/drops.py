@@ -1,4 +1,4 @@
-"""Deliveries that receivers did not get, counted by receiver and reason for those who tell of them.
+"""Deliveries that receivers did not get, counted by receiver and reason for reports and alarms.
 
 A receiver that begins to drop puts itself on a list, once; `observe.drops` looks at the list now and then. So a drop
 costs a few additions, however many there are, and no callback.

@@ -1,4 +1,4 @@
-"""The seam to storage: what the broker asks of whoever keeps messages."""
+"""The interface of storage to the broker."""
 
 from typing import Final
 

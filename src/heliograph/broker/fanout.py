@@ -31,7 +31,7 @@ _OWN_COST_MAX: Final = 524_288
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Spreader:
-    """Whoever publishes, and must not publish without end while its messages are on their way.
+    """A publisher that is held back while its large fan-outs go on.
 
     Attributes:
         spreading: How many deliveries its messages on their way have yet to make, about.
@@ -153,7 +153,7 @@ class Fanout:
             self.count += 1
             try:
                 subscription.subscriber.deliver(message, subscription)
-            except Exception as error:  # noqa: BLE001 - the other receivers get it, whatever it is
+            except Exception as error:  # noqa: BLE001 - the other receivers get it
                 self._faults.contain(DELIVERIES, error, subscription.subscriber.abort)
 
     def _walk(self, entry: FilterEntry) -> None:
@@ -234,7 +234,7 @@ class Fanouts:
         self._stored: deque[Fanout] = deque()  # in the order of their tickets
 
     def has_room(self) -> bool:
-        """Whether the broker itself may publish: nobody else holds it back while its messages are on their way."""
+        """Whether the broker itself may publish: it is held back while its own fan-outs go on."""
         return self.own_cost < _OWN_COST_MAX
 
     def has_lane(self, topic: str) -> bool:
@@ -282,7 +282,7 @@ class Fanouts:
         work = self.step_work
         try:
             work = lane.advance(self._router, self.step_work)
-        except Exception as error:  # noqa: BLE001 - the message ends here; those behind it go on, whatever it is
+        except Exception as error:  # noqa: BLE001 - the message ends here; those behind it go on
             fanout.is_done = True
             self._faults.contain(FANOUTS, error)
         finally:
@@ -311,7 +311,7 @@ class Fanouts:
             if spreader.spreading == 0:
                 try:
                     spreader.on_spread()
-                except Exception as error:  # noqa: BLE001 - other messages go on, whatever it is
+                except Exception as error:  # noqa: BLE001 - other messages go on
                     self._faults.contain(FANOUTS, error, spreader.abort)
         if fanout.count == 0 and not fanout.route.durable and self.on_unheard is not None:
             self.on_unheard(fanout.message)

@@ -22,10 +22,10 @@ CallbackT = TypeVar("CallbackT", bound=Callable[..., object])
 
 
 class Refusal:
-    """What a callback of `message.publish` drops a message with, beside `STOP`.
+    """Returned by a callback of `message.publish`, with `STOP`, to drop a message.
 
     Args:
-        reason: Why, as `message.dropped` is told; empty where it is not told, because nothing is lost.
+        reason: The reason for `message.dropped`; empty if that is not called, because nothing is lost.
         code: The reason code of the acknowledgement; MQTT 3 has none that refuses, and gets an ordinary one.
         disconnects: Whether the publisher's connection ends, with a DISCONNECT of that code.
         may_repeat: Whether the message would be taken later: at QoS 1 and 2 MQTT 3 gets no acknowledgement, its
@@ -122,7 +122,7 @@ class Chain:
 
 
 class HookPoint(Chain, Generic[CallbackT]):
-    """One hook point: its chain, and who takes part in it; owned by `Hooks`."""
+    """One hook point and its callbacks; owned by `Hooks`."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class HookPoint(Chain, Generic[CallbackT]):
                 self.on_change()
 
     def renew(self) -> None:
-        """Ask the callbacks anew which topics they are for, after the answer of one of them changed."""
+        """Ask the callbacks again which topics they are for, after the answer of one of them changed."""
         if self.on_change is not None:
             self.on_change()
 
@@ -205,7 +205,7 @@ class LateAnswerError(Exception):
 
 
 class PendingChain(Pending[tuple[str, object]]):
-    """A chain of which a callback has yet to answer; resolved with the verdict and the accumulator of all of it.
+    """A chain that waits for a callback; resolved with the verdict and the accumulator of the whole chain.
 
     Args:
         callbacks: Those of the chain, as they were when it began.
@@ -253,7 +253,7 @@ class PendingChain(Pending[tuple[str, object]]):
     def _stop_looking(self) -> None:
         try:
             self._awaited.cancel()
-        except Exception as error:  # noqa: BLE001 - as in `Chain.go_on`: whoever waited ends or goes on, whatever it is
+        except Exception as error:  # noqa: BLE001 - as in `Chain.go_on`: what waited ends or goes on
             self._point.report(error)
 
     def _on_answer(self, answer: object) -> None:

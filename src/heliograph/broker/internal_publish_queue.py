@@ -1,6 +1,6 @@
 """Messages that the broker makes in the middle of other work, published in a later turn: those of rules.
 
-Whoever makes one may stand in the middle of a delivery or of a packet, where nothing can be published: a session that
+One may be made in the middle of a delivery or of a packet, where nothing can be published: a session that
 is being delivered to would get the new message between two of its steps.
 """
 
@@ -39,7 +39,7 @@ class PublishCounters:
 
 
 class PendingPublish:
-    """A message of which a callback of `message.publish` has yet to answer; it counts as waiting until then."""
+    """A message that waits for a callback of `message.publish`; it counts as waiting until then."""
 
     def __init__(self, queue: "InternalPublishQueue", size: i64, counters: PublishCounters) -> None:
         self._queue = queue
@@ -52,12 +52,12 @@ class PendingPublish:
 
 
 class InternalPublishQueue:
-    """The messages of one node that wait; bounded in number and in bytes, owned by who fills it.
+    """The messages of one node that wait; bounded in number and in bytes; owned by its producer.
 
     Args:
         ids: Where messages get their ids.
         defer: Calls what it is given in a later turn of the event loop.
-        clock: Microseconds on a clock that nobody sets.
+        clock: Microseconds on the monotonic clock.
         waiting_max: Messages that may wait; beyond it new ones are dropped.
         on_failure: Told the message and the error where nothing can be published to its topic.
     """
@@ -143,7 +143,7 @@ class InternalPublishQueue:
         except ProtocolError as error:
             counters.failed += 1
             self._on_failure(message, error)
-        except Exception as fault:  # noqa: BLE001 - what waits behind it is published, whatever it is
+        except Exception as fault:  # noqa: BLE001 - what waits behind it is published
             counters.failed += 1
             broker.faults.contain(PUBLISHING, fault)
         else:
@@ -155,7 +155,7 @@ class InternalPublishQueue:
                 pending.then(PendingPublish(self, size, counters).on_published)
 
     def settle(self, size: i64, counters: PublishCounters) -> None:
-        """It is known what became of a message of which a callback had to answer first."""
+        """Take the outcome of a message that waited for a callback."""
         self._count -= 1
         self._bytes -= size
         counters.published += 1

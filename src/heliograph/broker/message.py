@@ -17,7 +17,7 @@ NEVER: Final = -1  # no message expiry interval
 
 
 class Message:
-    """One message on its way through the broker; belongs to whoever holds it, equal on every node.
+    """One message on its way through the broker; immutable by convention, equal on every node.
 
     Args:
         id_high: Microseconds since the epoch at which the broker received it.
@@ -68,7 +68,7 @@ class Message:
 
     @property
     def properties(self) -> Properties:
-        """The MQTT 5 properties, decoded anew at each call."""
+        """The MQTT 5 properties, decoded again at each call."""
         return properties_from_wire(self.publish.property_bytes, props.ALLOWED_PUBLISH)
 
     @property

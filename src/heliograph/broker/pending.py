@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Wait:
-    """What whoever waits for an answer must know of it, whatever the answer is.
+    """The state of a wait, independent of the type of its answer.
 
     Attributes:
         is_resolved: Whether the answer is there.
-        is_cancelled: Whether nothing waits for it any more, so that no answer need be looked for.
-        due_us: When it is waited for no longer, on the clock that nobody sets; 0 for never. Set by whoever waits.
+        is_cancelled: Whether nothing waits for the answer any more.
+        due_us: The deadline on the monotonic clock; 0 for none. Set by what waits.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Wait:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Pending(Wait, Generic[T]):
-    """One answer, from the question until it is resolved or cancelled; owned by whoever waits for it.
+    """One answer, from the question until it is resolved or cancelled; owned by what waits for it.
 
     Attributes:
         answer: The answer; None before it is resolved.
@@ -73,7 +73,7 @@ class Pending(Wait, Generic[T]):
         """Call `callback` if nothing waits for the answer any more, to stop looking for it."""
         self._on_cancel = callback
 
-    # --- for whoever waits
+    # --- for what waits
 
     def then(self, callback: Callable[[T], None]) -> None:
         """Call `callback` with the answer, in this call if it is there already."""

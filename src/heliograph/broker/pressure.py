@@ -1,6 +1,6 @@
 """How short memory is, as the kernel asks: flags that the node sets once in a tick, and what they did.
 
-Who decides is `node/memory_policy.py`; docs/memory.md says what happens in which order, and to whom.
+`node/memory_policy.py` decides; docs/memory.md says what happens, to which clients, in which order.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ class Pressure:
 
     Attributes:
         is_on: Caches are small, and what clients add is noted.
-        sheds_qos0: Messages at QoS 0 do not wait for anybody.
+        sheds_qos0: Messages at QoS 0 are not queued.
         refuses_growth: No session begins that outlives its connection, and the clients in `heavy` get no further
             subscriptions and delayed messages, nor retained ones in memory.
         refuses_connections: No client is let in.
@@ -64,7 +64,7 @@ class Pressure:
             self._noted_id_bytes += len(clientid)
 
     def forget(self) -> None:
-        """Memory is no longer short: who grew while it was does not count any more."""
+        """Memory is no longer short: forget the clients that grew."""
         self.noted = {}
         self._noted_id_bytes = 0
 

@@ -61,7 +61,7 @@ class Outcome:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether it was not published now, and would be later: who keeps it should publish it again."""
+        """Whether it was refused now but may be accepted later: its owner should publish it again."""
         return self.unkept != 0 or (self.refusal is not None and self.refusal.may_repeat)
 
     def __repr__(self) -> str:
@@ -84,9 +84,8 @@ def publish(
 
     Args:
         route: That of its topic; found if it is not given.
-        spreader: Who is held back while it is on its way to very many; None for the broker's own.
-        may_refuse: Whether it is refused before anybody gets it where what has to keep it does not now: its publisher
-            repeats it.
+        spreader: The publisher to hold back while a large fan-out goes on; None for the broker's own messages.
+        may_refuse: Whether to refuse it before delivery if storage refuses it now: its publisher repeats it.
         directly: Only store it and hand it to subscribers: no hooks, no retained store.
 
     Raises:
@@ -130,7 +129,7 @@ def _publish_hooked(
     """Go on with what the `message.publish` chain has made of a message."""
     hooked = _hooked(broker, message, verdict, accumulator)
     if isinstance(hooked, Refusal):
-        # Nobody knows where a callback keeps what it took: it may be any database.
+        # A callback may keep what it took in any database.
         ticket: i64 = broker.pending_ticket() if hooked.code == rc.SUCCESS else NOT_STORED
         return Outcome(ticket, True, 0, False, hooked, 0)
     if hooked.topic != route.topic:
@@ -173,7 +172,7 @@ def _keep_and_dispatch(
 
 
 class PendingOutcome(Pending[bool]):
-    """A message of which a callback of `message.publish` has yet to answer; resolved when `outcome` is there.
+    """A message that waits for a callback of `message.publish`; resolved when `outcome` is set.
 
     Nothing of it is kept or delivered before. The publisher's client waits, or the message does where none can.
     """

@@ -1,4 +1,4 @@
-"""The kernel of one node: who subscribes, what a message's topic reaches, and handing it to every local subscription.
+"""The kernel of one node: subscriptions, the receivers of a topic, and delivery to every local subscription.
 
 What comes before that on a message's path (hooks, retained store, storage) is in `publishing`.
 """
@@ -72,12 +72,12 @@ class Broker:
         self.is_refusing = False
         self.refusal_reason = ""
         self.protects_sys = False  # whether only the broker itself publishes below `$SYS/`
-        self.exclusive: dict[str, Subscriber] = {}  # exclusive filters, and who holds them
+        self.exclusive: dict[str, Subscriber] = {}  # exclusive filters and their holders
         self.clock = Clock()
         self.now_us: i64 = 0  # the time of this turn in microseconds since the epoch; never falls
-        self.uptime_us: i64 = 0  # the time of this turn on a clock that nobody sets; what times out runs on it
+        self.uptime_us: i64 = 0  # the time of this turn on the monotonic clock; what times out runs on it
         self.newest_ticket: i64 = NOT_STORED  # of the last message that sessions can replay
-        self._waits: list[Wait] = []  # messages of which a callback has yet to answer
+        self._waits: list[Wait] = []  # messages that wait for the answer of a callback
         self.work: i64 = 0  # what was done so far, in deliveries (30 to 60 ns); channels yield their turn by it
 
     def add_wait(self, wait: Wait) -> None:
@@ -97,7 +97,7 @@ class Broker:
                 self._waits.append(wait)
 
     def begin_turn(self, uptime_us: i64) -> None:
-        """Say what time it is, on the clock that nobody sets."""
+        """Set the time of this turn on the monotonic clock."""
         self.uptime_us = uptime_us
         self.router.dispatching = 0  # one that failed did not come to its end
         now = self.clock.at(uptime_us)
@@ -106,7 +106,7 @@ class Broker:
         self.now_us = now
 
     def set_sink(self, sink: DurableSink | None) -> None:
-        """Say who stores messages."""
+        """Set what stores messages."""
         self.sink = sink
         self.router.set_sink(sink)
 
@@ -147,7 +147,7 @@ class Broker:
         refusals = self.shared.refusals
         count: i64 = 0
         at: i64 = 0
-        router.dispatching += 1  # a callback may unsubscribe somebody meanwhile
+        router.dispatching += 1  # a callback may remove subscriptions meanwhile
         # [MQTT-3.3.4-2] [MQTT-4.5.0-1] [MQTT-4.6.0-5] [MQTT-4.6.0-6] 3.1.1 [MQTT-3.3.5-1] 3.1.1 [MQTT-4.5.0-1]
         # 3.1.1 [MQTT-4.6.0-5] 3.1.1 [MQTT-4.6.0-6]
         for entry in entries:

@@ -37,7 +37,7 @@ class Repetition:
         return reshape(self._broker, message) if self._is_hooked else message
 
     def stored_as_it_is(self) -> Message | None:
-        """As `stored_as`, for all messages whose id nobody reads."""
+        """As `stored_as`, where the message id is not read."""
         return self.stored_as(self._broker.now_us, 0)
 
     def is_changed(self, message: Message) -> bool:

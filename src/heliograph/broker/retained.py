@@ -1,4 +1,4 @@
-"""The seam to the retainer: what the broker and its channels ask of whoever keeps retained messages."""
+"""The interface of the retainer to the broker and its channels."""
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -14,11 +14,11 @@ class RetainedMatches:
     """
 
     def next(self) -> Message | None:
-        """The next message; None where there is none, or none was found after looking for as long as is decent."""
+        """The next match; None at the end (`is_done`) or when the scan budget is used up: call again."""
         raise NotImplementedError(type(self).__name__)
 
     def is_done(self) -> bool:
-        """Whether a read found that none is left; if not, None from `next` only means to ask again."""
+        """Whether a read found the end; if not, None from `next` means to call again."""
         raise NotImplementedError(type(self).__name__)
 
 
@@ -52,7 +52,7 @@ class RetainedStore:
         return self.refusal
 
     def may_match(self, topic_filter: str) -> bool:
-        """Whether a filter can match a retained message; False only where that is certain, and costs little to know."""
+        """Whether a filter can match a retained message; False only where that is certain and cheap to know."""
         return True
 
     def match(self, topic_filter: str) -> RetainedMatches:

@@ -3,8 +3,8 @@
 A route refers to its filters' entries, whose subscriptions are live, so a subscriber that joins or leaves a filter
 which others hold costs nothing here. Only a filter that appears changes routes: an exact one its own topic's, a
 wildcard one any. Those that appeared last are kept, and a route that was asked for a moment ago is held against them
-instead of being resolved anew: publishers stay fast while others subscribe. A filter that disappears leaves an entry
-behind in the routes that know it, which delivers to nobody.
+instead of being resolved again: publishers stay fast while others subscribe. A filter that disappears leaves an entry
+behind in the routes that know it, which delivers nothing.
 """
 
 from typing import Final
@@ -32,10 +32,10 @@ _APPEARED_MAX: Final = 64
 
 
 class Route:
-    """What the broker knows about one topic name: who gets it, whether it is stored, and whether a hook wants it.
+    """What the broker knows about one topic name: its receivers, whether it is stored, and whether a hook wants it.
 
     Attributes:
-        is_wide: More filters match than a route holds, or finding them takes more than a turn: who gets a message is
+        is_wide: More filters match than a route holds, or finding them takes more than a turn: receivers are
             found when it is spread (`fanout`), and `entries` is empty.
     """
 
@@ -57,7 +57,7 @@ class Router:
 
     Args:
         topic_levels_max: The most levels a topic name may have.
-        routes_max: How many topics the route cache remembers; when full it starts anew.
+        routes_max: How many topics the route cache remembers; when full it starts again.
 
     Attributes:
         levels_max: The most levels a topic name may have, whoever publishes.
@@ -77,18 +77,18 @@ class Router:
         self._publish_hook: HookPoint[MessagePublishCallback] | None = None
         self.epoch: i64 = 0
         self.subscriptions_count: i64 = 0
-        self.parked_count: i64 = 0  # subscriptions whose messages reach them by another way at present
+        self.parked_count: i64 = 0  # subscriptions that get their messages from storage at present
         self.cache_misses: i64 = 0
         self.cache_resets: i64 = 0
         self.dispatching: i64 = 0  # dispatches under way: subscriptions are being walked through
 
     def set_sink(self, sink: DurableSink | None) -> None:
-        """Say who stores messages; routes made before are forgotten."""
+        """Set what stores messages; forgets all routes."""
         self._sink = sink
         self._forget_routes()
 
     def set_publish_hook(self, point: HookPoint[MessagePublishCallback]) -> None:
-        """Say who may want messages before they are published; routes are forgotten when the answer changes."""
+        """Set the hook point `message.publish`; routes are forgotten when its callbacks change."""
         self._publish_hook = point
         point.on_change = self._forget_routes
         self._forget_routes()
@@ -188,7 +188,7 @@ class Router:
             self._find(route)
             return route
         if len(self._cache) >= self._cached_max:
-            # Starting anew is cheaper than an order of use kept on every publish, and as bounded. Channels that hold
+            # Starting again is cheaper than an order of use kept on every publish, and as bounded. Channels that hold
             # a route must ask again: one that is not in the cache can no longer be withdrawn.
             self._cache.clear()
             self.cache_resets += 1
@@ -256,7 +256,7 @@ class Router:
         self._cached_max = self._routes_max >> _SMALL_LOG2 if is_small else self._routes_max
 
     def _forget_routes(self) -> None:
-        """Let every route be resolved anew."""
+        """Let every route be resolved again."""
         self._appeared = []
         self._prefixes = []
         self.epoch += 1

@@ -77,7 +77,7 @@ class Turn:
 
     def __init__(self, clientid: str) -> None:
         self.clientid = clientid
-        self.member: Subscription | None = None  # who took its last message
+        self.member: Subscription | None = None  # the member that took its last message
         self.digest: i64 = _digest(clientid.encode("utf-8"))
 
 
@@ -220,7 +220,7 @@ class SharedGroup(Subscriber):
                     if asked != 0:
                         self._groups.refusals += asked
                     return member
-            except Exception as error:  # noqa: BLE001 - another member is asked, whatever it is
+            except Exception as error:  # noqa: BLE001 - another member is asked
                 self._groups.faults.contain(DELIVERIES, error, subscriber.abort)
             slot += 1
             asked += 1

@@ -14,7 +14,7 @@ PARKED: Final = -2  # and of one that the router only counts
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Subscriber:
-    """Whoever takes messages from the broker: a session, a shared group, or a broker-internal consumer.
+    """Receives messages from the broker: a session, a shared group, or an internal consumer.
 
     Subclasses take each message at once and without waiting; what they cannot pass on they queue or drop.
     """
@@ -135,7 +135,7 @@ class FilterEntry:
         """Take a subscription out; the last one moves into its place.
 
         Args:
-            is_iterated: Somebody walks through the list right now, and must not miss the one that moves.
+            is_iterated: The list is being iterated now, and the iteration must not miss the one that moves.
         """
         many = self.many
         if many is None:
@@ -152,7 +152,7 @@ class FilterEntry:
         subscription.slot = UNLISTED
 
     def is_empty(self) -> bool:
-        """Whether nobody subscribes to the filter any more, or yet."""
+        """Whether the filter has no subscription."""
         return self.only is None and not self.many
 
     @property

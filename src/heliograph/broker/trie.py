@@ -85,7 +85,7 @@ class TrieWalk:
         self.found: list[FilterEntry] = []
         self.waiting: list[tuple[TrieNode | FilterEntry, i64]] = []  # branches, and the levels that lead below them
         self.changes: i64 = -1  # those of the trie when it began; -1 if it has not
-        self.starts_count: i64 = -1  # how often it had to begin anew
+        self.starts_count: i64 = -1  # how often it had to start again
 
 
 class TopicTrie:
@@ -185,8 +185,8 @@ class TopicTrie:
     def advance(self, walk: TrieWalk, visited_max: i64) -> bool:
         """Go on with a search until so many more levels were looked at, or to its end: whether that is reached.
 
-        It begins anew where filters have appeared or disappeared meanwhile: branches hang elsewhere then. Each time it
-        may look at twice as much, so that whoever subscribes all the time does not keep it from its end.
+        It starts again where filters have appeared or disappeared meanwhile: branches hang elsewhere then. Each time it
+        may look at twice as much, so that it ends although clients keep subscribing.
         """
         waiting, levels, found = walk.waiting, walk.levels, walk.found
         depth: i64 = 0

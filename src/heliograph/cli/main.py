@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError as error:
         if not is_output_closed(error):
             raise
-        # Whoever read the output (`| head`) has seen enough; what is left must not fail once more at exit.
+        # The reader of the output (`| head`) has closed it; what is left must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return exit_code

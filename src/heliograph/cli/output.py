@@ -1,11 +1,11 @@
-"""Tells whether somebody still reads what a command prints."""
+"""Finds out whether the output of a command is still read."""
 
 import select
 import sys
 
 
 def is_output_closed(error: OSError) -> bool:
-    """Whether it is the failure of writing to a standard output that nobody reads any more, and not of a socket."""
+    """Whether writing to a closed standard output failed, and not a socket."""
     if not isinstance(error, BrokenPipeError):
         return False
     try:
@@ -13,5 +13,5 @@ def is_output_closed(error: OSError) -> bool:
     except ValueError:  # it is no file
         return False
     poll = select.poll()
-    poll.register(output, 0)  # that the other end is gone is told unasked
+    poll.register(output, 0)  # a closed other end is always reported
     return bool(poll.poll(0))

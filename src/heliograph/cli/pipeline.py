@@ -196,7 +196,7 @@ def run(args: argparse.Namespace) -> int:
     from heliograph.pipeline.errors import PipelineError, SparkEndedError
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    # What goes wrong in a query is told by the driver; these would tell it again, with stack traces.
+    # The driver logs what goes wrong in a query; these would repeat it with stack traces.
     for name in ("py4j", "SQLQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:

@@ -193,7 +193,7 @@ def _answer_lines(lines: BinaryIO) -> None:
             answer = _answer_case(line)
         except TopicCaseError as error:
             answer = {"error": str(error)}
-        print(json.dumps(answer), flush=True)  # whoever asks may wait for it before asking more
+        print(json.dumps(answer), flush=True)  # the caller may wait for it before sending more
 
 
 def _answer_case(line: bytes) -> dict[str, object]:
@@ -272,7 +272,7 @@ def _repeated(text: object, times: object, key: str) -> bytes:
     if not isinstance(times, int) or isinstance(times, bool) or times < 0:
         raise TopicCaseError(f'"{key}" is repeated {_shown(times)} times; an integer of at least 0 is valid')
     unit = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else _value(text, key)
-    # Beyond the limit there is no difference, and memory is not for whoever writes the largest number.
+    # Beyond the limit there is no difference, and no number may cost memory.
     return unit * min(times, MAX_TOPIC_BYTES // max(1, len(unit)) + 1)
 
 

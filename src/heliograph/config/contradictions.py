@@ -1,4 +1,4 @@
-"""What no single setting shows: settings of which each is valid, and which contradict one another."""
+"""Checks of settings that are valid by themselves and contradict each other."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -31,7 +31,7 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
     mqtts |= {
         ("zones", name, "mqtt"): zone.mqtt
         for name, zone in config.zones.items()
-        if zone.mqtt.client_attrs_init is not config.mqtt.client_attrs_init  # what is told of the root is told
+        if zone.mqtt.client_attrs_init is not config.mqtt.client_attrs_init  # already reported for the root
     }
     for group, mqtt in mqtts.items():
         faults = empty_attributes(mqtt.client_attrs_init)

@@ -27,7 +27,7 @@ class TopicFilters(Kind[tuple[str, ...]]):
     expected = 'a topic filter, as in "t/#", or a list of them'
 
     def convert(self, value: Content) -> tuple[str, ...]:
-        """A tuple of filters, of which each is there once."""
+        """A tuple of filters without repetitions."""
         one = TopicFilter()
         if isinstance(value, str):
             return (one.convert(value),)
@@ -81,7 +81,7 @@ class MessagePolicy(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, of which there is one in the list."""
+        """Its name, unique in the list."""
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def setting_fault(subject: str, needed: Sequence[str], given: Mapping[str, str])
     Args:
         subject: What the group is, to begin the sentence.
         needed: Which of them its type needs; it has no others.
-        given: All of them, of which the empty ones are not there.
+        given: All of them; empty ones are absent.
     """
     missing = [name for name in needed if not given[name]]
     if missing:

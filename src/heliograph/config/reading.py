@@ -35,7 +35,7 @@ class Reader(GroupReader):
         config = self.section(Config, node, ())
         assert isinstance(config, Config)
         config = self._with_overlays(config, node)
-        # Of what was refused, the default stands here, and that contradicts nobody.
+        # A refused setting has its default here, which contradicts no other.
         refused = {problem.path.partition(".")[0] for problem in self.problems}
         for check in self._checks if refused else (contradictions, *self._checks):
             for path, fault in check(config):

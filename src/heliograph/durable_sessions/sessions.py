@@ -53,7 +53,7 @@ _REFUSED_ALARM: Final = "durable_sessions_refused"
 
 
 class MessageDatabase(ReplayedDatabase, Protocol):
-    """What is asked of the database of messages."""
+    """The methods of the database of messages that are used here."""
 
     def newest_commit_us(self) -> int:
         """The time of the newest commit.
@@ -151,7 +151,7 @@ class DurableSessions(Durability):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether what is on the disk is known, be it that most of it is read later."""
+        """True once the on-disk index was read; session bodies may still load lazily."""
         return self._fault is None and self._table.durability is self
 
     def _load(self) -> None:

@@ -104,7 +104,7 @@ class Evaluation:
             run_walk(self._reference(reference))
         if self._unresolved:
             raise self._unresolved_error()
-        # What substitutions ran into is met again where it stands, unless it only existed on the way round a cycle.
+        # An error of a substitution comes again where it stands, unless it only existed on the way round a cycle.
         self._errors.clear()
         node = run_walk(self._object(self._root.fields, self._root.position, whole=True))
         if self._errors:
@@ -353,7 +353,7 @@ class Evaluation:
             if end - start > 1:
                 outcome = yield self._object(*united(entries[start:end]), whole)
         if outcome is BLOCKED:
-            # One definition, or definitions of which some lead back to where the evaluation came from.
+            # One definition, or several, some of which lead back to where the evaluation came from.
             end = start + 1
             outcome = yield self._entry(entries[start], whole)
         if isinstance(outcome, Node) and current is not None and not replaces(entries[start]):

@@ -72,7 +72,7 @@ def _table_cache() -> str | None:
     """File for the finished tables, where Python keeps its compiled modules and under the same conditions.
 
     Making the tables from the grammar takes 30 ms, a third of the time from start to a read configuration. The library
-    makes them anew when its version, Python's or the grammar changes, or the file is not whole.
+    makes them again when its version, Python's or the grammar changes, or the file is not whole.
     """
     if sys.dont_write_bytecode or sys.implementation.cache_tag is None:
         return None

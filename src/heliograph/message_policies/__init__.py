@@ -1,4 +1,4 @@
-"""What stands between a publisher and everybody else: schema validation and message transformation.
+"""Schema validation and message transformation, before rules, storage and subscribers get a message.
 
 `SchemaValidation` refuses messages that do not look as they must, `MessageTransformation` changes messages. Both are
 callbacks of `message.publish`, behind authorization and before delayed publishing, rules, retainer and subscribers;

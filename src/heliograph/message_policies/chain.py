@@ -73,7 +73,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         root: What their metrics begin with.
         result: The metrics of all messages: `messages.RESULT_succeeded` and `messages.RESULT_failed`.
         failed_point: The hook point that tells of failures.
-        logger: Where failures are told of, a few a minute for each stage.
+        logger: Where failures are logged, a few a minute for each stage.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class PolicyChain(Generic[SettingsT, StageT]):
         self._hook_in()
 
     def _hook_in(self) -> None:
-        """Be a callback exactly while there is something to do, and have topics asked about anew."""
+        """Be a callback exactly while there is something to do, and have topics asked about again."""
         point = self._broker.hooks.message_publish
         callback: Callback = self.on_message_publish
         wanted = self._priority is not None and bool(self._stages)

@@ -90,7 +90,7 @@ def any_pass(checks: list[Check]) -> Check:
 
 
 def _schema_check(name: str, message_type: str | None, schemas: SchemaRegistry) -> Check:
-    # The registry is asked each time: a schema may be replaced while the node runs.
+    # The registry is read each time: a schema may be replaced while the node runs.
     get = schemas.get
 
     def check(message: Message) -> str | None:
@@ -129,7 +129,7 @@ def _sql_check(rule: CompiledRule, columns: ColumnsOfMessages) -> Check:
 
 
 def _without_star(tree: Select) -> Select:
-    """The same check without a `*` at its beginning, which only copies all columns: nobody looks at the row."""
+    """The same check without a `*` at its beginning, which only copies all columns: the row is not used."""
     fields = tree.fields
     while fields and isinstance(fields[0], Star):
         fields = fields[1:]

@@ -45,7 +45,7 @@ def _by_schema(settings: PayloadCoding, path: tuple[str, ...], schemas: SchemaRe
     name, message_type = settings.schema, settings.message_type or None
 
     def coding(payload: Value) -> Value:
-        # The registry is asked each time: a schema may be replaced while the node runs.
+        # The registry is read each time: a schema may be replaced while the node runs.
         schema = schemas.get(name)
         if schema.may_block:
             raise TransformationFault(f"the schema {name!r} may keep the broker waiting")

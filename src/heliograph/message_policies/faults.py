@@ -40,7 +40,7 @@ def policy_faults(config: Config) -> Iterator[tuple[Path, str]]:
 
 
 def _message_faults(config: Config) -> Iterator[tuple[Path, str]]:
-    """Messages that Protobuf schemas are asked for and do not have."""
+    """Protobuf message types that the settings name and their schemas do not have."""
     schemas: dict[str, SchemaRegistry] = {}
     for path, name, message_type in _messages(config):
         settings = config.schema_registry.schemas.get(name)
@@ -58,7 +58,7 @@ def _message_faults(config: Config) -> Iterator[tuple[Path, str]]:
 
 
 def _messages(config: Config) -> Iterator[tuple[Path, str, str]]:
-    """Where a message of a schema is asked for: path, schema, message."""
+    """Where settings name a message type of a schema: path, schema, message type."""
     for number, validation in enumerate(config.schema_validation.validations, 1):
         for position, check in enumerate(validation.checks, 1):
             if check.message_type:

@@ -1,4 +1,4 @@
-"""Message transformation: messages are changed before anybody else sees them.
+"""Message transformation: changes messages before rules, storage and subscribers get them.
 
 The transformations for the topic that a message came with run in the order of the configuration; each sees what those
 before it made. One that fails leaves nothing behind. A transformed message does not run through transformations again.
@@ -79,7 +79,7 @@ class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
         environment: Where schemas are found, and what expressions may ask besides the message.
         node: What expressions see of the node.
         levels_max: The most levels that a topic may have.
-        logger: Where failures are told of.
+        logger: Where failures are logged.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
             return None if last is not None and last.is_refusing else message
 
     def _finish(self, message: Message, draft: Draft, last: TransformationStage, failed: bool) -> object:
-        """Publish a draft; a payload that nobody encoded is the fault of the last transformation."""
+        """Publish a draft; a payload that was not encoded is the fault of the last transformation."""
         try:
             transformed = draft.finish()
         except TransformationFault as fault:

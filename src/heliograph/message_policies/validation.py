@@ -1,4 +1,4 @@
-"""Schema validation: messages that do not look as they must are dropped before anybody sees them.
+"""Schema validation: drops invalid messages before rules, storage and subscribers get them.
 
 All validations for a message's topic run in the order of the configuration, and a message goes on when all pass. The
 first failure whose action is not `ignore` ends it.
@@ -53,7 +53,7 @@ class SchemaValidation(PolicyChain[Validation, ValidationStage]):
         broker: The kernel.
         environment: Where schemas are found, and what SQL may ask besides the message.
         node: What SQL sees of the node.
-        logger: Where failures are told of.
+        logger: Where failures are logged.
     """
 
     def __init__(self, broker: Broker, environment: Environment, node: NodeFacts, logger: logging.Logger) -> None:

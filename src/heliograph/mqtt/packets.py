@@ -1,6 +1,6 @@
 """The control packets as plain objects. `decode` makes them from bytes and `encode` makes bytes of them.
 
-`Publish` is a view of the packet that it came in: payload and properties are cut out only when somebody asks.
+`Publish` is a view of the packet that it came in: payload and properties are cut out only when they are read.
 """
 
 from typing import Final
@@ -169,7 +169,7 @@ class SubscribeEntry:
     """One topic filter of a SUBSCRIBE with its options.
 
     Attributes:
-        code: The reason code that a hook refuses it with; 0 while nobody does.
+        code: The reason code with which a hook refused it; 0 for none.
     """
 
     def __init__(

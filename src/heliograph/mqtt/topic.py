@@ -7,7 +7,7 @@ from typing import Final
 
 MAX_TOPIC_BYTES: Final = 65_535
 SHARE_PREFIX: Final = "$share/"
-QUEUE_PREFIX: Final = "$queue/"  # EMQX's short form: one group for everybody
+QUEUE_PREFIX: Final = "$queue/"  # EMQX's short form: one group for all clients
 QUEUE_GROUP: Final = "$queue"
 EXCLUSIVE_PREFIX: Final = "$exclusive/"
 DELAYED_PREFIX: Final = "$delayed/"

@@ -1,7 +1,7 @@
 """What lies free inside the allocators of this process: the C library's, and the interpreter's for small objects.
 
-Such memory is resident and nobody's. Neither allocator says which of its free pages went back to the system, so what
-the C library has free is found from the other side: what is resident and in use by nobody. The interpreter says what it
+Such memory is resident and unused. Neither allocator says which of its free pages went back to the system, so what
+the C library has free is found from the other side: what is resident and unused. The interpreter says what it
 has only in a table for people.
 """
 
@@ -31,7 +31,7 @@ class Allocator:
 
     def __init__(self) -> None:
         self._library: ctypes.CDLL | None = None
-        # What is resident and of neither allocator, less what they gave out and nobody has touched yet.
+        # What is resident and of neither allocator, less what they gave out and was not touched yet.
         self._beside_bytes = 0
         try:
             library = ctypes.CDLL(None)

@@ -1,4 +1,4 @@
-"""What a node tells the log when it starts and stops, and of listeners that anybody can reach."""
+"""The lines that a node logs when it starts and stops, and warnings about listeners that are open to all."""
 
 import ipaddress
 import logging
@@ -35,7 +35,7 @@ def tell_parts(summary: str) -> None:
 
 
 def tell_listeners(listeners: Sequence[Listener], chains: Hooks) -> None:
-    """Listeners stand; loudly where everybody is let in from everywhere."""
+    """Log the listeners; a warning where every client is let in from everywhere."""
     has_authenticators = bool(chains.point(hooks.CLIENT_AUTHENTICATE).callbacks)
     for listener in listeners:
         _log.info("listener %s:%s listens on %s", listener.kind, listener.name, listener.address)
@@ -86,7 +86,7 @@ def tell_changed(plan: Plan) -> None:
 
 
 def is_open(listener: Listener, has_authenticators: bool) -> bool:
-    """Whether a listener lets everybody in whom the network lets through, who may be anybody."""
+    """Whether a listener lets every client in that the network lets through."""
     if listener.demands_certificates or (listener.options.enable_authn and has_authenticators):
         return False
     return is_public(listener.host)

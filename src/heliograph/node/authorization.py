@@ -1,4 +1,4 @@
-"""What `authorization` says where nobody decides, as a part of a node: the last word of `client.authorize`."""
+"""The default decision of `authorization`, as a part of a node: the last callback of `client.authorize`."""
 
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import NO_MATCH

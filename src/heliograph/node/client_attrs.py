@@ -19,7 +19,7 @@ class ZoneAttributes:
 
     Args:
         config: The whole configuration.
-        clock: Microseconds on a clock that nobody sets.
+        clock: Microseconds on the monotonic clock.
         environment: Where expressions find variables of the environment.
 
     Raises:

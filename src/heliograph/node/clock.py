@@ -1,6 +1,6 @@
-"""The clocks of a node: what the machine's show, and what is told when somebody sets the wall clock.
+"""The clocks of a node: reads those of the machine, and reports when the wall clock is set.
 
-`broker.clock` decides what time it is; here it is asked, and what it found goes to the log, to alarms and to counters.
+`broker.clock` decides what time it is; what it found goes to the log, to alarms and to counters here.
 """
 
 import logging
@@ -23,7 +23,7 @@ class NodeClock:
     """Tells the broker the time; owned by the node's kernel.
 
     Args:
-        alarms: Where it is told while the node's time is not that of the wall clock.
+        alarms: Where an alarm stands while the node's time is not that of the wall clock.
     """
 
     def __init__(self, broker: Broker, alarms: Alarms) -> None:
@@ -117,7 +117,7 @@ class NodeClock:
 
 
 def uptime_us() -> int:
-    """Microseconds on a clock that nobody sets."""
+    """Microseconds on the monotonic clock."""
     return time.monotonic_ns() // 1000
 
 

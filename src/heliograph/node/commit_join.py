@@ -126,7 +126,7 @@ class CommitJoin:
         self._refused[ticket] = error
 
     def release(self) -> None:
-        """Answer for what waits for nobody any more."""
+        """Answer tickets whose commits are all done."""
         firsts = [first for follower in self._followers if (first := follower.first) is not None]
         while self._waiting and all(self._waiting[0][0] < first for first in firsts):
             ticket, error = self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""The data directory of a node: one process has it, nobody else may look into it, and the node's number lies there."""
+"""The data directory of a node: used by one process, readable by its user only, and it holds the node's number."""
 
 import fcntl
 import logging
@@ -64,7 +64,7 @@ class DataDirectory(Part):
 
 
 def read_or_choose_number(data_dir: Path) -> int:
-    """The number that was chosen for a node at its first start; chosen now, by chance, where there is none.
+    """The number that was chosen for a node at its first start; chosen now, at random, if there is none.
 
     A disk that refuses it keeps no node from starting: the number then holds for this process.
     """
@@ -104,7 +104,7 @@ def _lock(data_dir: Path) -> TextIO:
 
 
 def _close_to_others(data_dir: Path) -> None:
-    """Let nobody else into a data directory that is open to others: an earlier version's, or one made by hand."""
+    """Close a data directory that is open to other users: an earlier version's, or one made by hand."""
     if data_dir.stat().st_mode & 0o077 == 0:
         return
     try:

@@ -1,7 +1,7 @@
 """Every database of messages of a node: opened, written in group commits, kept small, and watched.
 
 A database that cannot be opened or written refuses what it is for, which the log and an alarm say; the broker serves
-everything else. The databases of sessions, shared groups and retained messages belong to those who keep state there.
+everything else. The databases of sessions, shared groups and retained messages belong to their packages.
 """
 
 import logging
@@ -47,7 +47,7 @@ class StoredMessages:
     Args:
         on_committed: Called for each ticket of its group commit, in order.
         refusals: Told while it refuses messages.
-        alarms: Where it is told while it refuses them.
+        alarms: Where an alarm stands while it refuses them.
 
     Attributes:
         health: Whether it takes messages.
@@ -152,7 +152,7 @@ class Databases(Part):
         join: What acknowledgements wait for.
         sink: Takes messages from the broker.
         refusals: Which databases of the node refuse messages now.
-        on_stored: Called when `messages` has a ticket, or refuses it: whoever replays it may go on.
+        on_stored: Called when `messages` has a ticket, or refuses it: replays may go on.
         on_done: Called when everything that was tied to a ticket is durable or refused: with the ticket, whether
             `messages` refused what only it keeps, and whether any database did. Channels were told before.
     """
@@ -194,7 +194,7 @@ class Databases(Part):
         if copies:
             self.sink = CopyingSink(group, topics, self.join, copies, code)
         kernel.broker.set_sink(self.sink)
-        with suppress(StorageError):  # whoever needs it is told
+        with suppress(StorageError):  # reported where it is needed
             kernel.clock.expect_after(messages.database.newest_commit_us())
 
     async def stop(self) -> None:
@@ -256,10 +256,10 @@ class Databases(Part):
             details = {"code": fault.code, "path": str(fault.path or "")}
             self._kernel.alarms.activate(_SITE_ALARM, str(fault), details)
         except StorageError:
-            return  # the disk refuses something, which whoever needs the id tells
+            return  # the disk refuses something, which is reported where the id is needed
 
     def _stored(self, ticket: int, error: StorageError | None) -> None:
-        run = self._kernel.broker.faults.run  # one that raises keeps its commit from nobody else
+        run = self._kernel.broker.faults.run  # one that raises does not keep the commit from the others
         for told in self.on_stored:
             run(COMMITS, partial(told, ticket, error))
         self.join.done(ticket, error)
@@ -276,7 +276,7 @@ class Databases(Part):
 
 
 class Commits(Part):
-    """Commits at the stop what the databases took, while those who wait for it are still there; owned by the node."""
+    """Commits at the stop what the databases took, while what waits for it still runs; owned by the node."""
 
     name = "commits"
     needs = ("databases", "sessions", "delayed")

@@ -47,7 +47,7 @@ class StoredDelayed:
         open_state: Opens it. It may be out of order: it is returned all the same, and takes changes when it can.
         is_there: Whether there is one on the disk.
         call_soon: Calls what it is given in a later turn of the event loop.
-        alarms: Where it is told while delayed messages are refused.
+        alarms: Where an alarm stands while delayed messages are refused.
 
     Attributes:
         health: Whether the disk takes them.
@@ -294,7 +294,7 @@ def _open_delayed(
 
 
 def _may_be_there(database: Path) -> bool:
-    """Whether a database is there or must be; also where nobody can tell: it says why when it is opened."""
+    """Whether a database exists or must; also if that cannot be known: opening it says why."""
     try:
         return THIS_DISK.is_there(database)
     except (OSError, StorageError):

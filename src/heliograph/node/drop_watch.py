@@ -14,7 +14,7 @@ from heliograph.observe.lasting import LastingAlarms
 
 ALARM: Final = "mqueue_overflow"
 _QUIET_US: Final = 10_000_000
-_TELL_US: Final = 60_000_000  # one receiver is told of so often
+_TELL_US: Final = 60_000_000  # between two lines about one receiver
 _LINES_A_MINUTE: Final = 60
 
 
@@ -35,7 +35,7 @@ class DropWatch:
     Args:
         ledger: Where receivers are that began to drop.
         logger: Where lines go, a bounded number a minute.
-        clock: Microseconds on a clock that nobody sets.
+        clock: Microseconds on the monotonic clock.
     """
 
     def __init__(

@@ -80,7 +80,7 @@ class ListenersPart(Part):
         announcements.tell_listeners(self.listeners, context.broker.hooks)
 
     async def stop(self) -> None:
-        """Accept nobody any more, say goodbye, and wait a while for clients to take that."""
+        """Stop accepting, send DISCONNECT, and wait a while for clients to read that."""
         announcements.tell_stop_begins(self._kernel.context.channels.statistics()["live_connections.count"])
         await every((self._stop_accepting, self._say_goodbye), lambda step: step())
 

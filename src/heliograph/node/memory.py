@@ -1,7 +1,7 @@
 """The memory contract of a node: what the process has, who holds it, and what is done as it fills.
 
 `memory_policy` decides, this performs, once in a tick; docs/memory.md says what an operator and a client see of it.
-Sessions are counted a part in each tick, so that a million of them hold up nobody.
+Sessions are counted a part in each tick, so that a million of them delay nothing.
 """
 
 import heapq
@@ -61,7 +61,7 @@ _WHAT_HAPPENS: Final = (
 
 
 class DelayedMessages(Protocol):
-    """What is asked of delayed messages."""
+    """The methods of delayed messages that are used here."""
 
     @property
     def held_bytes(self) -> Mapping[str, int]:
@@ -69,7 +69,7 @@ class DelayedMessages(Protocol):
 
 
 class MemoryContract:
-    """Keeps a node within its memory; owned by the node, told of every tick.
+    """Keeps a node within its memory; owned by the node, called at every tick.
 
     Args:
         limit: Bytes that the process may have; None for no limit, where it only counts.
@@ -97,14 +97,14 @@ class MemoryContract:
         self._allocator = Allocator()
         begin, free = self._allocator.measure()
         self._used = begin.all_bytes
-        # What interpreter and libraries have before anybody came, beside their files.
+        # What interpreter and libraries hold before the first client, beside their files.
         self._begin_bytes = begin.own_bytes - free
         self._census = Census(table)
         self._closed_count = 0
         self._shrunk_count = 0
         self._ticks = 0  # while memory is short
-        self._refused_told = 0  # of `Pressure.growth_refused`, how much the log was told of,
-        self._tell_refused_at_us = 0  # and when it may be told of more
+        self._refused_told = 0  # how much of `Pressure.growth_refused` was logged,
+        self._tell_refused_at_us = 0  # and when more may be logged
 
     def tick(self) -> None:
         """Look at memory, and do what its stage asks for."""
@@ -287,7 +287,7 @@ class Census:
             self.go_on(count + 1)
 
     def go_on(self, count: int) -> None:
-        """Count so many more; at the end begin anew with the next call."""
+        """Count so many more; at the end start again with the next call."""
         looked = 0
         sums = self._sums
         for session in islice(self._left, count):

@@ -15,7 +15,7 @@ class MemoryPart(Part):
     """Keeps the node within its memory; owned by the node.
 
     Args:
-        numbers: The statistics of all other parts, of which it counts what they hold.
+        numbers: The statistics of all other parts; what they hold is counted.
     """
 
     name = "memory"
@@ -34,7 +34,7 @@ class MemoryPart(Part):
         self._numbers = numbers
 
     async def start(self) -> None:
-        """Note what the process has before anybody has come."""
+        """Note what the process holds before the first client."""
         context = self._kernel.context
         self.contract = MemoryContract(
             limit_bytes(self._limit),

@@ -1,7 +1,7 @@
-"""What is done as memory fills: numbers in, a stage and names out. `memory` performs it.
+"""Decides what to do as memory fills: numbers in, a stage and names out. `memory` performs it.
 
-The stages follow one another, each with all that came before it: caches shrink; QoS 0 messages wait for nobody; those
-who hold most get no more; connections that buffer most are closed; new connections are refused.
+The stages add up: caches shrink; QoS 0 messages are not queued; the clients that hold most get no more; connections
+that buffer most are closed; new connections are refused.
 """
 
 import heapq

@@ -78,7 +78,7 @@ class Node:
         return self.parts.get(RulesPart).engine
 
     def log_statistics(self) -> None:
-        """Write into the log every counter that is not zero, whom most messages were dropped for, what is unwell."""
+        """Log every counter that is not zero, the clients with most drops, and the parts that do not work."""
         numbers = {name: value for name, value in sorted(self.statistics().items()) if value}
         _log.info("statistics %s", json.dumps(numbers))
         slow = self.parts.get(KernelPart).context.sessions.most_dropped(_SLOW_CLIENTS_LOGGED)

@@ -102,7 +102,7 @@ def retainer_options(settings: RetainerConfig) -> RetainerOptions:
 
 
 def zone_of(config: Config, name: str) -> Zone:
-    """The settings of a zone; those of the root for `default` where nobody laid another over them."""
+    """The settings of a zone; those of the root for `default` unless it is described."""
     zone = config.zones.get(name)
     return (
         Zone(config.mqtt, config.force_shutdown, config.flapping_detect, config.durable_sessions)

@@ -45,7 +45,7 @@ class PipelineProcess(SupervisedProcess):
         data_dir: The node's data directory.
         endpoint: HOST:PORT of the storage reader.
         mqtt: HOST:PORT of a listener, for the sinks that publish.
-        alarms: Where it is told that the pipeline fails again and again; it ends when one has lived for a minute.
+        alarms: Where an alarm stands while the pipeline fails again and again; it ends when one has run for a minute.
         first_pause_s: Seconds before the first restart; they double with each failure in a row, up to a minute.
     """
 
@@ -128,7 +128,7 @@ class PipelineProcess(SupervisedProcess):
             with self.log_file.open("rb") as log:
                 log.seek(max(0, self.log_file.stat().st_size - _TOLD_BYTES))
                 lines = log.read().decode(errors="replace").strip().splitlines()
-        except OSError as error:  # somebody has taken it away
+        except OSError as error:  # it was removed
             return str(error)
         return lines[-1] if lines else "nothing"
 

@@ -32,7 +32,7 @@ class SystemPublisher(MessagePublisher, Retained):
         self._invalid = 0
 
     def wants(self, topic: str) -> bool:
-        """Whether anybody would notice a message to `topic` that is not retained: asked twice for each connection."""
+        """Whether a message to `topic` that is not retained would have a receiver: called twice for each connection."""
         broker = self._broker
         sink = broker.sink
         if not (
@@ -57,11 +57,11 @@ class SystemPublisher(MessagePublisher, Retained):
             publish(broker, message, route)
         except ProtocolError:
             self._invalid += 1
-        except Exception as error:  # noqa: BLE001 - what waits behind it is published, whatever it is
+        except Exception as error:  # noqa: BLE001 - what waits behind it is published
             broker.faults.contain(PUBLISHING, error)
 
     def keep(self, topic: str, payload: bytes) -> None:
-        """Make a message the retained one of its topic; nobody gets it now, and it ends with the process.
+        """Make a message the retained one of its topic; it is not delivered now, and ends with the process.
 
         One whose topic no packet can hold is dropped and counted.
         """

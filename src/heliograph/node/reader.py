@@ -66,7 +66,7 @@ class ReaderPart(Part):
             await self._process.stop()
 
     def tick(self, uptime_us: int) -> None:
-        """Let programs of this user find the node's own token, where that is asked for; again each hour."""
+        """Let programs of this user find the node's own token, if the settings say so; again each hour."""
         if uptime_us < self._announce_at_us:
             return
         self._announce_at_us = uptime_us + _ANNOUNCE_AGAIN_US

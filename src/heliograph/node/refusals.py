@@ -1,4 +1,4 @@
-"""Which databases of a node refuse messages now, so that these are refused before anybody gets them."""
+"""Which databases of a node refuse messages now, so that these are refused before delivery."""
 
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt import reason_codes as rc

@@ -12,7 +12,7 @@ from heliograph.broker import hooks
 _log = logging.getLogger(__name__)
 
 _PROTOCOL_ERRORS_PER_S: Final = 20
-_CAUSES_MAX: Final = 100  # of failed callbacks that are told apart; each comes with its traceback
+_CAUSES_MAX: Final = 100  # distinct failures of callbacks; each is logged with its traceback
 
 
 class _Budget:
@@ -24,7 +24,7 @@ class _Budget:
         self._count = 0
 
     def take(self) -> tuple[bool, int]:
-        """Whether a line may be written, and how many were left out of an earlier second that nobody told of yet."""
+        """Whether a line may be written, and how many of an earlier second were left out and not reported yet."""
         second, left_out = int(time.monotonic()), 0
         if second != self._second:
             left_out = max(0, self._count - self._lines_max)

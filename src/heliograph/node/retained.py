@@ -49,7 +49,7 @@ class RetainedCommit(RetainedCommits):
         table: The messages. It may be out of order: changes are refused until it works.
         join: What acknowledgements wait for.
         refusals: Told while it refuses messages.
-        alarms: Where it is told while it refuses them, and when they cannot be read.
+        alarms: Where alarms stand while it refuses them, and when they cannot be read.
 
     Attributes:
         health: Whether it takes them.

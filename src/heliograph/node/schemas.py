@@ -70,7 +70,7 @@ def make_sparkplug(
     Args:
         environment: Where functions of rules find what births said.
         kernel: Where metric messages go.
-        clock: Microseconds on a clock that nobody sets.
+        clock: Microseconds on the monotonic clock.
     """
     settings = config.schema_registry.sparkplug_b
     if not settings.enable_alias_mapping and not settings.metric_messages:

@@ -162,7 +162,7 @@ class Services:
         """Do what is due.
 
         Args:
-            uptime_us: Microseconds on a clock that nobody sets.
+            uptime_us: Microseconds on the monotonic clock.
         """
         sys_topics = partial(self._sys_topics.tick, uptime_us)
         ticks: list[Callable[[], None]] = [self._flapping.expire, sys_topics, self._conflicts.tick, self._drops.tick]
@@ -248,7 +248,7 @@ class Services:
         ]
         found = [hook for is_wanted, hook in optional if is_wanted]
         if any(hook.point not in (hooks.CLIENT_CONNECTED, hooks.CLIENT_DISCONNECTED) for hook in found):
-            # Known before anybody asks for it, and forgotten after everybody did.
+            # Added before the first callback that asks for it, and forgotten after the last.
             found.append(_Hook(hooks.CLIENT_CONNECTED, self._clients.on_client_connected, KNOWN_CLIENTS))
             found.append(_Hook(hooks.CLIENT_DISCONNECTED, self._clients.on_client_disconnected, FORGOTTEN_CLIENTS))
         return found

@@ -26,7 +26,7 @@ _RETRY_US: Final = 1_000_000
 
 
 class MessageDatabase(GroupMessages, Protocol):
-    """What is asked of the database of messages."""
+    """The methods of the database of messages that are used here."""
 
     def subscribe(self, on_grown: OnGrown) -> Callable[[], None]:
         """Be told which streams have grown."""

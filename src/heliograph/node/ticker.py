@@ -19,7 +19,7 @@ _QUIET_US: Final = 10_000_000
 
 
 class Ticker(Part):
-    """Ticks the parts of one node; itself one of them, so that time stands before clients are told goodbye.
+    """Ticks the parts of one node; itself one of them, so that time stops before clients are disconnected.
 
     Args:
         kernel: Whose clock is looked at.
@@ -41,7 +41,7 @@ class Ticker(Part):
         self._task = asyncio.create_task(self._run(), name="ticker")
 
     async def stop(self) -> None:
-        """Tick nobody any more."""
+        """Stop ticking."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

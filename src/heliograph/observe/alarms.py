@@ -2,7 +2,7 @@
 
     $SYS/brokers/NODE/alarms/activate       when an alarm begins; the newest that goes on is retained
     $SYS/brokers/NODE/alarms/deactivate     when it ends
-    $SYS/brokers/NODE/alarms/active/ALARM   each that goes on, retained: for those who subscribe later
+    $SYS/brokers/NODE/alarms/active/ALARM   each active alarm, retained for later subscribers
 
 All carry JSON as EMQX's do. An alarm that is active already is not raised again, so a cause that comes back with every
 message makes one. Other packages raise them.
@@ -58,10 +58,10 @@ class Alarm:
 
 
 class Retained(Protocol):
-    """Where alarms are for those who subscribe later; `node.publisher` fills it."""
+    """Where alarms are retained for later subscribers; `node.publisher` implements it."""
 
     def keep(self, topic: str, payload: bytes) -> None:
-        """Make a message the retained one of its topic; nobody gets it now."""
+        """Make a message the retained one of its topic, without delivering it now."""
 
     def forget(self, topic: str) -> None:
         """Forget the retained message of a topic."""

@@ -1,4 +1,4 @@
-"""Log lines that clients can cause: a few a minute are written, the others are counted and told of in one line."""
+"""Log lines that clients can cause: a few a minute are written, the others are counted and summed up in one line."""
 
 from collections.abc import Callable
 from logging import WARNING, Logger
@@ -14,7 +14,7 @@ class BoundedLog:
 
     Args:
         logger: Where lines go.
-        clock: Microseconds on a clock that nobody sets.
+        clock: Microseconds on the monotonic clock.
         lines_max: Lines that are written in a minute.
         whole: A log that several share: where it takes no more lines, none of them is written.
     """
@@ -50,7 +50,7 @@ class BoundedLog:
             self._logger.log(level, "%s", line if len(line) <= _LINE_LENGTH_MAX else f"{line[:_LINE_LENGTH_MAX]}...")
 
     def _takes(self, level: int) -> bool:
-        """Whether one more line may be written, which then counts; what the last minute missed is told first."""
+        """Whether one more line may be written, which then counts; what the last minute left out is reported first."""
         window = self._clock() // _WINDOW_US
         if window != self._window:
             if self._missed:

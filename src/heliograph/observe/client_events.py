@@ -1,4 +1,4 @@
-"""What is told of a client in an event, as JSON: the fields of EMQX's `$SYS` and `$events` payloads."""
+"""A client as JSON in an event: the fields of EMQX's `$SYS` and `$events` payloads."""
 
 from collections.abc import Mapping
 from typing import Final

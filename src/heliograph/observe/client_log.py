@@ -65,7 +65,7 @@ class ClientLog:
     def on_check_authz_complete(
         self, client: ClientView, action: str, topic: str, decision: str, _accumulator: object
     ) -> None:
-        """Somebody decided what a client may do."""
+        """Log a denied publish or subscribe."""
         if decision == "allow":
             return
         minute = self._clock() // 60_000_000
@@ -96,7 +96,7 @@ class ConflictWatch:
     """Finds clients that fight over a client id: each takes the place of the other, again and again.
 
     Args:
-        logger: Where the beginning and the end of a fight are told of.
+        logger: Where the beginning and the end of a fight are logged.
     """
 
     WINDOW_US: Final = 30_000_000
@@ -109,7 +109,7 @@ class ConflictWatch:
         self._alarms = LastingAlarms(ALARM, alarms, logger, clock, self.WINDOW_US)
 
     def on_client_disconnected(self, client: ClientView, reason: str, *_told: object) -> None:
-        """Callback of `client.disconnected`: count those whose place was taken."""
+        """Callback of `client.disconnected`: count clients whose session was taken over."""
         if reason not in _TAKEN:
             return
         now, clientid = self._clock(), short_text(client.clientid)

@@ -1,4 +1,4 @@
-"""Events as messages below `$events/`: what happens to clients, sessions and messages, for whoever subscribes.
+"""Events as messages below `$events/`: what happens to clients, sessions and messages.
 
 A message that the broker made itself (an event, a `$SYS` topic) causes no message event: events of events would never
 end. Payloads are JSON with the fields that EMQX's rule events have.

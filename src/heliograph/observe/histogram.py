@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 
 class Histogram:
-    """Counts measurements by upper bounds; owned by whoever measures.
+    """Counts measurements by upper bounds; owned by what measures.
 
     Args:
         name: What its numbers are called: `NAME.le.BOUND` counts those of at most that bound, as Prometheus has them.

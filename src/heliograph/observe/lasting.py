@@ -21,7 +21,7 @@ class LastingAlarms:
 
     Args:
         kind: What their names begin with; the rest names the client.
-        logger: Where beginnings and ends are told of, a bounded number of them a minute.
+        logger: Where beginnings and ends are logged, a bounded number of them a minute.
         quiet_us: How long nothing must have happened before an alarm ends.
     """
 
@@ -53,7 +53,7 @@ class LastingAlarms:
         return short_text(who) in self._last
 
     def tick(self) -> None:
-        """End the alarms of those to whom it did not happen for a while."""
+        """End the alarms of clients for which it did not happen for a while."""
         until = self._clock() - self._quiet_us
         while self._last:
             who = next(iter(self._last))

@@ -1,7 +1,7 @@
 """What a number of the node is: its kind, unit, labels and meaning, declared by the part that counts it.
 
 Parts report numbers by flat names, in which labels stand between dots (`rules.one.matched`). The log and `$SYS` show
-them so; a `Catalogue` says what each of them is, for those who want labels apart.
+them so; a `Catalogue` says what each of them is, with labels apart.
 """
 
 import re
@@ -95,7 +95,7 @@ class Sample:
 
 
 class Catalogue:
-    """The metrics of a node, found by flat names; owned by whoever exports them.
+    """The metrics of a node, found by flat names; owned by what exports them.
 
     Args:
         metrics: They may name one metric more than once.
@@ -121,7 +121,7 @@ class Catalogue:
                     self._exact[name] = metric
 
     def sample(self, name: str, value: float) -> Sample | None:
-        """What a number is by its flat name; None for one that nobody declared."""
+        """What a number is by its flat name; None for one that is not declared."""
         metric = self._exact.get(name)
         if metric is not None:
             return Sample(metric, dict.fromkeys(metric.labels, metric.without), value)

@@ -142,7 +142,7 @@ class Maxima:
 class Lifecycle:
     """Counts what happens to clients and sessions, from the hook points of the same names; view of one node.
 
-    Each method is a callback: whatever it is told beside the event does not matter.
+    Each method is a callback that uses the event only, not its arguments.
     """
 
     def __init__(self) -> None:

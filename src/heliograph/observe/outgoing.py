@@ -18,7 +18,7 @@ class MessagePublisher(Protocol):
     """What publishes these messages: implemented by `node.publisher`."""
 
     def wants(self, topic: str) -> bool:
-        """Whether anybody would notice a message to `topic` that is not retained."""
+        """Whether a message to `topic` that is not retained would have a receiver."""
 
     def publish(self, topic: str, payload: bytes, retain: bool) -> None:
         """Publish a message of the broker's own at QoS 0."""
@@ -49,7 +49,7 @@ class Outgoing:
         return len(self._waiting)
 
     def wants(self, topic: str) -> bool:
-        """Whether anybody would notice a message to `topic`: ask before making its payload."""
+        """Whether a message to `topic` would have a receiver: ask before making its payload."""
         return self._kernel.wants(topic)
 
     def put(self, topic: str, payload: bytes, retain: bool = False) -> None:

@@ -69,7 +69,7 @@ class SysTopics:
         """Publish what is due; the first tick publishes everything.
 
         Args:
-            uptime_us: Microseconds on a clock that nobody sets.
+            uptime_us: Microseconds on the monotonic clock.
         """
         if self._started_us is None:
             self._started_us = self._next_round_us = self._next_heartbeat_us = uptime_us

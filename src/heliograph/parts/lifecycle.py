@@ -107,7 +107,7 @@ class Parts:
         return failed
 
     def check(self, new: Config) -> Plan:
-        """What another configuration would change; every part is asked, and nothing is applied.
+        """What another configuration would change: every part checks it, and nothing is applied.
 
         Raises:
             ConfigError: What changes at once does not go together with what stays as it is until the next start.

@@ -41,7 +41,7 @@ class Part:
         """Do what is due; called twice a second between `start` and `stop`.
 
         Args:
-            uptime_us: Microseconds on a clock that nobody sets.
+            uptime_us: Microseconds on the monotonic clock.
         """
 
     def check(self, new: Config) -> Apply | None:

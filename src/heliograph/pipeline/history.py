@@ -1,4 +1,4 @@
-"""Stored messages as one table, of which closed generations come from Parquet files by Spark's own reader.
+"""Stored messages as one table; Spark's own reader reads closed generations from Parquet files.
 
 A Python data source hands every row through a Python process; files that Spark reads itself do not pass there. Which
 generations are in files the storage reader says (those that were offloaded), or the notes of an export. All others, the
@@ -33,9 +33,9 @@ _Files = dict[str, list[str]]
 def read_messages(spark: SparkSession, exported: str | None = None, /, **options: str) -> DataFrame:
     """The table of ``spark.read.format("heliograph")``, with closed generations read as Parquet by Spark's own reader.
 
-    It has what was stored when it was made, as a table of files does: the storage reader is asked for the rest only
-    where there is a rest, since a Python data source costs some 100 ms even with no rows. The column `position` is null
-    for what comes from files.
+    It has what was stored when it was made, as a table of files does. The storage reader is only used
+    for a rest that is not in files, since a Python data source costs some 100 ms even with no rows. The column
+    `position` is null for what comes from files.
 
     Args:
         spark: The session.

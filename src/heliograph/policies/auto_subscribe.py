@@ -31,8 +31,8 @@ class AutomaticSubscriptions:
         topics: The filters, with their options.
         find: The channel that serves a client id.
         levels_max: The most levels that a filter may have.
-        logger: Where filters that cannot be made are told of, a few a minute.
-        clock: Microseconds on a clock that nobody sets.
+        logger: Where filters that cannot be made are logged, a few a minute.
+        clock: Microseconds on the monotonic clock.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class AutomaticSubscriptions:
             self._subscribed += len(entries)
 
     def entries_for(self, client: ClientInfo) -> list[p.SubscribeEntry]:
-        """The subscriptions of a client; what it has no valid values for is left out, told of and counted."""
+        """The subscriptions of a client; those without valid values are left out, logged and counted."""
         _, _, port = client.peername.rpartition(":")
         values = {"clientid": client.clientid, "username": client.username, "host": client.peerhost, "port": port}
         values |= {f"client_attrs.{name}": text for name, text in client.client_attrs.items()}

@@ -23,7 +23,7 @@ def changed_message(
         message.clientid,
         message.username,
     )
-    other.expiry_s = message.expiry_s  # it may be the broker's own, of which the properties say nothing
+    other.expiry_s = message.expiry_s  # it may be the broker's own, which is not in the properties
     other.made_by = message.made_by
     return other
 

@@ -74,10 +74,10 @@ class DelayedMessages:
         ids: Where messages get their ids when they are published.
         defer: Calls what it is given in a later turn of the event loop.
         is_banned: Whether a client id is banned: what such a client left behind is not published.
-        logger: Where messages that cannot be held are told of, a few a minute.
+        logger: Where messages that cannot be held are logged, a few a minute.
 
     Attributes:
-        store: Who keeps them on the disk; None where nobody does.
+        store: Keeps them on the disk; None for memory only.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class DelayedMessages:
         return STOP, self.take(message)
 
     def take(self, message: Message) -> Refusal | None:
-        """Hold a message whose topic begins with `$delayed/`, or drop and count it; what its publisher is told then."""
+        """Hold a message whose topic begins with `$delayed/`, or drop and count it; returns the verdict."""
         self._broker.work += _HOLD_WORK + (len(message.publish.data) >> _HOLD_BYTES_PER_WORK_LOG2)
         if not self._broker.pressure.may_grow(message.clientid):
             self._dropped_full += 1
@@ -161,7 +161,7 @@ class DelayedMessages:
         self._hold(int(self._broker.uptime_us) + due_us - int(self._broker.now_us), number, message)
 
     def refuse(self, numbers: list[int]) -> None:
-        """The disk did not take some messages, which their publishers are told: they are not published."""
+        """The disk did not take some messages, and their publishers know it: they are not published."""
         gone = set(numbers)
         self._waiting = [held for held in self._waiting if held[1] not in gone]
         heapq.heapify(self._waiting)
@@ -284,7 +284,7 @@ class DelayedMessages:
             outcome = publish(self._broker, message, may_refuse=True)
         except ProtocolError as error:  # the topic was valid when it came; the operator's limits may differ now
             self._log.warn("delayed message to %.200r is dropped: %s", message.topic, error)
-        except Exception as error:  # noqa: BLE001 - others are published when they are due, whatever it is
+        except Exception as error:  # noqa: BLE001 - others are published when they are due
             self._broker.faults.contain(PUBLISHING, error)
         pending = None if outcome is None else outcome.pending
         if pending is None:

@@ -54,7 +54,7 @@ class TopicRewrite:
     Args:
         rules: The rules, in the order of the configuration.
         levels_max: The most levels that a topic may have.
-        logger: Where rewrites that fail are told of, a few a minute.
+        logger: Where rewrites that fail are logged, a few a minute.
     """
 
     def __init__(self, broker: Broker, rules: Sequence[RewriteRule], levels_max: int, logger: Logger) -> None:

@@ -36,7 +36,7 @@ class TopicTemplate:
     def fill(self, values: Mapping[str, str | None], groups: Sequence[str | None] = ()) -> str | None:
         """The topic, or None if a client has no value for a place, or one that would be a wildcard.
 
-        A client that calls itself `#` must not be given everybody's messages.
+        A client that calls itself `#` must not get all messages.
         """
         pieces: list[str] = []
         for at, part in enumerate(self._parts):

@@ -10,7 +10,7 @@ STEADY_S: Final = 60.0  # what has lived so long has recovered: the next failure
 
 
 class ChildProcess:
-    """A process that may run. Owned by whoever calls `stop`, used in its event loop.
+    """A process that may run. Its owner calls `stop`; used in the owner's event loop.
 
     Args:
         stop_s: How long it may take to end in order.
@@ -108,7 +108,7 @@ class SupervisedProcess(ChildProcess):
         """Start it.
 
         Raises:
-            Exception: It does not start; `_failed` is told.
+            Exception: It does not start; `_failed` is called.
         """
         raise NotImplementedError(type(self).__name__)
 

@@ -49,7 +49,7 @@ class RetainedCommits:
         raise NotImplementedError(type(self).__name__)
 
     def read_failed(self, error: StorageError) -> None:
-        """Messages could not be read, and somebody did not get them. Called each time; must not block."""
+        """Messages could not be read, so a subscriber missed them. Called each time; must not block."""
 
 
 class DiskRetainer(Retainer):
@@ -232,7 +232,7 @@ class DiscMatches(Matches):
         return self._done
 
     def next(self) -> Message | None:
-        """The next message; None where there is none, or only some that are gone."""
+        """The next message; None at the end, or after many that are gone: call again."""
         for _ in range(_LOOKED_MAX):
             if (self._at == len(self._page) or self._changes != self._store.changes) and not self._fill():
                 return None

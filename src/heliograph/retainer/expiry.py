@@ -1,8 +1,8 @@
 """When retained messages expire: slots by the second at which to look at them.
 
 A message is looked at up to an eighth of its lifetime late, so that whatever their expiry intervals all messages
-together lie in a few hundred entries, each a compressed set. Nobody gets an expired message for that: whoever reads one
-looks at its time. This only says when its memory can be had back.
+together lie in a few hundred entries, each a compressed set. Expired messages are not delivered: reading one checks its
+time. This only says when its memory can be freed.
 """
 
 from pyroaring import BitMap

@@ -9,7 +9,7 @@ placed in its index, as it is in a trie (which `+` makes visit every child) or i
 A set is as small as its content: one slot is a plain integer, a few are packed bytes, more are a compressed bitmap
 (two of half a million slots in a million intersect in about 60 µs). Levels behind the 16th are not indexed: a
 topic of tens of thousands of levels must not cost an entry for each. Topics as deep as that are a set of their own,
-and whoever asks compares them.
+and the caller compares them.
 """
 
 from array import array

@@ -5,7 +5,7 @@ the subscription costs. `KnownTopics` keeps a Bloom filter of the beginnings of 
 whose literal beginning is not in it matches nothing. It is filled by reading the keys of the table once, a bounded
 step at a time, after every opening, and by every message that is kept from then on; until it is whole it excludes
 nothing. Topics that are forgotten stay in it, which costs a look at the disk and no message; where they are as many as
-those that are left, it is filled anew.
+those that are left, it is filled again.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ _LEVELS: Final = 8
 _BITS_LOG2_MIN: Final = 18  # 32 KiB
 _BITS_LOG2_MAX: Final = 28  # 32 MiB, for some ten million topics
 _BITS_PER_MESSAGE: Final = 32
-# A filter is filled anew when this part of its bits is set, so that a look-up in vain is one in four.
+# A filter is filled again when this part of its bits is set, so that a look-up in vain is one in four.
 _FULL_LOG2: Final = 1
 _NEW_FULL_LOG2: Final = 2
 # A step reads so many keys, or so many bytes of keys and messages.

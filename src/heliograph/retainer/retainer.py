@@ -97,7 +97,7 @@ class Retainer(RetainedStore):
         raise NotImplementedError(type(self).__name__)
 
     def learn(self) -> bool:
-        """Do a bounded step of what makes finding cheaper; whether there is more to do."""
+        """Do a bounded step of the work that makes lookups cheaper; returns whether there is more."""
         return False
 
     def page(self, topic_filter: str, limit: int, cursor: str = "") -> tuple[list[Message], str]:
@@ -134,7 +134,7 @@ class Retainer(RetainedStore):
             "retained.dropped.memory": self._dropped_memory,
         }
 
-    # --- for those who keep them
+    # --- for implementations
 
     def _keep(self, message: Message, expires_us: int) -> bool:
         """Make a message the one of its topic; False if it would be one too many."""

@@ -1,7 +1,7 @@
 """What is so now, as retained messages of the broker's own below `$SYS/`: alarms that go on.
 
-They lie in memory in front of the retainer: a full disk, a limit or a retainer that is switched off keeps nobody from
-learning of an alarm, and none outlives the process that raised it.
+They lie in memory in front of the retainer: a full disk, a limit or a retainer that is switched off hides no alarm,
+and none outlives the process that raised it.
 """
 
 from heliograph.broker.message import Message
@@ -83,7 +83,7 @@ class StateMatches(RetainedMatches):
         self._others = others
 
     def next(self) -> Message | None:
-        """The next message; None where there is none."""
+        """The next message; None at the end."""
         while self._topics:
             message = self._store.find(self._topics.pop())
             if message is not None:

@@ -1,7 +1,7 @@
 """Client attributes: what variform expressions make of a client that connects.
 
-They are made once for each connection, before anybody is asked whether the client may come in, and stay as they are
-while it lasts. An expression that fails or gives nothing sets nothing: a client is not refused for it.
+They are made once for each connection, before authentication, and do not change while it lasts. An expression that
+fails or gives nothing sets nothing: a client is not refused for it.
 """
 
 import logging
@@ -30,7 +30,7 @@ class ClientAttributes:
 
     Args:
         settings: The attributes, in the order in which they are made; each may read those before it.
-        log: Where failures are told of at level debug.
+        log: Where failures are logged at level debug.
         environment: Where variables of the environment come from; None for those of the process.
 
     Raises:

@@ -209,7 +209,7 @@ def publish_properties(properties: Mapping[str, str]) -> Value:
 
 
 def _property_value(name: str, text: str) -> Value:
-    # Stored properties are well-formed; what somebody else put into a frame stays the text that it is.
+    # Stored properties are well-formed; what a user put into a frame stays the text that it is.
     if name in _NUMBER_PROPERTIES and text.isdecimal():
         return int(text)
     if name == "Correlation-Data":

@@ -96,7 +96,7 @@ class Environment:
     def births(self) -> "Births":
         """The births of Sparkplug B that were seen."""
         if self._births is None:
-            # Imported where it is asked for: with it comes the compiler of Protobuf schemas.
+            # Imported on use: it imports the compiler of Protobuf schemas.
             from heliograph.rules.schemas.sparkplug_births import Births
 
             self._births = Births(self._aliases_max)

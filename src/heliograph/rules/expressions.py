@@ -82,7 +82,7 @@ class ExpressionCompiler:
         return self.column(columns, name) if value is UNDEFINED else value
 
     def column(self, columns: Columns, name: str) -> Value:
-        """A column, of which `metadata` is the rule's own."""
+        """A column; `metadata` is the rule's own."""
         return self.metadata if name == "metadata" and self.metadata is not None else columns.get(name)
 
     def value(self, node: Expression) -> Evaluate:

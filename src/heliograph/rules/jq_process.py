@@ -97,7 +97,7 @@ class Worker:
         return status == 0, self._read(length, deadline).decode()
 
     def kill(self) -> None:
-        """End the process at once; whoever waits for its answer is told."""
+        """End the process at once; what waits for its answer gets an error."""
         self._process.kill()
 
     def close(self) -> None:
@@ -211,7 +211,7 @@ class WorkerPool:
                 worker.kill()
 
     def _take(self, timeout_s: float) -> tuple[Worker, float]:
-        """A worker that nobody else uses, and until when it may take."""
+        """A free worker, and the deadline of its answer."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             if not self._changed.wait_for(lambda: self._places_taken < self._workers_max, timeout_s):

@@ -81,7 +81,7 @@ def _compiled(text: str) -> Any:
         # Texts, because the numbers of this package are floats, and jq itself keeps the digits of those it only moves.
         return jq.compile(f"({text}\n) | tojson")
     except ValueError:
-        # Parentheses around it leave this to fail: nobody may read files of this machine through a rule.
+        # Parentheses around it leave this to fail: a rule must not read files of this machine.
         raise Refused("a program cannot import or include others") from None
 
 

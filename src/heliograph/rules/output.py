@@ -75,7 +75,7 @@ def output_kinds(rule: Statement, has_metadata: bool = False) -> dict[str, Kind]
     """
     if isinstance(rule, Select):
         return _kinds_of_fields(rule.fields, _COLUMN_KINDS, has_metadata)
-    # What DO sees: the results of the fields, and the element, of which nobody knows more than that it is there.
+    # What DO sees: the results of the fields, and the element, whose type is unknown.
     below = {**_COLUMN_KINDS, **({"metadata": Kind.UNKNOWN} if has_metadata else {})}
     below |= {**_kinds_of_fields(rule.fields[:-1], _COLUMN_KINDS, has_metadata), rule.element.root: Kind.UNKNOWN}
     return below if rule.do is None else _kinds_of_fields(rule.do, below, has_metadata)

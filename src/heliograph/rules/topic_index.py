@@ -13,7 +13,7 @@ EntryT = TypeVar("EntryT")
 
 
 class TopicIndex(Generic[EntryT]):
-    """Entries (rules, validations, transformations) by their topic filters, in an order; owned by who has them.
+    """Entries (rules, validations, transformations) by their topic filters, in an order; owned by their owner.
 
     Args:
         topics_max: Topics that are remembered; when there are more, all are forgotten.

@@ -187,7 +187,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`name(arguments)`; the name may have dots. Whether there is such a function is asked at evaluation."""
+    """`name(arguments)`; the name may have dots. The function is looked up at evaluation."""
 
     name: str
     arguments: tuple["Expression", ...]

@@ -242,7 +242,7 @@ def _optional(node: "_Built | None") -> Expression | None:
 
 
 def _with_else(children: list[Any]) -> list[Any]:
-    """Children of a CASE with a place for ELSE also where there is none."""
+    """Children of a CASE with a place for ELSE, also without one."""
     if isinstance(children[-3], Token) and children[-3].type == "ELSE":
         return children
     body = [child for child in children[:-1] if child is not None]

@@ -1,6 +1,6 @@
 """The machine under storage, as far as storage cannot do without it: RocksDB, the files of its log, and a thread.
 
-A database is given a `Disk` by whoever makes it, so that the same code runs on a disk that exists only in a simulation.
+The creator of a database passes it a `Disk`, so that the same code runs on the fake disk of the simulation.
 """
 
 import os

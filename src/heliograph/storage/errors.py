@@ -19,7 +19,7 @@ class StorageError(Exception):
 
     code: ClassVar[str] = "storage_failed"
     advice: ClassVar[str] = "Nothing of the refused batch was acknowledged; the next one is tried again."
-    reason: ClassVar[str] = "storage failed"  # for clients, which are not told more
+    reason: ClassVar[str] = "storage failed"  # for clients, which get no more detail
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class StorageError(Exception):
         shard: int | None = None,
         stream: str | None = None,
     ) -> None:
-        self.needed_bytes = 0  # for one about room: how much must be free before it is tried again
+        self.needed_bytes = 0  # for a full disk: how much must be free before it is tried again
         self.problem = problem
         self.database = database
         self.path = path

@@ -1,4 +1,4 @@
-"""Whether something that lies on a disk works now: one value, and what is told when that changes."""
+"""Whether something on a disk works now: one value, and the log line and alarm when it changes."""
 
 import logging
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from heliograph.storage.errors import StorageError
 
 
 class Health:
-    """Works, or why not; owned by whoever uses what it is about.
+    """Works, or why not; owned by what uses what it is about.
 
-    A change is logged, begins or ends an alarm, and is told to one function. What goes on is not told again.
+    A change is logged, begins or ends an alarm, and calls one function. What goes on is not reported again.
 
     Args:
         log: The logger of the owner.

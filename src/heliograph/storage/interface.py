@@ -304,4 +304,4 @@ class Grouped(Protocol[Item_contra]):
         """
 
     def committed(self) -> None:
-        """Everything written so far is as durable as it is wanted: wake whoever waits for it."""
+        """All writes so far meet the configured durability; notify subscribers."""

@@ -20,7 +20,7 @@ _ANEW: Final = " begun anew"
 
 
 class Register:
-    """The register of one data directory; safe in any thread. Read anew each time: a repair may have changed it."""
+    """The register of one data directory; safe in any thread. Read again each time: a repair may have changed it."""
 
     def __init__(self, data_dir: Path) -> None:
         self._file = data_dir / _FILE

@@ -71,7 +71,7 @@ class StreamMatch:
 
 
 class TopicStructure:
-    """The trie of one generation of one shard. Lives as long as the generation is read or written; owned by whoever
+    """The trie of one generation of one shard. Lives as long as the generation is read or written; owned by what
     loaded it.
 
     Args:

@@ -69,7 +69,7 @@ class Acceptor:
         if self._held is not None and not self._let_in(*self._held):
             self._run_out()
             return
-        if self.is_out_of_files:  # nobody may be waiting any more, who would find out
+        if self.is_out_of_files:  # perhaps no client waits any more
             self.is_out_of_files = not self._files.has_room(self._sockets[0].fileno())
         for listening in self._sockets:
             self._loop.add_reader(listening, self._accept, listening)

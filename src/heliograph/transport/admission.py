@@ -11,7 +11,7 @@ class AccessRules:
     """The access rules of a listener: the first that fits decides, and where none does, all may connect.
 
     Attributes:
-        decides_nothing: Whether everybody may connect.
+        decides_nothing: Whether every address may connect.
     """
 
     def __init__(self, rules: tuple[AccessRule, ...]) -> None:
@@ -47,7 +47,7 @@ class ConnectionRate:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit; without one nobody needs to look at the time for it."""
+        """Whether there is a limit; without one the time need not be read."""
         return self._per_us != 0.0
 
     def take(self, now_us: int) -> bool:

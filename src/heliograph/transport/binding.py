@@ -85,7 +85,7 @@ def _unix_socket(path: str, options: TcpOptions) -> socket.socket:
 
 
 def _remove_stale(path: str) -> None:
-    """Remove the socket of a process that is gone; one that somebody listens on stays, and so does any other file."""
+    """Remove the socket of a process that is gone; one that a process listens on stays, and so does any other file."""
     try:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
             return

@@ -1,6 +1,6 @@
-"""A listener's certificates: the TLS context for new handshakes, made anew when a file changes.
+"""A listener's certificates: the TLS context for new handshakes, made again when a file changes.
 
-Connections keep what they began with. Files that cannot be used are told in the log, and the last good ones stay.
+Connections keep what they began with. Files that cannot be used are logged, and the last good ones stay.
 """
 
 import logging
@@ -120,7 +120,7 @@ class Certificates:
         self._load_locations(context, "cacertfile", options.cacertfile)
         if options.enable_crl_check:
             self._load_locations(context, "crlfile", options.crlfile)
-            if not context.cert_store_stats()["crl"]:  # every client would be refused, and nobody would know why
+            if not context.cert_store_stats()["crl"]:  # every client would be refused without a visible reason
                 raise self._error("crlfile", options.crlfile, "it holds no revocation list")
             context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
 

@@ -42,7 +42,7 @@ class DirectConnection(SocketTransport):
             channel.take(data)
 
     def on_end(self) -> None:
-        """The channel is told when the connection is lost."""
+        """Nothing to do: the channel is called when the connection is lost."""
 
     def on_congested(self, congested: bool) -> None:
         """Tell the listener, which cuts those that stay so, and the channel."""

@@ -1,4 +1,4 @@
-"""What keeps a listener from being opened: mistakes of the operator, told with the setting to change."""
+"""Errors of the operator that keep a listener from opening; each names the setting to change."""
 
 from typing import ClassVar
 

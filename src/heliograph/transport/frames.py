@@ -69,8 +69,8 @@ class FrameReader:  # [MQTT-6.0.0-2] 3.1.1 [MQTT-6.0.0-2]
         message_bytes_max: Bytes of the largest message, as they are on the wire; 0 for no limit.
 
     Attributes:
-        heard: Set with every read; whoever looks for silence clears it.
-        discards: Whether only the peer's goodbye matters, because we said ours.
+        heard: Set with every read; the check for silence clears it.
+        discards: Whether only the peer's closing frame matters, because ours was sent.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """A listener: accepts connections within its limits, leads them to their channels, closes them all when it stops.
 
 On the way to a channel lie access rules, PROXY protocol, TLS and WebSocket handshake, as far as a listener has them.
-What holds for all of them, that nobody stays there for ever and that all count as connections, is held here.
+The listener limits how long a connection may stay on that way, and counts all as connections.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from heliograph.transport.upgrade import UpgradePolicy
 from heliograph.transport.websocket import WebSocketConnection, WebSocketHandshake
 
 _CERTIFICATE_CHECK_US: Final = 5_000_000
-_SILENCE_CHECKS_MAX: Final = 8  # how often in an idle timeout silence is looked for
+_SILENCE_CHECKS_MAX: Final = 8  # checks for silence in one idle timeout
 _SILENCE_CHECK_S_MIN: Final = 0.5  # ticks come no faster
 _TLS_GOODBYE_S: Final = 5.0
 _FOR_EVER_S: Final = 1e9
@@ -121,7 +121,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             return min(settings.ssl_options.handshake_timeout, self._handshake_s)
         return self._handshake_s
 
-    # --- told by the node
+    # --- called by the node
 
     async def start(self) -> None:
         """Open the listening sockets; `address` is the real one from now on.
@@ -248,7 +248,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     def __repr__(self) -> str:
         return f"Listener({self.kind}:{self.name} at {self.address}, {len(self._links)} connections)"
 
-    # --- told by connections
+    # --- called by connections
 
     def welcome(self, link: Link, pending: PendingConnection) -> Peer:
         """A connection stands, and over TLS its handshake is done; who is at its other end."""

@@ -1,7 +1,7 @@
-"""Open files that connections leave to others: tables and logs of storage, the reader's pipe, certificates read anew.
+"""Open files that connections leave to others: tables and logs of storage, the reader's pipe, certificates read again.
 
-Every connection is an open file. Without a reserve a flood of connections has storage fail that serves those who were
-there before.
+Every connection is an open file. Without a reserve a flood of connections makes the storage of connected clients
+fail.
 """
 
 import os
@@ -26,8 +26,8 @@ def reserve(files_max: int) -> int:
 class OpenFiles:
     """Whether there is a file for one more connection; owned by the acceptor of one listener.
 
-    A new file gets the lowest number that is free, so one with a high number says how many are open, about. Each
-    connection's is looked at: numbers that were freed in between tell nothing.
+    A new file gets the lowest number that is free, so one with a high number says how many are open, about. That
+    of each new connection is checked: numbers that were freed in between tell nothing.
     """
 
     def __init__(self) -> None:

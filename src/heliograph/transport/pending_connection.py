@@ -1,7 +1,7 @@
 """A connection between its acceptance and its first byte of TLS, WebSocket or MQTT.
 
 Two things may have to come first: the header of a proxy, and, before TLS spends memory on it, the client's first words.
-Both are looked at in the socket and left there for whoever reads them next, a proxy's header excepted.
+Both are peeked at in the socket and stay there for the next reader, except for a proxy's header.
 """
 
 import asyncio

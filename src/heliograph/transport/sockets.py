@@ -121,7 +121,7 @@ class Poller:
             transport.is_awaited = False
             try:
                 transport.read()
-            except Exception as error:  # noqa: BLE001 - the others are read, whatever it is
+            except Exception as error:  # noqa: BLE001 - the others are read
                 transport.fail(error)
 
 
@@ -129,8 +129,8 @@ class Poller:
 class SocketTransport(Wire):
     """One connection's socket; owned by its poller until the connection is gone.
 
-    Subclasses say what becomes of what it reads. They are told of everything in the way of `asyncio.Protocol`, and like
-    that they are told of the end in a turn of its own.
+    Subclasses handle what it reads. Their callbacks are those of `asyncio.Protocol`, and like there the end of a
+    connection is reported in a turn of its own.
 
     Args:
         connection: The socket. It does not block, and belongs to the transport once the poller watches it.
@@ -153,10 +153,10 @@ class SocketTransport(Wire):
         self._is_paused = False  # it may not be read from
         self._is_readable = False  # there is more to read, or may be
         self._ends = False  # the peer sends no more than what is there to read
-        self._is_congested = False  # and the subclass was told
+        self._is_congested = False  # and the subclass knows it
         self._is_closing = False
         self._is_lost = False
-        self._is_gone = False  # and who reads it was told
+        self._is_gone = False  # and the reader knows it
 
     # --- what subclasses make of it
 
@@ -180,7 +180,7 @@ class SocketTransport(Wire):
         """The connection is gone."""
         raise NotImplementedError
 
-    # --- for those who write
+    # --- writing
 
     def write(self, data: bytes) -> None:
         """Send bytes behind those sent before."""
@@ -253,7 +253,7 @@ class SocketTransport(Wire):
         """Tell the subclass that it stands."""
         try:
             self.on_connected()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
+        except Exception as error:  # noqa: BLE001 - reported to the event loop, which goes on
             self.fail(error)
 
     def on_event(self, events: i64) -> None:
@@ -293,13 +293,13 @@ class SocketTransport(Wire):
             self._read_bytes = max(wanted >> 2, _READ_BYTES_MIN)
         try:
             self.on_bytes(data)
-        except Exception as fault:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
+        except Exception as fault:  # noqa: BLE001 - reported to the event loop, which goes on
             self.fail(fault)
         if self._is_readable or self._ends:  # there is more, for which no other edge comes
             self._poller.again(self)
 
     def fail(self, error: Exception) -> None:
-        """Whoever reads it failed: end this connection, and tell the event loop's owner."""
+        """The reader failed: end this connection, and report to the event loop's exception handler."""
         told = {"message": "Fatal error: a protocol failed", "exception": error, "protocol": self}
         self._poller.loop.call_exception_handler(told)
         self._lose(error)
@@ -309,7 +309,7 @@ class SocketTransport(Wire):
     def _end_reading(self) -> None:
         try:
             self.on_end()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
+        except Exception as error:  # noqa: BLE001 - reported to the event loop, which goes on
             self.fail(error)
         self._poller.loop.call_soon(self.close)  # behind what this turn has to write
 
@@ -337,7 +337,7 @@ class SocketTransport(Wire):
         if not unsent:
             self._unsent = None
             if self._is_closing:
-                self._is_readable = True  # nobody has looked at what came meanwhile
+                self._is_readable = True  # what came meanwhile was not read
                 self._take_leave()
                 return
         if self._is_congested and self._unsent_bytes <= self._high >> 2:
@@ -348,7 +348,7 @@ class SocketTransport(Wire):
         if not self._is_gone:
             try:
                 self.on_congested(congested)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the event loop is told and goes on
+            except Exception as error:  # noqa: BLE001 - reported to the event loop, which goes on
                 self.fail(error)
 
     def _take_leave(self) -> None:
@@ -366,7 +366,7 @@ class SocketTransport(Wire):
         self._lose(None)
 
     def _lose(self, error: Exception | None) -> None:
-        """The connection is gone; who reads it is told in another turn."""
+        """The connection is gone; the reader is called in another turn."""
         self._is_closing = True
         self._unsent = None
         self._unsent_bytes = 0

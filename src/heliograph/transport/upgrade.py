@@ -37,7 +37,7 @@ class Upgrade:
         answer: What to send.
         is_accepted: Whether frames follow; else the connection is closed.
         reason: Why not, for the log.
-        peername: The client's address as a proxy told it, or None.
+        peername: The client's address as a proxy gave it, or None.
         inflater: For compressed messages of the client, if that was agreed on.
         deflater: For our messages.
     """

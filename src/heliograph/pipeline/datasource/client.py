@@ -1,7 +1,7 @@
 """The client of the broker's storage reader: which streams there are, how far to read, and the rows themselves.
 
 It speaks the JSON and the record batches of the reader over Arrow Flight and knows nothing of Spark, so it serves
-Spark's driver, Spark's workers and a program of your own alike. What the requests mean is told in ``docs/storage.md``.
+Spark's driver, Spark's workers and a program of your own alike. ``docs/storage.md`` says what the requests mean.
 """
 
 import json
@@ -106,7 +106,7 @@ class ReadPlan:
         streams: How far to read each stream that is there.
         messages_remaining: The rows behind that.
         dropped: Streams of the given positions that were removed with their generation, and how many of their rows were
-            not read before: 0 if all were, None where nobody knows.
+            not read before: 0 if all were, None if unknown.
     """
 
     streams: Mapping[str, StreamStep]
@@ -134,7 +134,7 @@ class StorageClient:
         token: The token that the reader asks for; without one, that of a node of this user on this machine, looked for
             again before each request: after the node has ended, another user may take its port.
         tls_ca: PEM file with the authorities that the reader's certificate is checked against; with it the client
-            speaks TLS whatever the endpoint says. Without, those that gRPC brings are asked.
+            speaks TLS whatever the endpoint says. Without, those of gRPC are used.
         tls_cert: PEM file with a certificate to show, where the reader asks for one.
         tls_key: PEM file with its key; None if that is in ``tls_cert``.
 
@@ -304,7 +304,7 @@ class StorageClient:
         return ReaderRefusedError(f"the storage reader at {self._endpoint} refused ({doing}): {_said_by_server(error)}")
 
     def _tls_hint(self, error: Exception) -> str:
-        """What else may keep two sides apart of which one speaks TLS and the other not, or another certificate."""
+        """A hint for a failed connection: one side may speak TLS and the other not, or with another certificate."""
         if self._is_tls:
             failed = " (its certificate is not of an authority of tlsCa, or of another host)"
             return f" Does it speak TLS{failed if 'verif' in str(error).lower() else ''}?"

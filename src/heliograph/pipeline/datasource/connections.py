@@ -23,10 +23,10 @@ class WorkerConnections:
 
     @contextmanager
     def borrowed(self, options: SourceOptions, endpoint: str) -> Iterator[StorageClient]:
-        """A connection to a reader for the length of a `with` block, which nobody else uses meanwhile.
+        """A connection to a reader for the length of a `with` block, used by this task only.
 
         It is closed when the block ends with an exception, a read that is not read to its end among them, so the next
-        task opens another; otherwise it is kept, in the place of the one that nobody used for longest where there are
+        task opens another; otherwise it is kept, in the place of the least recently used one where there are
         many.
         """
         key = (endpoint, options.token, options.tls_ca, options.tls_cert, options.tls_key)

@@ -2,7 +2,7 @@
 
 With one endpoint, streams have the ids that the reader gives them. With several, an id begins with the site of its node
 (``SITE:messages/0/1/5``), which stays when the node gets another address. A node that does not answer fails the
-request: to read on without it would leave out its messages, and nobody could say which.
+request: to read on without it would leave out its messages, without saying which.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +55,7 @@ class Endpoints:
     def named(self, positions: Positions) -> dict[str, str]:
         """Positions under the ids that streams have with these endpoints.
 
-        A query may have begun with fewer endpoints, or with more of which one was left out since.
+        A query may have begun with fewer endpoints, or with more, and one was left out since.
 
         Raises:
             PipelineError: A stream is of a node that is none of these.

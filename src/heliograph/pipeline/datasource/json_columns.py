@@ -45,7 +45,7 @@ def _halved(payloads: pa.Array, kind: pa.DataType, parse: Callable[[pa.Array], p
 
 
 def _parsed(payloads: pa.Array, kind: pa.StructType) -> pa.Array:
-    """All payloads, each of which must be fit.
+    """All payloads; each must be fit.
 
     Each is put into an object beside its number. So what is cut off, or goes on behind its end, cannot be read as a
     part of its neighbour: it would have to close the object and bring a number that is not its own.

@@ -5,8 +5,8 @@
 
 ``start`` is there when the read began at a time; streams that are not listed begin there. ``lost`` is there when
 messages were removed before they were read and the read went on without them: how many messages at most, and of how
-many streams nobody knows how many they were. ``behind`` is in the offsets that are told as the latest only: how far the
-query is behind it. Spark has no place for metrics of a Python source in its progress.
+many streams their number is unknown. ``behind`` is in the latest offset only: how far the query is
+behind it. Spark has no place for metrics of a Python source in its progress.
 """
 
 import json
@@ -66,7 +66,7 @@ def latest_offset(positions: Positions, reached: Offset | None, messages: int) -
 
 
 def more_lost(offset: Offset, dropped: Mapping[str, int | None]) -> dict[str, int]:
-    """What an offset says is lost, and what was lost since: messages by stream, None where nobody knows how many."""
+    """What an offset says is lost, and what was lost since: messages by stream, None if their number is unknown."""
     lost: dict[str, int] = dict(offset.get("lost") or {})
     messages = sum(count or 0 for count in dropped.values())
     uncounted = sum(count is None for count in dropped.values())

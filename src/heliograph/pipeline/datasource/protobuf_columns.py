@@ -82,7 +82,7 @@ def _message_values(descriptor: Descriptor, within: tuple[str, ...]) -> _Values:
 
 
 def _spread(present: pa.Array, messages: Sequence[Message | None]) -> pa.Array:
-    """The values of the messages that are there, in their places, with null where there is none."""
+    """The values of the messages in their places, null where a message is missing."""
     positions: list[int | None] = []
     count = 0
     for message in messages:

@@ -31,7 +31,7 @@ class Source:
         topics: Topic filters of the view.
         options: Options of the data source that go before those of the driver, such as ``database`` and ``start``.
         watermark: How late a row of the view may come; None waits for ever.
-        deduplicate: Columns by which rows that come twice within the watermark are told; empty keeps all rows.
+        deduplicate: Columns that identify rows which come twice within the watermark; empty keeps all rows.
         origin: File and line, for messages.
     """
 
@@ -75,8 +75,8 @@ class RuleJob:
         origin: File and line, for messages.
         source: Name of the source whose options hold; None is what the driver says.
         watermark: How late a row of the view may come; None waits for ever.
-        deduplicate: Columns by which rows that come twice within the watermark are told; empty keeps all rows.
-        version: Number of the query's checkpoint; another one begins anew.
+        deduplicate: Columns that identify rows which come twice within the watermark; empty keeps all rows.
+        version: Number of the query's checkpoint; another one starts again.
     """
 
     name: str
@@ -115,7 +115,7 @@ class StreamSqlJob:
         tables: Names of the static tables that it reads.
         required: Columns without which a row does not go to the sink.
         origin: File and line, for messages.
-        version: Number of the query's checkpoint; another one begins anew.
+        version: Number of the query's checkpoint; another one starts again.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Reads the files of a pipeline: HOCON in, the values of `heliograph.pipeline.files.definition` out.
 
-All mistakes are told at once, each with its file and line. The rules themselves are parsed here once, so that a mistake
-in the SQL of any of them stops the driver before anything runs. What is wrong with Spark SQL, Spark tells later
-(`heliograph.pipeline.running.validation`).
+All mistakes are reported at once, each with its file and line. The rules themselves are parsed here once, so that a
+mistake in the SQL of any of them stops the driver before anything runs. What is wrong with Spark SQL, Spark reports
+later (`heliograph.pipeline.running.validation`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

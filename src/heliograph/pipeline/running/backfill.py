@@ -4,7 +4,7 @@ A query remembers in its checkpoint where it began. What was stored before is th
 border of positions in the streams, so that it does not matter what time the clocks of shards and nodes say. A backfill
 is a query of its own with a checkpoint of its own, named for its span of time: called again it goes on, and once done
 it does nothing. A query that never ran is given its beginning by its first backfill, and goes on from there. Where that
-backfill is told a time to end, or the query was told one to begin, the border is that time by the clocks of all nodes:
+backfill has a time to end, or the query had one to begin, the border is that time by the clocks of all nodes:
 what a late clock stores afterwards with a time before it comes only when the same backfill is called again.
 """
 

@@ -55,7 +55,7 @@ def checkpoint_lock(directory: Path, wait_s: float = _LOCK_WAIT_S) -> Iterator[i
 def running_driver(directory: Path) -> int | None:
     """The driver that holds a checkpoint directory; None where none does, or only what one left behind."""
     try:
-        # For reading: whoever may read the figures of a pipeline may also ask whether it runs.
+        # For reading: a user who may read the figures of a pipeline may also ask whether it runs.
         descriptor = os.open(directory / _LOCK_FILE, os.O_RDONLY)
     except FileNotFoundError:
         return None

@@ -2,7 +2,7 @@
 
 One driver owns one checkpoint directory. It starts every query, starts a query that failed again after a pause that
 grows with each failure in a row, takes over changed files, writes the figures to the log and to ``status.json`` beside
-the checkpoints, and ends all of them when it is told to stop. What a query does is said in
+the checkpoints, and ends all of them when it is stopped. What a query does is said in
 `heliograph.pipeline.running.queries`.
 """
 
@@ -44,7 +44,7 @@ _POLL_S: Final = 0.25
 BACKOFF: Final = Backoff(first_s=1.0, longest_s=60.0)
 # How long the end waits twice at most until the tables beside the sinks are counted.
 _LAST_LOOK_S: Final = 5.0
-# With `once` somebody waits for the end, so a query that fails again and again is given up.
+# With `once` the caller waits for the end, so a query that fails again and again is given up.
 _FAILURES_MAX_ONCE: Final = 5
 
 

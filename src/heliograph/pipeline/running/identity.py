@@ -30,7 +30,7 @@ class Identity:
     """What a checkpoint knows of its query.
 
     Attributes:
-        id: Identity of the checkpoint; one that is made anew gets another.
+        id: Identity of the checkpoint; one that is made again gets another.
         starts: Where each view began: ``earliest``, microseconds since the epoch or an offset, as text.
         definition: What `definition_of` said when the query began; None for one that has not begun.
     """

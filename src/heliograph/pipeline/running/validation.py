@@ -20,7 +20,7 @@ def check_pipeline(session: SparkSession, pipeline: Pipeline, source: Mapping[st
     """Have Spark analyze every query and view of a pipeline; return the names of the queries.
 
     Raises:
-        RuleFileError: Spark would refuse one; all that are wrong are told.
+        RuleFileError: Spark would refuse one; the error names all of them.
     """
     mistakes = []
     for name in pipeline.query_names:

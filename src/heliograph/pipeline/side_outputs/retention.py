@@ -37,7 +37,7 @@ class Retention:
     bytes_max: int | None = 10 << 30
 
 
-#: Of a table of which the file says nothing.
+#: Of a table that the file does not mention.
 DEFAULT_RETENTION: Final = Retention()
 
 
@@ -92,7 +92,7 @@ class SideTables:
         return f"SideTables({str(self._output)!r}, {', '.join(self.sizes)})"
 
     def attend(self, tables: Mapping[str, tuple[str, Retention]], now: float) -> None:
-        """Begin to remove what is beyond its retention, and to count all the rest anew, now and then.
+        """Begin to remove what is beyond its retention, and to count all the rest again, now and then.
 
         Args:
             tables: Of each table by name, its path below the output directory and how long it is kept.

@@ -22,7 +22,7 @@ _BATCH: Final = re.compile(r"([0-9a-f]{8})-(\d{8,})")
 
 
 class SideTable:
-    """What one query leaves out. Its state is on disk, so it can be made anew at any time."""
+    """What one query leaves out. Its state is on disk, so it can be made again at any time."""
 
     def __init__(self, directory: Path, owner: str) -> None:
         self._directory = directory

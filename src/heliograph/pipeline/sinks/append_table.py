@@ -68,7 +68,7 @@ class TargetSize:
 class AppendTable:
     """Appends micro-batches to a directory of files, each batch exactly once.
 
-    Owned by one query of one driver; it is the only writer of its table. Its state is on disk, so it can be made anew
+    Owned by one query of one driver; it is the only writer of its table. Its state is on disk, so it can be made again
     at any time.
 
     Args:

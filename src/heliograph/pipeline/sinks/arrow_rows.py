@@ -20,7 +20,7 @@ _PARTITIONS_AT_ONCE: Final = 8
 
 
 class UnreadableText(str):
-    """What is told of a value that Python cannot hold: text that is not UTF-8, a time after the year 9999."""
+    """The error for a value that Python cannot hold: text that is not UTF-8, a time after the year 9999."""
 
 
 class ArrowRows:

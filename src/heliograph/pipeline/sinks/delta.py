@@ -130,7 +130,7 @@ class DeltaSink:
                 return Written(_count(table), {"rows": 0, "files": 0, "bytes": 0})
             name = f"{self.path.replace('://', '/')}/{batch.owner}"
             changes = last_of_each_in_spark(rows, self.key) if self.mode is OutputMode.UPDATE else rows
-            # delta-rs would write a log that nobody can read any more.
+            # delta-rs would write a log that cannot be read any more.
             with staged_rows(with_valid_texts(changes), batch.output, name) as staged:
                 files = self.commit(table, staged, batch)
                 figures = {"rows": staged.rows, "files": files, "bytes": staged.bytes}
@@ -188,7 +188,7 @@ class DeltaSink:
         )
 
     def _maintain(self, table: "DeltaTable | None", batch: int) -> None:
-        """Optimise and vacuum when it is time. What fails is told and left to the next time: the batch has arrived."""
+        """Optimise and vacuum when it is time. A failure is logged and left to the next time: the batch is written."""
         if table is None:
             return
         try:

@@ -42,7 +42,7 @@ _POLL_S: Final = 0.1
 _PREFIX: Final = "heliograph_"
 _MESSAGE: Final = ("topic", "key", "value", "headers", "partition")
 
-# What the producer would log is told by its errors.
+# The producer's errors say what it would log.
 _SILENT: Final = logging.Logger("librdkafka", logging.CRITICAL)
 
 # Settings of the client that the sink answers for.
@@ -264,8 +264,8 @@ class _Delivery:
 
     Attributes:
         refused: What is said of messages that will never be taken, by their numbers.
-        suspects: Numbers of messages that a broker refused together with others, of which one is the cause; those of
-            several partitions in no order.
+        suspects: Numbers of messages that a broker refused together because of one of them; those of several
+            partitions in no order.
 
     Args:
         target: Where they go, for people.

@@ -35,7 +35,7 @@ class Manifest:
 
 
 class Ledger:
-    """The bookkeeping of one table. Owned by one query of one driver; its state is on disk, so it can be made anew.
+    """The bookkeeping of one table. Owned by one query of one driver; its state is on disk, so it can be made again.
 
     Args:
         place: Where the table lies.
@@ -57,7 +57,7 @@ class Ledger:
             suffix: What the names of its files end with.
 
         Raises:
-            SinkError: It belongs to another, or holds files of nobody who is known.
+            SinkError: It belongs to another query, or holds files of unknown origin.
         """
         owner_file = self._table / "owner"
         if owner_file.exists():

@@ -219,7 +219,7 @@ class _Transaction:
         self._connection = connection
         self._statements = statements
         self._target = target
-        # The server cuts the connection at a larger one, which nobody could tell from one that is lost.
+        # The server cuts the connection at a larger one, which looks like a lost connection.
         self._statement_bytes_max = packet_bytes - _PACKET_SPARE
 
     def last_batch(self, owner: str, query: str) -> int | None:
@@ -245,7 +245,7 @@ class _Transaction:
             self._check_size(cursor, rows)
             # pymysql joins rows into statements of this length.
             limit = min(cursor.max_stmt_length, self._statement_bytes_max)
-            cursor.max_stmt_length = limit  # type: ignore[misc]  # of the class, which is nobody's to change
+            cursor.max_stmt_length = limit  # type: ignore[misc]  # of the class, which must not change
             cursor.execute("SAVEPOINT heliograph")
             try:
                 cursor.executemany(self._statements.insert, rows)
@@ -256,7 +256,7 @@ class _Transaction:
             cursor.execute("RELEASE SAVEPOINT heliograph")
 
     def _check_size(self, cursor: "Cursor", rows: Sequence[tuple[Any, ...]]) -> None:
-        """Refuse rows of which one makes a larger statement than the server takes."""
+        """Refuse rows that make a larger statement than the server takes."""
         limit = self._statement_bytes_max
         fixed = len(self._statements.insert) * 4 + _VALUE_BYTES * len(self._statements.parameters)
         for row in rows:

@@ -138,7 +138,7 @@ class _Outcome:
     Attributes:
         rows: Rows whose commands were carried out, and those that were refused.
         commands: Commands that were carried out.
-        refused: What is said of rows of which a command failed, by their numbers.
+        refused: The errors of rows with a command that failed, by row number.
         is_repeated: Whether the batch was there already.
     """
 

@@ -1,7 +1,7 @@
 """Where the sink `redis` writes: one server, the primary that sentinels name, or the nodes of a cluster.
 
 A connection is made for each attempt to write a batch and speaks for itself: one policy tries again, and it begins the
-transaction anew, so the library must not. What the library raises is translated here.
+transaction again, so the library must not. What the library raises is translated here.
 """
 
 from collections.abc import Iterator

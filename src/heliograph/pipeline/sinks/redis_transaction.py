@@ -49,15 +49,15 @@ class RedisTransaction:
     def write(self, batch: int, chunks: Callable[[], Iterable[Sequence[RowCommand]]]) -> dict[int, str]:
         """Run the commands of a batch, with the note.
 
-        Redis throws a transaction away of which it did not queue a command. Where that is for the keys of the command,
-        the transaction is begun again without the rows of such commands.
+        Redis drops a transaction if it did not queue one of its commands. If the keys of the command are the cause,
+        the transaction is repeated without the rows of such commands.
 
         Args:
             batch: Its number.
             chunks: Gives the commands, the same each time.
 
         Returns:
-            What the server says of the rows of which a command failed or was not queued, by their numbers.
+            What the server answered for rows with a command that failed or was not queued, by row number.
 
         Raises:
             TransientError: Another writer has changed the note meanwhile.

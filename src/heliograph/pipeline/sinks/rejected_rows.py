@@ -1,4 +1,4 @@
-"""Rows that a table of files cannot hold: a partition value of which no directory can be made, text that is not UTF-8.
+"""Rows that a table of files cannot hold: a partition value that cannot name a directory, text that is not UTF-8.
 
 They are looked for only when a batch has failed, so that others cost nothing; the batch is then written without them.
 Without that, one value that a device has sent would keep the table from ever getting another row.

@@ -1,11 +1,11 @@
 """One micro-batch into an SQL database, exactly once: the rows and a note that they are there, in one transaction.
 
 The note is a row of the ledger, a table in the same database: which batch of which query was written last. A batch that
-is run again finds itself there and does nothing, whatever had been killed and whether or not the commit was answered.
+is run again finds itself there and does nothing, whatever was killed, and whether or not the commit was answered.
 
 Rows that the database will never take (a value out of range, a constraint) are found by halving the chunk in which they
-are, behind savepoints. The rest of the batch is written. The refused rows are told before the commit: after it, a batch
-that is run again would not find them any more.
+are, behind savepoints. The rest of the batch is written. The refused rows are reported before the commit: after it, a
+repeated batch would not find them any more.
 """
 
 import logging
@@ -43,7 +43,7 @@ class SqlTransaction(Protocol):
     """A connection in which one batch is written in one transaction. What it raises is of `retry` and this module."""
 
     def last_batch(self, owner: str, query: str) -> int | None:
-        """The number of the last batch of a query; nobody else writes one until the transaction ends."""
+        """The number of the last batch of a query; it is locked until the transaction ends."""
 
     def empty_table(self) -> None:
         """Remove the rows of the table."""

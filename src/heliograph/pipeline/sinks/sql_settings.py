@@ -243,7 +243,7 @@ def _check_whole(section: Section, settings: SqlSettings) -> None:
 
 
 def _left_open(text: str, opened: str, escape: str) -> str:
-    """The quote or comment that is open behind a text, of which one may be open before it."""
+    """The quote or comment that is open after a text, given the one that is open before it."""
     place = 0
     while place < len(text):
         end = _ENDS.get(opened, "")

@@ -43,7 +43,7 @@ class StagedRows:
 
     def reader(self) -> pa.RecordBatchReader:
         """The rows as a stream, from the beginning."""
-        # Spark writes times in a form (INT96) that Arrow reads in nanoseconds unless it is told.
+        # Spark writes times in a form (INT96) that Arrow reads in nanoseconds by default.
         options = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
         files = [str(file) for file in self.files]
         found = ds.dataset(files, format=ds.ParquetFileFormat(read_options=options)) if files else None

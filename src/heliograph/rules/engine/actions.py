@@ -26,7 +26,7 @@ Row: TypeAlias = Mapping[str, Value]
 Run: TypeAlias = Callable[[Row, LiveColumns], int]
 
 PIPELINE_PREFIX: Final = "$pipeline/"
-"""What the topics begin with under which rows are stored for the pipeline; nobody else can publish to them."""
+"""The prefix of the topics under which rows are stored for the pipeline; only rules can publish to them."""
 
 _MADE_BY_MAX: Final = 32  # rules through which one message may make another
 _PAYLOAD_BYTES_MAX: Final = 268_435_455 - 200_000  # of a packet, with room for the largest topic and properties
@@ -47,7 +47,7 @@ class Outlet(Protocol):
 
         Args:
             counters: Where it counts, once it is stored or refused.
-            is_urgent: Nobody waits for it to be stored, so that it cannot be held back when storage is full.
+            is_urgent: Nothing waits for it to be stored, so that it cannot be held back when storage is full.
 
         Raises:
             ActionError: It cannot be stored.

@@ -14,7 +14,7 @@ from heliograph.rules.events import COMMON_COLUMNS, Event
 from heliograph.rules.values import UNDEFINED, Value, string_of
 
 PUBLISHED: Final = "message.publish"
-_LONG: Final = 19  # bytes; a shorter payload cannot hold an integer beyond 64 bits, of which `decode_json` takes care
+_LONG: Final = 19  # bytes; a shorter payload cannot hold an integer beyond 64 bits, which `decode_json` handles
 
 
 class NodeFacts(Protocol):
@@ -74,7 +74,7 @@ class LiveColumns(Columns):
         return super().document()
 
     def for_thread(self) -> "LiveColumns":
-        """The same columns, of which another thread may make what it wants."""
+        """A copy of the columns for another thread."""
         return LiveColumns(self.message, self._node)
 
     @property
@@ -160,7 +160,7 @@ class EventColumns(LiveColumns):
         return {name: value for name, value in made.items() if value is not UNDEFINED}
 
     def for_thread(self) -> "LiveColumns":
-        """The same columns, of which another thread may make what it wants."""
+        """A copy of the columns for another thread."""
         return EventColumns(self._event, self._values, self._node, self._message)
 
     @property
@@ -192,7 +192,7 @@ class EventColumns(LiveColumns):
         return UNDEFINED if self._message is None else self.message.payload
 
 
-# The event says whose they are; those of the publisher would be somebody else's.
+# The event says whose they are: not the publisher's.
 _RECEIVERS: Final = frozenset({"clientid", "username", "peerhost", "peername"})
 
 _MAKERS: Final[dict[str, Callable[[LiveColumns], Value]]] = {

@@ -55,7 +55,7 @@ class RuleEngine:
         find_client: The client that is connected with a client id.
         defer: Calls what it is given in a later turn of the event loop.
         hand_back: The same, callable in any thread.
-        clock: Microseconds on a clock that nobody sets.
+        clock: Microseconds on the monotonic clock.
         store: Stores a message in the database `messages` without publishing it, and tells the ticket with which
             `on_rows_stored` is called; None where nothing is stored.
     """
@@ -234,7 +234,7 @@ class RuleEngine:
     def on_message_publish(self, message: Message) -> object:
         """Callback of `message.publish`: give the message to each rule that is for its topic.
 
-        Rows for the pipeline are made by rules and by nobody else: what others publish there is dropped.
+        Only rules make rows for the pipeline: what clients publish there is dropped.
         """
         topic = message.topic
         rules = self._index.remembered.get(topic)
@@ -256,7 +256,7 @@ class RuleEngine:
     # --- what actions make
 
     def store(self, message: Message, is_urgent: bool, counters: RuleCounters) -> None:
-        """Store a row for the pipeline: before the acknowledgement of the message it is of, if that is stored.
+        """Store a rule's output row. If its source message is stored too, the PUBACK waits for this commit.
 
         Args:
             counters: Where it counts, once it is stored or refused.
@@ -277,7 +277,7 @@ class RuleEngine:
         self._rows.add(ticket, message.clientid, counters)
 
     def on_rows_stored(self, ticket: int, error: Exception | None) -> None:
-        """Count the rows of a ticket, and of those before it; what is not stored is told of.
+        """Count the rows of a ticket, and of those before it; a refusal is logged.
 
         Args:
             error: Why they are not stored; None if they are.
@@ -351,7 +351,7 @@ class RuleEngine:
             rule.act(columns, rows)
 
     def _renew(self) -> None:
-        """Have topics asked about anew; a node without rules has a callback only if it could store a forged row."""
+        """Have topics asked about again; a node without rules has a callback only if it could store a forged row."""
         is_needed = bool(self._rules) or self._store is not None
         point, is_hooked = self._broker.hooks.message_publish, self._is_started and is_needed
         if is_hooked is not self._is_hooked:

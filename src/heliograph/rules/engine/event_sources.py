@@ -79,7 +79,7 @@ class EventSources:
                         self._broker.hooks.point(point).add(callback, self._priority)
 
     def remove(self, rule: RunningRule) -> None:
-        """Forget a rule; hook points that nobody needs any more lose their callbacks."""
+        """Forget a rule; unused hook points lose their callbacks."""
         for name, rules in list(self._rules.items()):
             left = tuple(other for other in rules if other is not rule)
             if left:

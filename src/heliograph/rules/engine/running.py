@@ -36,7 +36,7 @@ class RunningRule:
         rule_id: Its name.
         settings: What the configuration says of it.
         outlet: Where its actions put what they make.
-        log: Where what goes wrong is told.
+        log: Where failures are logged.
         environment: What its functions may ask besides the message.
         counters: The counts of the rule that it replaces; None for new ones.
 
@@ -100,11 +100,11 @@ class RunningRule:
         """Evaluate the rule only: the part that a thread does."""
         try:
             return self._apply(columns)
-        except Exception as error:  # noqa: BLE001 - it is told of in the event loop
+        except Exception as error:  # noqa: BLE001 - the event loop logs it
             return error
 
     def act(self, columns: LiveColumns, rows: Rows) -> None:
-        """Give rows to the actions, each of which is done whatever became of the others."""
+        """Give rows to all actions, whether or not others fail."""
         counters = self.counters
         if not rows:
             counters.no_result += 1

@@ -116,7 +116,7 @@ class Strand(Generic[Item, Result]):
         return True
 
     def close(self) -> None:
-        """Forget what waits; of what runs nobody is told any more."""
+        """Forget what waits; the outcome of what runs is dropped."""
         with self._lock:
             self._closed = True
             self._items.clear()

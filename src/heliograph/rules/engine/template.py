@@ -32,8 +32,8 @@ def compile_template(text: str) -> Render:
     """Compile a template.
 
     Returns:
-        A function from a row to the bytes of its text. It raises `EvaluationFault` for a row whose JSON text is asked
-        for and which holds bytes.
+        A function from a row to the bytes of its text. It raises `EvaluationFault` if JSON text of the row is
+        wanted and the row holds bytes.
     """
     parts = list(_parts(text))
     if not parts:

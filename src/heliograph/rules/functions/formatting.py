@@ -76,7 +76,7 @@ def _filled(control: "re.Match[str]", waiting: list[Value]) -> bytes:
         raise EvaluationFault(f"there is no value for {control[0]!r}")
     value = waiting.pop()
     if letter == "c":
-        # As many as the precision says, or where there is none, the width.
+        # As many as the precision says, or without one, the width.
         repeated = _character(value) * ((abs(width) or 1) if precision is None else precision)
         return repeated if precision is None else _in_field(repeated, width, pad or " ", letter)
     text = _WRITERS[letter](value, precision)

@@ -1,4 +1,4 @@
-"""Functions that tell of which kind a value is."""
+"""Functions that test the kind of a value."""
 
 from typing import Final
 

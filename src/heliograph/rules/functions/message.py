@@ -44,7 +44,7 @@ def flags(columns: Columns) -> Value:
 
 @FAMILY.function("S name", "V", column="flags")
 def flag(columns: Columns, name: str | bytes) -> Value:
-    """One of the flags, 'retain' or 'dup'; undefined where there is none of this name."""
+    """One of the flags, 'retain' or 'dup'; undefined for any other name."""
     return read_key(columns.get("flags"), utf8(name))
 
 

@@ -98,7 +98,7 @@ def concat(*values: Value) -> Value:
 
 @FAMILY.function("S text, S pattern[, S where]", "S")
 def find(text: str | bytes, pattern: str | bytes, where: str | bytes = "leading") -> Value:
-    """The text from the first ('leading') or last ('trailing') occurrence of the pattern; '' where there is none."""
+    """The text from the first ('leading') or last ('trailing') occurrence of the pattern; '' if absent."""
     whole, part = utf8(text), utf8(pattern)
     if where not in ("leading", "trailing"):
         raise EvaluationFault(f"where must be 'leading' or 'trailing', not {describe(where)}")

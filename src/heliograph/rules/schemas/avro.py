@@ -1,7 +1,7 @@
 """Avro schemas: one value in Avro's binary encoding, without a header, to values of the language and back.
 
 Logical types stay what they are made of, as EMQX has it: a time is an integer, a UUID a text. The exception is
-`decimal`, which becomes the text of the number: its bytes would tell nobody anything. What a union holds stands for
+`decimal`, which becomes the text of the number: its bytes mean nothing to a reader. What a union holds stands for
 itself; encoding takes the first branch that fits.
 """
 

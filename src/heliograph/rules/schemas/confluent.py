@@ -21,14 +21,14 @@ _Found = TypeVar("_Found")
 _MAGIC: Final = b"\0"
 _TAG_BYTES: Final = 5
 _SCHEMAS_MAX: Final = 1000
-# A number that nobody knows must not cost the registry a request for each message that carries it.
+# An unknown number must not cost the registry a request for each message that carries it.
 _UNKNOWN_REST_S: Final = 10.0
 
 
 class ConfluentRegistry:
     """One external registry, which also is a schema: that of the messages tagged by it.
 
-    What it was told is kept, as numbers never change their meaning; a number that is not known is asked for again after
+    Answers are kept, as numbers never change their meaning; a number that is not known is requested again after
     a while.
 
     Raises:

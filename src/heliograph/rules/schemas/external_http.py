@@ -19,8 +19,8 @@ class ExternalHttpSchema:
     """One service.
 
     Args:
-        name: Its name in the registry, which the service is told.
-        service: Where and how it is asked.
+        name: Its name in the registry, sent to the service.
+        service: The service and how to call it.
 
     Raises:
         SchemaSourceError: The URL or the file of authorities cannot be used.

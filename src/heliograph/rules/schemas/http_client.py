@@ -61,11 +61,11 @@ class ServiceClient:
         self._client.close()
 
     def _body(self, response: httpx.Response, end_s: float) -> bytes:
-        """What was answered, as it was sent: nobody has it expanded here.
+        """The body as it was sent, without decompressing it.
 
         Raises:
-            TimeoutError: There is more when its time is over. httpx looks at each piece only, of which a service can
-                send one after another for hours.
+            TimeoutError: There is more when its time is over. httpx times each piece only, and a service can send
+                pieces for hours.
         """
         body = bytearray()
         for piece in response.iter_raw():

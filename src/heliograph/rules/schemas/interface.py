@@ -22,7 +22,7 @@ class Schema(Protocol):
     Attributes:
         name: Its name in the registry.
         kind: `avro`, `protobuf`, `json`, `external_http` or `sparkplug_b`.
-        may_block: Whether its methods wait for somebody else, so that they may not be called in the event loop.
+        may_block: Whether its methods wait for a process or service, so that the event loop must not call them.
     """
 
     name: str

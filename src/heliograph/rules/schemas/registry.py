@@ -28,7 +28,7 @@ class SchemaRegistry:
         """
         schema = self._schemas.get(name)
         if schema is None and name == SPARKPLUG_B:
-            # Imported, and compiled, when it is asked for: few do.
+            # Imported, and compiled, on first use: few nodes use it.
             from heliograph.rules.schemas.sparkplug import sparkplug_schema
 
             return sparkplug_schema()

@@ -29,7 +29,7 @@ class HttpService:
     """A service that encodes and decodes.
 
     Attributes:
-        url: Where it is asked.
+        url: The address of its service.
         method: `post` or `get`.
         headers: Names and values of headers that each request carries.
         external_params: What each request tells it as `opts`.

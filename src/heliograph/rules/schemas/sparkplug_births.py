@@ -4,8 +4,8 @@ A birth names every metric that an edge node or a device will report, with its d
 messages of data after it carry the alias only. `Births` is their table; in a broker a callback of `message.publish`
 fills that of the node.
 
-Anybody who may publish births can name edge nodes that do not exist. So the table is full at some size, and then the
-edge nodes that have said nothing for the longest time make room: those that live are heard of all the time.
+A client that may publish births can name edge nodes that do not exist. So the table is full at some size, and then the
+edge nodes that have said nothing for the longest time make room: those that live publish all the time.
 """
 
 from collections import OrderedDict
@@ -64,7 +64,7 @@ class _Edge:
 class Births:
     """Aliases by edge node and device, each as the last birth has it; bounded. Owned by the environment of rules.
 
-    An edge node that is born anew takes the births of its devices back, as its death does. A death that belongs to an
+    An edge node that is born again takes the births of its devices back, as its death does. A death that belongs to an
     earlier birth says nothing.
 
     Args:
@@ -162,7 +162,7 @@ class Births:
         key = (topic.group, topic.edge)
         edge = self._edges.get(key)
         # The will of a connection that was taken over may come after the birth of the one that took over; where only
-        # births of devices were seen, nobody can tell.
+        # births of devices were seen is unknown.
         if edge is not None and (sequence == edge.sequence or UNDEFINED in (sequence, edge.sequence)):
             self._forget_edge(key)
 

@@ -33,7 +33,7 @@ class MetricOutlet(Protocol):
     """Where metric messages go."""
 
     def wants(self, topic: str) -> bool:
-        """Whether anybody would notice a message."""
+        """Whether a message would have a receiver."""
 
     def put(self, topic: str, payload: bytes) -> None:
         """Publish a message in a later turn of the event loop."""
@@ -45,7 +45,7 @@ class SparkplugService:
     Args:
         births: The births that are known.
         outgoing: Where each metric is published; None for nowhere.
-        clock: Microseconds on a clock that nobody sets.
+        clock: Microseconds on the monotonic clock.
     """
 
     def __init__(self, births: Births, outgoing: MetricOutlet | None, clock: Callable[[], int]) -> None:

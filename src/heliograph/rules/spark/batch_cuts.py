@@ -36,7 +36,7 @@ _READS: Final = {
     "publish_received_at": "message[8] // 1000",
 }
 
-# How a value that is of its column's type already is told, which spares a call.
+# Tests that a value has its column's type already, which save a call.
 _FITTING: Final = {
     "bigint": "type({0}) is int and -9223372036854775808 <= {0} <= 9223372036854775807",
     "double": "type({0}) is float",

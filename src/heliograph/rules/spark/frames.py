@@ -49,7 +49,7 @@ def apply_rule(
         output_types: Spark type by output column, for the columns whose type a sink declares. The others have the type
             that the rule implies, or string with the text of the value where the payload decides (`plan_rule` tells).
         observe_as: When given, messages are counted under this name with `DataFrame.observe`: `matched` is those of the
-            rule's topics, of which `passed` are output and `failed` failed the rule or did not fit their column types.
+            rule's topics; `passed` of them are output, `failed` failed the rule or did not fit their column types.
         rule_id: The rule's id, which its column `metadata` holds as `rule_id`; without one that column is undefined.
         schemas: What the schema registry holds for the rule's functions, as
             `heliograph.pipeline.datasource.schemas` reads it.

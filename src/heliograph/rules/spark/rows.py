@@ -23,7 +23,7 @@ _DEFAULTS: Final = dict(zip(STORED_NAMES, MessageColumns("", b"").message, stric
 
 
 def messages(names: Sequence[str], columns: Sequence[pa.Array]) -> Iterable[MessageColumns]:
-    """The messages of a batch, each of them only until the next is asked for.
+    """The messages of a batch; each is valid until the next is read.
 
     Args:
         names: Which columns of stored messages were given; `MessageColumns` gets its defaults for the others.

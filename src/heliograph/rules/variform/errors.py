@@ -18,7 +18,7 @@ class VariformSyntaxError(VariformError):
 
 
 class VariformEvaluationError(VariformError):
-    """One evaluation failed; whoever evaluates decides what stands in for the result."""
+    """One evaluation failed; the caller decides what to use instead of the result."""
 
     code: ClassVar[str] = "variform_evaluation"
 

@@ -1,7 +1,7 @@
 """An expression ready to be evaluated: its tree, compiled once into closures over the variables.
 
 `iif`, `coalesce` and `is_empty` evaluate only what they need, and take a variable without a value for the empty string;
-everywhere else it is an error. Errors are not hidden here: whoever evaluates decides what stands in for the result.
+everywhere else it is an error. Errors are not hidden here: the caller decides what to use instead of the result.
 """
 
 from collections.abc import Callable, Iterable, Mapping

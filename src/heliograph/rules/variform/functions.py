@@ -181,7 +181,7 @@ def negation(value: Value) -> Value:
 
 @FAMILY.function("S token, S path", "V")
 def jwt_value(token: str | bytes, path: str | bytes) -> Value:
-    """The claim at a path of names in a JSON web token, which is not verified; '' where there is none."""
+    """The claim at a path of names in a JSON web token, which is not verified; '' if absent."""
     parts = bytes_of(token).split(b".")
     if len(parts) != 3:
         raise EvaluationFault("it is no JSON web token, which has three parts joined by dots")

@@ -90,7 +90,7 @@ _BLOCK_SCHEMAS: Final = [_block_schema(columns) for columns in range(2 * PROPERT
 class ReadCounts:
     """What was read since a process began: rows and bytes of the blocks that were looked into, and rows given out.
 
-    Owned by whoever serves reads; its threads share it.
+    Owned by the server of reads; its threads share it.
     """
 
     def __init__(self) -> None:

@@ -48,14 +48,14 @@ class DroppedGeneration:
     """What is remembered of a generation that was dropped, so that a reader learns what it missed.
 
     Args:
-        record: As `dropped_record` made it; it is read when somebody asks.
+        record: As `dropped_record` made it; it is parsed on request.
     """
 
     def __init__(self, record: bytes) -> None:
         self._record = record
 
     def lost_rows(self, stream: int, position: Position) -> int | None:
-        """At most how many rows of a stream a reader at a position missed: 0 for none, None where nobody knows."""
+        """At most how many rows of a stream a reader at a position missed: 0 for none, None if unknown."""
         record = json.loads(self._record)
         entry = record["streams"].get(str(stream))
         if entry is None:
@@ -68,7 +68,7 @@ _FORGOTTEN: Final = DroppedGeneration(b'{"streams": {}, "complete": false}')
 
 
 class Catalog:
-    """The generations of one open database. Owned by whoever opened the database, lives as long."""
+    """The generations of one open database. Owned by the database, lives as long."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name = name

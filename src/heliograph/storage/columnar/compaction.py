@@ -81,7 +81,7 @@ class CompactableDatabase(Protocol):
         """The open RocksDB and its catalog."""
 
     def rewrite(self, batch: WriteBatch) -> None:
-        """Write records anew that say the same as before."""
+        """Write records again that say the same as before."""
 
 
 class Compactor:
@@ -154,7 +154,7 @@ class Compactor:
             began = loop.time()
             try:
                 pause_s = self._options.pause_s if self.step(_now_us()) else self._options.rest_s
-            except StorageError:  # the disk is full or fails, which is told where messages are refused
+            except StorageError:  # the disk is full or fails, which is logged where messages are refused
                 self._counts["failures"] += 1
             except Exception:  # noqa: BLE001 - compaction is never worth a node
                 self._counts["failures"] += 1

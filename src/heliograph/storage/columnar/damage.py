@@ -1,4 +1,4 @@
-"""Reading on past damage, for readers that asked for it, and how such a reader is told what it did not get."""
+"""Reading on past damage, for readers that asked for it, and reporting to them what is missing."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -29,7 +29,7 @@ def readable_slices(
         selection: What is wanted of it. Where its index is damaged, every block is given out, so rows must be chosen.
         after: The position behind which to begin.
         to: The last position.
-        report: Called with everything that is left out, as it is met.
+        report: Called with everything that is left out.
     """
     reached = after
     if selection.hashes is not None:

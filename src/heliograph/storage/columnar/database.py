@@ -124,7 +124,7 @@ class LocalDatabase(KeptInStore):
         opened.applied(now)
 
     def committed(self) -> None:
-        """Everything written so far is as durable as it is wanted: wake whoever waits for it."""
+        """All writes so far meet the configured durability; notify subscribers."""
         if self._grown:
             grown, self._grown = sorted(self._grown), set()
             self._tell(grown)
@@ -187,7 +187,7 @@ class LocalDatabase(KeptInStore):
         return opened.rocks, opened.catalog
 
     def rewrite(self, batch: WriteBatch) -> None:
-        """Write records anew that say the same as before; without a sync, since nothing is lost without them.
+        """Write records again that say the same as before; without a sync, since nothing is lost without them.
 
         Raises:
             StorageError: They were not written.
@@ -270,7 +270,7 @@ class LocalDatabase(KeptInStore):
         """The time of the newest commit, which everything that is stored has at most.
 
         Raises:
-            StorageError: The database is not open, so nobody knows.
+            StorageError: The database is not open.
         """
         return self._usable().last_time
 

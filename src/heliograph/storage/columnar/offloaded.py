@@ -69,7 +69,7 @@ class OffloadRecord:
 class Replacement(NamedTuple):
     """A stub, and what the topic index of its stream says instead of before.
 
-    The index must be written anew, since a stub need not end where a block did that was merged.
+    The index must be written again, since a stub need not end where a block did that was merged.
 
     Attributes:
         key: The key of the stub.

@@ -44,7 +44,7 @@ class Damage:
     problem: str
 
     def to_json(self) -> dict[str, object]:
-        """As people and programs are told."""
+        """The gap as JSON, for people and programs."""
         return {
             "database": self.stream.database,
             "shard": self.stream.shard,

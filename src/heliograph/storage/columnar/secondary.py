@@ -18,7 +18,7 @@ READERS: Final = ".readers"  # beside the databases: a directory for each proces
 
 
 class ReadDatabase:
-    """One database as a reader sees it. Owned by whoever reads; `current` keeps the threads that use it apart.
+    """One database as a reader sees it. Owned by its reader; `current` keeps the threads that use it apart.
 
     Args:
         name: Its name.
@@ -107,7 +107,7 @@ def is_gone(path: Path) -> bool:
 
 
 def check_exists(path: Path, name: str) -> None:
-    """Refuse a database of which there is nothing to read.
+    """Refuse a database with nothing to read.
 
     Raises:
         StorageDamagedError: There was one.
@@ -122,7 +122,7 @@ def check_exists(path: Path, name: str) -> None:
 
 
 def database_directories(path: Path) -> list[str]:
-    """The databases in a directory by name, also those that cannot be opened, or of which nothing is left."""
+    """The databases in a directory by name, also those that cannot be opened or are lost."""
     registered = set(Register(path.parent).names(path.name))
     if not path.is_dir():
         return sorted(registered)

@@ -1,7 +1,7 @@
 """Changes of a keyed database that its RocksDB does not have yet, laid over what it has.
 
 Readers see a change when it is made. It leaves this table when it was written, or when it was refused for good: then
-what RocksDB has is what is seen again, so that nobody is shown for long what no disk has. Counts follow exactly, since
+what RocksDB has is seen again, so that readers soon see only what the disk has. Counts follow exactly, since
 each change remembers what RocksDB has in its place.
 """
 
@@ -57,8 +57,8 @@ class Change:
 class Removed:
     """Keys of one kind that were removed from RocksDB since their room was given back; owned by the database.
 
-    RocksDB goes through the remains of removed keys one by one, in one call, so many in a row would hold up whoever
-    reads there.
+    RocksDB goes through the remains of removed keys one by one, in one call, so many in a row would hold up
+    readers.
     """
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class PendingChanges:
                 self._remove(change.key)
 
     def rebase(self, base: Callable[[bytes], Base]) -> None:
-        """RocksDB was opened again: look anew at what it has."""
+        """RocksDB was opened again: look again at what it has."""
         for change in self._newest.values():
             self._count(change, -1)
             change.base = base(change.key)

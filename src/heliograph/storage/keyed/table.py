@@ -174,7 +174,7 @@ class KeyedTable(KeptInStore):
     def due(self, now_us: int, count: int) -> list[bytes]:
         """The keys of messages that have expired, at most so many, the first to expire first.
 
-        Whoever asks takes them away, or is not told of them again. What is not written yet is found later.
+        The caller removes them; they are reported once. What is not written yet is found later.
 
         Raises:
             StorageError: It cannot be read now.

@@ -91,7 +91,7 @@ class Found(NamedTuple):
 class KeyedWalk:
     """A walk through the topics of one filter, in the order of streams and of topics in them.
 
-    Owned by whoever reads; makes no claim on the database between two steps.
+    Owned by its reader; makes no claim on the database between two steps.
 
     Args:
         topic_filter: Which topics.

@@ -100,7 +100,7 @@ class BlockReader:
             try:
                 table = opened.read_row_group(group, columns=columns, use_threads=False)
             except Exception:
-                self._open.pop(path).close(force=True)  # what was changed or is back is opened anew
+                self._open.pop(path).close(force=True)  # what was changed or is back is opened again
                 raise
         self._groups[path, group, columns] = table
         if len(self._groups) > _CACHED_GROUPS:

@@ -1,6 +1,6 @@
 """The commits of offload: when a generation is due, and the writes by which stubs take the place of its blocks.
 
-Each is small and belongs to one generation of one shard. In which order they come is told in `offload`.
+Each is small and belongs to one generation of one shard. `offload` says in which order they come.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ class OffloadableDatabase(Protocol):
         """The open RocksDB and its catalog."""
 
     def rewrite(self, batch: WriteBatch) -> None:
-        """Write records anew that say the same as before."""
+        """Write records again that say the same as before."""
 
     def free(self, ranges: list[tuple[bytes, bytes]]) -> None:
         """Have the space of removed records given back."""
@@ -113,7 +113,7 @@ def mark(database: OffloadableDatabase, shard: int, number: int, target: str, fi
 def replace_blocks(database: OffloadableDatabase, replacements: Sequence[Replacement]) -> None:
     """Put stubs in the place of what they stand for; nothing changes where that was done before.
 
-    Of a generation that was dropped meanwhile nothing is written, for nobody would ever remove it.
+    Of a generation that was dropped meanwhile nothing is written, for nothing would ever remove it.
 
     Raises:
         StorageError: It was not written.

@@ -1,6 +1,6 @@
 """Reading back, in the broker, what was offloaded: the blocks that were fetched, and those that are being fetched.
 
-The event loop never waits for a file: whoever meets a stub is told to ask again, and the offload process is asked.
+The event loop never waits for a file: a reader of a stub has to ask again, while the offload process fetches it.
 """
 
 import asyncio

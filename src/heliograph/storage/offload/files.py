@@ -6,7 +6,7 @@ Rows are sorted by stream and position, and a row group holds some thousand rows
 ones. Names depend only on what is written, so what a crash cut off is overwritten by the next attempt. The columns are
 `arrow_rows.OFFLOADED_SCHEMA`: enough to give every row back as it was stored, at its position.
 
-What takes the place of blocks is told by the files alone, so that it can be told again after a crash. When that is
+What takes the place of blocks follows from the files alone, so that it can be found again after a crash. When that is
 done, and what is committed, is the business of `steps`; `blocks` reads back. Only the offload process imports
 this module, since it needs pyarrow.
 """

@@ -77,7 +77,7 @@ async def _offload(offload: Offload, on_step: Callable[[], None]) -> None:
 
 
 class _StoppedDatabase(KeptInStore):
-    """A database that nobody else uses, as offload needs it."""
+    """A stopped node's database, as offload needs it."""
 
     def __init__(self, name: str, path: Path) -> None:
         self._catalog = Catalog(name, path)

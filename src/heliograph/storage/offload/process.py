@@ -73,7 +73,7 @@ class OffloadProcess(ChildProcess):
                 answers.get_nowait()
 
     async def rest(self) -> None:
-        """End the process if nobody has used it for a while."""
+        """End the process if it was not used for a while."""
         if self.pid is not None and not self._answers and time.monotonic() > self._used_at + _IDLE_S:
             await self.stop()
 
@@ -131,7 +131,7 @@ class OffloadProcess(ChildProcess):
                     await waiting.put(_error_of(header) or (header, payload))
         except asyncio.IncompleteReadError:
             pass
-        except (ValueError, KeyError) as error:  # whoever waits would wait for ever
+        except (ValueError, KeyError) as error:  # what waits would wait for ever
             _log.error("the offload process is ended, since it answered what is no answer: %s", error)
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

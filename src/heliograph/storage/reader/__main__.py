@@ -53,7 +53,7 @@ def parse_bind(text: str) -> tuple[str, int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the reader process until it is told to stop; returns its exit code."""
+    """Run the reader process until it is stopped; returns its exit code."""
     parser = argparse.ArgumentParser(prog="heliograph.storage.reader", description="Serve stored messages over Flight.")
     parser.add_argument("--data-dir", type=Path, required=True, help="the data directory of the node")
     parser.add_argument("--bind", required=True, help="HOST:PORT to listen on; port 0 takes a free one")
@@ -129,7 +129,7 @@ def _remove_left_behind(path: Path) -> None:
 
 
 def _say(line: str) -> None:
-    with contextlib.suppress(BrokenPipeError):  # whoever listened has died; this process ends too
+    with contextlib.suppress(BrokenPipeError):  # the parent has died; this process ends too
         sys.stdout.write(" ".join(line.split("\n")) + "\n")
         sys.stdout.flush()
 

@@ -1,6 +1,6 @@
 """Bounds what one connection may send to the reader process, and closes those that say nothing.
 
-gRPC takes a request of any size into memory before anybody can look at its token, and keeps silent connections for
+gRPC takes a request of any size into memory before its token can be checked, and keeps silent connections for
 ever; Arrow lets neither be set. So a thread looks at what the kernel counts for each of the process's own connections,
 and shuts down those that send more than requests need.
 """
@@ -131,7 +131,7 @@ def _open_count() -> int:
 
 @contextlib.contextmanager
 def _borrowed(descriptor: int) -> Iterator[socket.socket]:
-    """A socket that somebody else owns and closes.
+    """A socket that its caller does not own and must not close.
 
     Raises:
         OSError: It is none.

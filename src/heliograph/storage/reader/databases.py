@@ -1,4 +1,4 @@
-"""The databases of a node for bulk reading: what the reader process answers, whoever asks and however.
+"""The databases of a node for bulk reading: the answers of the reader process, independent of the protocol.
 
 Databases are opened as RocksDB secondaries, which catch up with the broker before each answer. Requests and answers are
 those of `docs/storage.md`.

@@ -4,7 +4,7 @@
     TARGET/database=DATABASE/_generation-N.json                                written last: what there is
 
 The columns are `arrow_rows.FILE_COLUMNS`: those of the reader but `position`, and `shard`, which Hive's way of naming
-directories gives back to whoever reads the directory as one table. A generation whose `.json` is there was exported
+directories gives back when the directory is read as one table. A generation whose `.json` is there was exported
 whole and is left out the next time; one that was cut off in the middle is written again. Streams come one after
 another, each in its order.
 """

@@ -24,7 +24,7 @@ class _Caller(flight.ServerMiddleware):  # type: ignore[misc]
 
 
 class _Callers(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Asks each request, whatever it is, who it is of."""
+    """Authenticates every Flight call by its bearer token."""
 
     def __init__(self, security: ReaderSecurity) -> None:
         self._security = security
@@ -120,7 +120,7 @@ def _token_of(context: flight.ServerCallContext) -> ReaderToken | None:
 def _without_what_it_may_not_know(action: str, answer: dict[str, object], token: ReaderToken) -> dict[str, object]:
     """An answer without other databases, and without sums over topics that a token may not see.
 
-    Of dropped streams nobody knows any more what their topics were.
+    The topics of dropped streams are no longer known.
     """
     databases = answer.get("databases")
     if isinstance(databases, list):

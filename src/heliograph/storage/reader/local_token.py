@@ -1,7 +1,7 @@
 """The token with which programs of the node's user on its machine read stored messages, where no others are described.
 
 The node makes it in its data directory, which only its user may read, and notes where that is in a directory of the
-user, for the address that the reader listens at. So a client of the same user, and of nobody else, finds the token by
+user, for the address that the reader listens at. So only a client of the same user finds the token by
 the address. A note may outlive its node, and the port may then be another user's: a token is only given out while all
 that listens there is this user's, which Linux tells in `/proc/net`.
 """
@@ -51,7 +51,7 @@ def announce(bind: str, data_dir: Path) -> None:
     """Note where the token for a reader is. Again from time to time: what is old in such a directory may be removed.
 
     Raises:
-        OSError: It was not noted; clients must be told the token then.
+        OSError: It was not noted; clients must be given the token then.
     """
     notes = _notes()
     notes.mkdir(mode=0o700, exist_ok=True)
@@ -149,6 +149,6 @@ def _notes() -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether nobody else can have put anything there."""
+    """Whether only our user can have put anything there."""
     found = path.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077

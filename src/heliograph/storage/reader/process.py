@@ -44,9 +44,9 @@ class ReaderProcess(SupervisedProcess):
         data_dir: The node's data directory.
         bind: HOST:PORT; with port 0 the first start takes a free port and later ones keep it.
         on_restart: Called after the process died and runs again.
-        security: Gives what it is told about its callers; asked at each start, so that changed files are read again.
+        security: Returns what the process must know about its callers; called at each start.
         on_damage: Called with each damaged place that it comes across.
-        alarms: Where it is told while it does not serve; None for nowhere.
+        alarms: Where an alarm is raised while it does not serve; None for nowhere.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Who may read what over Flight: tokens and their rights, and the certificate that the reader shows.
 
-The node reads the settings and the files of tokens; the reader process is told over its standard input, where no list
-of processes shows it, and of a token only its digest. What a caller may do is decided here; asking is
+The node reads the settings and the files of tokens; the reader process gets them over its standard input, where no list
+of processes shows them, and of a token only its digest. What a caller may do is decided here; asking is
 `heliograph.storage.reader`'s.
 """
 
@@ -107,7 +107,7 @@ class ReaderToken:
 
 @dataclass(frozen=True, slots=True)
 class ReaderSecurity:
-    """What the reader process is told about its callers. It never holds a token, only digests.
+    """What the reader process knows about its callers. It never holds a token, only digests.
 
     Attributes:
         tokens: The tokens.
@@ -131,7 +131,7 @@ class ReaderSecurity:
 
         Args:
             data_dir: The node's data directory, where its own token lies; made there if no others are described and
-                nobody said that none is needed.
+                `require_token` is not off.
 
         Raises:
             ReaderSettingsError: One cannot be used.
@@ -166,10 +166,10 @@ class ReaderSecurity:
         return json.dumps(asdict(self))
 
     def check_address(self, host: str) -> None:
-        """Refuse to serve everybody who can reach an address of more than this machine, unless that is asked for.
+        """Refuse to serve an address that other machines can reach without a token, unless the settings allow it.
 
         Raises:
-            ReaderSettingsError: Nobody was named, and nobody is kept out.
+            ReaderSettingsError: No token is described, and none is needed.
         """
         if not self.tokens and self.open_to_all is None and not is_loopback(host):
             raise ReaderSettingsError(

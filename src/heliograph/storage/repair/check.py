@@ -44,7 +44,7 @@ class CheckReport(Findings):
             self.damages.append(damage)
 
     def to_json(self) -> dict[str, object]:
-        """As programs are told."""
+        """The report as JSON for programs."""
         return {
             "database": self.database,
             "damaged": self.is_damaged,
@@ -107,7 +107,7 @@ def _indexed(database: Rdict, stream: StreamId) -> Iterator[tuple[int, int]]:
 
 
 def _check_strays(database: Rdict, catalog: Catalog, generation: Generation, report: CheckReport) -> None:
-    """Blocks behind the last stream of a generation belong to a stream that nobody can find any more."""
+    """Blocks behind the last stream of a generation belong to a stream that can no longer be found."""
     info = generation.info
     lower = keys.block_prefix(info.shard, info.number, generation.structure.stream_count + 1)
     upper = keys.block_prefix(info.shard, info.number, _NUMBER_MAX)

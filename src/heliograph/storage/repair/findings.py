@@ -1,4 +1,4 @@
-"""What checks of databases of every kind tell: what is wrong, in words, of which they keep a bounded number."""
+"""The findings of checks of every kind of database: texts, bounded in number."""
 
 from dataclasses import dataclass, field
 from typing import Final

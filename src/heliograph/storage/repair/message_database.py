@@ -2,7 +2,7 @@
 
 Nothing is mended in place: RocksDB's own compaction would stumble over a damaged piece of a file again and again, and
 what a person may still want to save stays as it was. The new database has the same streams, positions and iterators;
-its topic index is built anew from the topics in the blocks, and what is lost is no longer counted.
+its topic index is built again from the topics in the blocks, and what is lost is no longer counted.
 """
 
 import fcntl
@@ -75,7 +75,7 @@ class RepairReport:
     begins_anew: bool = False
 
     def to_json(self) -> dict[str, object]:
-        """As programs are told."""
+        """The report as JSON for programs."""
         kept = None if self.kept is None else str(self.kept)
         found = self.found.to_json()
         return {"found": found, "messages": self.messages, "kept": kept, "begins_anew": self.begins_anew}
@@ -167,7 +167,7 @@ def _is_complete(name: str, path: Path, scratch: Path) -> bool:
 
 
 def _begin_anew(data_dir: Path, name: str) -> RepairReport:
-    """Put back what a crash of an earlier repair left aside, or let the next start make a database anew."""
+    """Put back what a crash of an earlier repair left aside, or let the next start make a database again."""
     found = CheckReport(name)
     path = databases_path(data_dir) / name
     with node_is_stopped(data_dir, name), translating(name, path):

@@ -1,4 +1,4 @@
-"""Making the records of generations and topics anew from the blocks, where the files that held them are lost.
+"""Making the records of generations and topics again from the blocks, where the files that held them are lost.
 
 Every block has the topics of its messages, and its key says shard, generation and stream. So what is known of streams
 without records is a structure that their topics match: names where all topics have the same, `+` where they differ.
@@ -27,7 +27,7 @@ from heliograph.storage.topic_structure import ANY, LEARNED_LENGTH_MAX, REST, RO
 _THRESHOLDS: Final = (100, 10)  # as the configuration has it, which the next start compares
 _NUMBER_MAX: Final = 0xFFFF_FFFF
 _STREAM_BYTES: Final = 10  # shard, generation and number in a key
-_LOST: Final = "$lost"  # above the streams of which nothing is known
+_LOST: Final = "$lost"  # above the streams that nothing is known about
 
 _Levels = tuple[str, ...]
 

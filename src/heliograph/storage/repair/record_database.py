@@ -1,9 +1,8 @@
 """Checking and mending databases of keyed records: sessions, shared groups, retained messages.
 
-Every record is read, which has RocksDB compare the checksums of its files, and shown to whoever knows what records
-there are. Mending writes everything that is readable and known into a new database that takes the place of the old one.
-What a damaged piece of a file held is lost; an older value of the same key is not taken for it, since that may be one
-that was deleted.
+Every record is read, so that RocksDB compares the checksums of its files, and passed to its owner. Mending writes all
+readable and known records into a new database that replaces the old one. What a damaged piece of a file held is lost:
+an older value of the same key is not used, since it may have been deleted.
 """
 
 import shutil
@@ -50,7 +49,7 @@ class StateReport(Findings):
     begins_anew: bool = False
 
     def to_json(self) -> dict[str, object]:
-        """As programs are told."""
+        """The report as JSON for programs."""
         return {
             "database": self.database,
             "damaged": self.is_damaged,
@@ -139,7 +138,7 @@ def repair_state(data_dir: Path, name: str, validator: Validator) -> StateReport
         report.records = 0
         with _workshop(path) as workshop:
             new = workshop / "new"
-            again = StateReport(name)  # the same problems, told already
+            again = StateReport(name)  # the same problems, reported already
             with _source(path, workshop / "files") as source:
                 report.records = _copy(source, new, path, validator, again)
             kept = path.parent / ".damaged" / f"{name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"

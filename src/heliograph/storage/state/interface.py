@@ -12,10 +12,10 @@ The rules of every state database:
 1. `submit` takes a batch or raises; what it took is seen by every later `get` and `scan` at once, durable or not.
 2. A batch is durable whole or not at all, and never before those submitted earlier, unless they were refused.
 3. `on_committed(ticket, error)` comes for every ticket once, in order, from the event loop and never from within
-   `submit`. With an error the disk may have the batch or not; whoever still needs it submits the same again, which is
-   why batches say what a key is, not how it changed.
-4. A key is any bytes, best a few dozen; keys sort as bytes. A prefix is a key's beginning. Whoever shares a
-   database with others begins its keys with a byte of its own.
+   `submit`. With an error the disk may have the batch or not; a caller that still needs it submits the same again:
+   so batches say what a key is, not how it changed.
+4. A key is any bytes, best a few dozen; keys sort as bytes. A prefix is a key's beginning. Owners that share a database
+   begin their keys with a byte of their own.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ OnStateCommitted = Callable[[int, StorageError | None], None]
 
 
 class StateBatch:
-    """Changes that take effect together. Made by whoever changes something, submitted once, then forgotten.
+    """Changes that take effect together. Made by its writer, submitted once, then dropped.
 
     What is said later about a key counts. Preconditions are about what was submitted before this batch.
     """

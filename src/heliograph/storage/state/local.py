@@ -155,7 +155,7 @@ class LocalState(KeptInStore):
         self._forget(batches)
 
     def committed(self) -> None:
-        """Nobody waits for what others write here."""
+        """Nothing to do: nothing waits for what others write here."""
 
     def statistics(self) -> dict[str, float]:
         """Counts for metrics."""
