@@ -1,11 +1,25 @@
-"""The broker's own databases keep their names."""
+"""The broker's own databases keep their names, and so do its metrics."""
 
 import pytest
 
 from config.writing import Write, mistakes_in
+from heliograph.config.storage import METRIC_NAMES
+from heliograph.node.metrics.storage import COMMITS, MESSAGES
 
 
 @pytest.mark.parametrize("name", ["delayed", "messages", "retained", "sessions", "shared_groups"])
 def test_a_further_database_has_no_name_of_the_brokers_own(write: Write, name: str) -> None:
     (mistake,) = mistakes_in(write(f'durable_storage.databases.{name}.topics = ["a/#"]'))
     assert f"durable_storage.databases.{name}: the broker has databases of its own: delayed, messages" in mistake
+
+
+@pytest.mark.parametrize("name", ["commit_time", "compaction", "offload", "topics"])
+def test_a_further_database_has_no_name_that_metrics_of_messages_begin_with(write: Write, name: str) -> None:
+    (mistake,) = mistakes_in(write(f'durable_storage.databases.{name}.topics = ["a/#"]'))
+    assert f"durable_storage.databases.{name}: metrics of the database messages begin with commit_time, comp" in mistake
+
+
+def test_all_that_metrics_of_databases_begin_with_is_known() -> None:
+    flat = {name.removeprefix("storage.") for metric in (*COMMITS, *MESSAGES) for name in metric.names}
+    of_messages = {name for name in flat if not name.startswith("{database}")}
+    assert sorted({name.split(".")[0] for name in of_messages if "." in name}) == list(METRIC_NAMES)

@@ -55,7 +55,9 @@ class GroupKernel(DurableKernel):
             self.timers,
             [Declared(group, earliest) for group, earliest in self.declared.items()],
         )
-        self.node_groups = NodeGroups(self.groups, self.group_state, lambda: "site", self.database, self.broker)
+        self.node_groups = NodeGroups(
+            self.groups, self.group_state, lambda: "site", self.database, self.broker, self.alarms
+        )
         self.node_groups.join(self.durable)
         for state in (self.state, self.group_state):
             if state.name in self._found_unreadable:

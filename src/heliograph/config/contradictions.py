@@ -8,7 +8,14 @@ from heliograph.config.listeners import Listener, enabled
 from heliograph.config.mqtt import MqttConfig
 from heliograph.config.rules import RuleConfig
 from heliograph.config.settings import Config
-from heliograph.config.storage import RESERVED_NAMES, TOKEN_LENGTH_MIN, FlightConfig, FlightTokenConfig, MessagesConfig
+from heliograph.config.storage import (
+    METRIC_NAMES,
+    RESERVED_NAMES,
+    TOKEN_LENGTH_MIN,
+    FlightConfig,
+    FlightTokenConfig,
+    MessagesConfig,
+)
 from heliograph.settings.units import Address, UnixAddress, is_loopback
 
 DEFAULT_ZONE: Final = "default"
@@ -59,6 +66,9 @@ def contradictions(config: Config) -> Iterator[tuple[Path, str]]:
                 ("durable_storage", "databases", name),
                 f"the broker has databases of its own: {own}; choose another name",
             )
+        elif name in METRIC_NAMES:
+            told = f"metrics of the database messages begin with {', '.join(METRIC_NAMES)}; choose another name"
+            yield ("durable_storage", "databases", name), told
 
 
 def _offload(config: Config) -> Iterator[tuple[Path, str]]:

@@ -36,6 +36,8 @@ TOKEN_LENGTH_MIN = 16
 
 # Databases that the broker has of its own; no other can have their names.
 RESERVED_NAMES = ("delayed", "messages", "retained", "sessions", "shared_groups")
+# What metrics of `messages` begin with (`storage.topics.memory_bytes`), where others have the database's name.
+METRIC_NAMES = ("commit_time", "compaction", "offload", "topics")
 
 
 @dataclass(frozen=True, slots=True)

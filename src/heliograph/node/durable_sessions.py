@@ -60,6 +60,7 @@ class SessionsPart(Part):
                 databases.messages.database,
                 self._kernel.broker,
                 self._kernel.clock.begin_turn,
+                self._kernel.alarms,
             )
             self._groups.append(groups)
             databases.on_stored.append(lambda _, error: groups.on_messages_committed(error is not None))
@@ -89,8 +90,8 @@ class SessionsPart(Part):
         return numbers
 
     def health(self) -> str:
-        """Why sessions cannot be read or saved."""
-        return "; ".join(str(one.health) for one in self._sessions if not one.health.is_good)
+        """Why sessions or groups cannot be read or saved."""
+        return "; ".join(str(one.health) for one in self._both() if not one.health.is_good)
 
     def summary(self) -> str:
         """How many sessions are known by now."""

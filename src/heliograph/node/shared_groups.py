@@ -12,10 +12,12 @@ from heliograph.broker.hook_order import SHARED_GROUPS
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config
 from heliograph.durable_sessions.sessions import DurableSessions
+from heliograph.observe.alarms import Alarms
 from heliograph.session.table import SessionTable
 from heliograph.shared_groups.groups import Declared, DurableGroups, GroupMessages
 from heliograph.shared_groups.protocol import GroupName, Timers
 from heliograph.storage.errors import StorageError
+from heliograph.storage.health import Health
 from heliograph.storage.interface import OnGrown
 from heliograph.storage.state.interface import StateDatabase
 from heliograph.storage.state.local import LocalState
@@ -23,6 +25,8 @@ from heliograph.storage.state.local import LocalState
 _log = logging.getLogger(__name__)
 
 _RETRY_US: Final = 1_000_000
+_ALARM: Final = "shared_groups_refused"
+_UNREADABLE: Final = "the database of shared groups cannot be read, so their members get nothing yet"
 
 
 class MessageDatabase(GroupMessages, Protocol):
@@ -44,6 +48,9 @@ class NodeGroups:
 
     It is made before sessions are read, which it joins then, and is started afterwards. Groups begin when
     sessions are known and their own database can be read, which is tried again and again.
+
+    Attributes:
+        health: Whether groups can be read and saved; looked at in each tick.
     """
 
     def __init__(
@@ -53,7 +60,11 @@ class NodeGroups:
         site_id: Callable[[], str],
         messages: MessageDatabase,
         broker: Broker,
+        alarms: Alarms,
     ) -> None:
+        self.health = Health(
+            _log, alarms, _ALARM, "shared groups cannot be saved", "shared groups can be read and saved again"
+        )
         self._groups = groups
         self._state = state
         self._site_id = site_id
@@ -86,17 +97,10 @@ class NodeGroups:
         try:
             self._groups.start(self._site_id(), self._messages.newest_commit_us(), table.knows)
         except StorageError as error:
-            if self._fault is None:
-                _log.error(
-                    "the database of shared groups cannot be read, so their members get nothing yet [%s]: %s",
-                    error.code,
-                    error,
-                )
+            self.health.tell(error, _UNREADABLE)
             self._fault = error
             self._retry_due_us = int(self._broker.uptime_us) + _RETRY_US
             return
-        if self._fault is not None:
-            _log.warning("the database of shared groups can be read again")
         self._fault = None
 
     def on_messages_committed(self, is_refused: bool = False) -> None:
@@ -111,6 +115,7 @@ class NodeGroups:
         if not self._groups.is_started and self._table is not None and self._broker.uptime_us >= self._retry_due_us:
             self._start(self._table)
         self._groups.tick()
+        self.health.tell(self._fault or self._groups.refusal)
 
     async def close(self) -> None:
         """Save how far groups are, and close their database; the sessions' is still open."""
@@ -133,6 +138,7 @@ def open_shared_groups(
     messages: MessageDatabase,
     broker: Broker,
     begin_turn: Callable[[], object],
+    alarms: Alarms,
 ) -> NodeGroups:
     """Keep the shared groups of a node from now on.
 
@@ -164,4 +170,4 @@ def open_shared_groups(
         timers,
         declared,
     )
-    return NodeGroups(groups, state, site_id, messages, broker)
+    return NodeGroups(groups, state, site_id, messages, broker, alarms)

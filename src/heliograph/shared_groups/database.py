@@ -20,6 +20,7 @@ class GroupDatabase:
 
     Attributes:
         refused_saves: How often something was not saved.
+        refusal: Why the database refuses what is read or saved, while it does.
         on_answers: Called when `answer` has something to do.
     """
 
@@ -29,7 +30,7 @@ class GroupDatabase:
         self.on_answers: Callable[[], object] = lambda: self.answer(len(self._answers))
         self._commits: deque[tuple[int, Callable[[bool], None]]] = deque()
         self._answers: deque[tuple[Callable[[bool], None], bool]] = deque()  # and whether it was saved
-        self._is_refused = False
+        self.refusal: StorageError | None = None
         state.listen(self._on_committed)
 
     # --- reading
@@ -111,16 +112,13 @@ class GroupDatabase:
     def refuse(self, group: GroupName, error: StorageError) -> None:
         """Count and tell that something of a group could not be read or submitted."""
         self.refused_saves += 1
+        self.refusal = error
         _log.error("shared group %.200r cannot be kept [%s]: %s", str(group), error.code, error)
 
     def _on_committed(self, ticket: int, error: StorageError | None) -> None:
         if error is not None:
             self.refused_saves += 1
-            if not self._is_refused:
-                _log.error("the progress of shared groups cannot be saved [%s]: %s", error.code, error)
-        elif self._is_refused:
-            _log.warning("the progress of shared groups is saved again")
-        self._is_refused = error is not None
+        self.refusal = error
         while self._commits and self._commits[0][0] <= ticket:
             self._answers.append((self._commits.popleft()[1], error is None))
         if self._answers:

@@ -188,6 +188,11 @@ class DurableGroups(GroupKeeper):
         """Whether every group was taken up; until then nobody gets anything of a group that is kept."""
         return self._is_started
 
+    @property
+    def refusal(self) -> StorageError | None:
+        """Why their database refuses what is read or saved, while it does."""
+        return self._registry.database.refusal
+
     async def close(self) -> None:
         """Save how far everybody is, and close the database; clients are gone already."""
         while self._leaving or self._left:
