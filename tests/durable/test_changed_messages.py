@@ -7,21 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from heliograph.access.banned import BanList
 from heliograph.broker import hooks
 from heliograph.broker.hooks import OK
 from heliograph.broker.message import Message, make_message
 from heliograph.config import load_config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.node.delayed import make_delayed
-from heliograph.node.kernel import Voice
-from heliograph.node.message_policies import MessagePolicies
-from heliograph.node.schemas import make_environment
-from heliograph.node.services import Services
 from support.durable import DurableKernel
 from support.kernel import Peer
 from support.process import NodeProcess
+from support.services import Surroundings
 from support.wire import wire
 
 REWRITE = r'rewrite = [{ action = publish, source_topic = "t/#", re = "^t/(.+)$", dest_topic = "of/${clientid}/$1" }]'
@@ -38,24 +33,12 @@ def transforming(*operations: str, failure_action: str = "drop") -> str:
     return f"message_transformation.transformations = [{{ {settings}, operations = [{', '.join(operations)}] }}]"
 
 
-def serve(kernel: DurableKernel, settings: str) -> Callable[[], dict[str, int]]:
+def serve(kernel: DurableKernel, settings: str) -> Callable[[], dict[str, float]]:
     """Have the services and message policies of a node with these settings around a kernel; gives their statistics."""
     file = kernel.path / "node.conf"
     file.write_text(settings, encoding="utf-8")
     config = load_config(file)
-    environment = make_environment(config)
-
-    def now_s() -> int:
-        return kernel.now_us // 1_000_000
-
-    bans = BanList(now_s)
-    delayed = make_delayed(config, kernel.context, bans)
-    voice = Voice(config.node.name, kernel.context)
-    services = Services(config, kernel.context, voice, bans, delayed, environment, dict, now_s)
-    policies = MessagePolicies(config, kernel.context, environment)
-    services.start()
-    policies.start()
-    return lambda: {**services.statistics(), **policies.statistics()}
+    return Surroundings(kernel, config).numbers
 
 
 def coming(kernel: DurableKernel) -> Peer:

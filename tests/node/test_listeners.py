@@ -13,7 +13,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.config import load_config
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.listeners import make_listeners
-from heliograph.node.schemas import make_environment
+from heliograph.rules.parts import make_environment
 from heliograph.transport.listener import Listener
 from support.certificates import Authority
 from support.kernel import Kernel

@@ -6,7 +6,8 @@ from heliograph.broker import shared_options
 from heliograph.broker.hooks import Hooks
 from heliograph.config import load_config
 from heliograph.config.mqtt import INITIAL_STICKY_PICKS, SHARED_STRATEGIES
-from heliograph.node.options import levels_max, make_broker
+from heliograph.config.zones import levels_max
+from heliograph.node.options import make_broker
 
 
 def test_every_strategy_of_the_settings_is_one_of_the_kernel() -> None:

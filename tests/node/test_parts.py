@@ -23,7 +23,9 @@ delayed.storage_type = disc
 """
 NAMES = [
     *("log", "data_dir", "kernel", "bans", "databases", "delayed", "environment", "sessions", "commits", "retained"),
-    *("authorization", "services", "message_policies", "rules", "memory", "listeners", "ticker"),
+    *("authorization", "flapping", "rewrite", "auto_subscribe", "known_clients", "sys_topics", "event_messages"),
+    *("client_log", "sparkplug", "schema_validation", "message_transformation", "rules", "memory", "listeners"),
+    "ticker",
 ]
 
 

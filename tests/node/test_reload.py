@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.broker.hook_order import PLUGINS
 from heliograph.config import Config, load_config
 from heliograph.config.description import describe
 from heliograph.mqtt import packets as p
@@ -184,6 +185,91 @@ async def test_a_certificate_that_is_gone_keeps_a_configuration_from_being_appli
     (tmp_path / "elsewhere.pem").rename(certificate)
     assert running.reload(secure + "mqtt.max_qos_allowed = 1\n")
     assert (await (await running.connect("d")).connack()).properties.named()["Maximum-QoS"] == 1
+    await running.stop()
+
+
+@pytest.mark.service
+async def test_every_certificate_that_cannot_be_used_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    authority = Authority(tmp_path)
+    files = [authority.server(file=f"{number}.pem") for number in range(3)]
+    settings = "".join(
+        f'listeners.ssl.{name} {{ bind = "127.0.0.1:0", ssl_options.certfile = "{file}" }}\n'
+        for name, file in zip("ab", files, strict=False)
+    )
+    settings += f'listeners.ssl.b.ssl_options.sni = [{{ server_name = x, certfile = "{files[2]}" }}]\n'
+    running = Running(tmp_path, settings)
+    await running.node.start()
+    for file in files:
+        file.write_text("no certificate")
+    assert not running.reload(settings)
+    said = "\n".join(message for message in caplog.messages if "nothing is applied" in message)
+    assert [str(file) in said for file in files] == [True, True, True]
+    await running.stop()
+
+
+@pytest.mark.service
+async def test_schemas_change_with_the_rules_and_validations_that_name_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = Running(tmp_path)
+    await running.node.start()
+    client = await running.connect()
+    await client.connack()
+    assert await client.subscribe("out") == 1
+    schema = 'schema_registry.schemas.s { type = json, source = """{"type": "KIND"}""" }\n'
+    validation = "schema_validation.validations = [{ name = v, topics = in, strategy = all_pass, failure_action = drop"
+    validation += ", checks = [{ type = json, schema = s }] }]\n"
+    rule = 'rule_engine.rules.one { sql = "SELECT schema_check(\'s\', payload) AS good FROM \\"in\\""'
+    rule += ', actions = [{ function = republish, args { topic = out, payload = "${good}", qos = 0 } }] }\n'
+    assert running.reload(schema.replace("KIND", "object") + validation + rule)
+    assert await client.publish("in", b"1") == rc.IMPLEMENTATION_SPECIFIC_ERROR
+    await client.publish("in", b"{}")
+    assert say(await client.packet()) == "PUBLISH out 'true' q0"
+    assert running.reload(schema.replace("KIND", "number") + validation + rule)
+    assert await client.publish("in", b"{}") == rc.IMPLEMENTATION_SPECIFIC_ERROR
+
+    broken = 'rule_engine.rules.two.sql = "SELECT nonsense"\n'  # refused, so the schema stays a number
+    assert not running.reload(schema.replace("KIND", "object") + validation + rule + broken)
+    assert "[rule_syntax]" in "\n".join(caplog.messages)
+    assert await client.publish("in", b"{}") == rc.IMPLEMENTATION_SPECIFIC_ERROR
+    assert running.reload("")
+    assert await client.publish("in", b"{}") == rc.NO_MATCHING_SUBSCRIBERS
+    await running.stop()
+
+
+@pytest.mark.service
+async def test_rewriting_automatic_subscriptions_and_flapping_change(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    await running.node.start()
+    client = await running.connect()
+    await client.connack()
+    receiver = await running.connect("r")
+    await receiver.connack()
+    assert await receiver.subscribe("to") == 1
+    rewrite = 'rewrite = [{ action = publish, source_topic = in, re = "^in$", dest_topic = DEST }]\n'
+    settings = 'auto_subscribe.topics = [{ topic = "own/${clientid}" }]\n'
+    settings += "flapping_detect { enable = true, max_count = 1 }\nsys_topics.sys_msg_interval = 1s\n"
+    assert running.reload(rewrite.replace("DEST", "to") + settings)
+    assert await client.publish("in", b"x") == rc.SUCCESS
+    assert "PUBLISH to 'x'" in say(await receiver.packet())
+    second = await running.connect("d")
+    await second.connack()
+    assert await client.publish("own/d", b"y") == rc.SUCCESS
+    assert "PUBLISH own/d 'y'" in say(await second.packet())
+    assert running.reload(rewrite.replace("DEST", "elsewhere") + settings)
+    assert await client.publish("in", b"x") == rc.NO_MATCHING_SUBSCRIBERS
+    assert running.node.statistics()["rewrite.rewritten"] == 2  # its counts go on
+    gone = asyncio.Event()
+    running.node.broker.hooks.client_disconnected.add(lambda *told: gone.set(), PLUGINS)
+    second.writer.close()
+    await gone.wait()
+    assert (await (await running.connect("d")).connack()).code == rc.BANNED
+    assert running.reload("")
+    third = await running.connect("e")
+    await third.connack()
+    assert await client.publish("own/e", b"y") == rc.NO_MATCHING_SUBSCRIBERS
+    assert await client.publish("in", b"x") == rc.NO_MATCHING_SUBSCRIBERS
+    assert running.node.statistics()["rewrite.rewritten"] == 2
     await running.stop()
 
 

@@ -143,7 +143,7 @@ def test_a_round_for_many_subscribers_is_spread_over_turns() -> None:
         peer.subscribe("$SYS/#")
     node.now_us += 500_000
     node.broker.begin_turn(node.now_us)
-    node.services.tick(node.now_us)
+    node.parts.tick(node.now_us)
     turns = 0
     while len(node.voice.outgoing):
         work = node.broker.work

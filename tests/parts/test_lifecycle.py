@@ -8,7 +8,7 @@ import pytest
 
 from heliograph.broker.faults import Faults
 from heliograph.config import Config, LogConfig
-from heliograph.parts import Apply, Part, Parts
+from heliograph.parts import Change, Part, Parts
 from heliograph.parts.lifecycle import PartOrderError, each, every
 
 
@@ -134,28 +134,37 @@ async def test_a_configuration_is_applied_by_all_parts_or_by_none() -> None:
         name = "level"
         roots = live = ("log",)
 
-        def check(self, new: Config) -> Apply:
-            return lambda: applied.append(new.log.level)
+        def check(self, new: Config) -> Change:
+            return Change(lambda: applied.append(new.log.level), lambda: applied.append("undone"))
 
     class Picky(Part):
         name = "picky"
         needs = ("level",)
         roots = live = ("log.level",)
 
-        def check(self, new: Config) -> Apply:
+        def check(self, new: Config) -> Change:
             if new.log.level == "error":
                 raise ValueError("too quiet")
-            return fail
+            return Change(fail)
+
+    class Pickier(Part):
+        name = "pickier"
+
+        def check(self, new: Config) -> None:
+            if new.log.level == "error":
+                raise ValueError("far too quiet")
 
     def fail() -> None:
         raise RuntimeError("it cannot")
 
-    parts, reported = parts_of(Level(), Picky())
+    parts, reported = parts_of(Level(), Picky(), Pickier())
     await parts.start()
     old, node = Config(), replace(Config().node, name="other@host")
-    with pytest.raises(ValueError, match="too quiet"):
+    with pytest.raises(ExceptionGroup) as raised:
         parts.check(replace(old, log=LogConfig("error")))
-    assert applied == []
+    assert [str(error) for error in raised.value.exceptions] == ["too quiet", "far too quiet"]
+    assert applied == ["undone"]
+    applied.clear()
     plan = parts.check(replace(old, log=LogConfig("debug"), node=node))
     assert (plan.live, plan.restart) == (["log.level"], ["node.name"])
     parts.apply(plan)

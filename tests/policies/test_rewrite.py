@@ -170,7 +170,7 @@ def test_what_is_known_of_topics_is_bounded() -> None:
     for number in range(10_050):
         peer.publish(f"x/y/{number}", b"")
     assert len(peer.received()) == 10_050
-    assert len(node.services._rewrite._known) <= 10_000
+    assert node.statistics()["rewrite.known_topics"] <= 10_000
 
 
 def test_invalid_filters_are_the_channels_affair() -> None:

@@ -1,27 +1,88 @@
-"""A virtual kernel with the services of a node around it, built from a configuration as a file would hold it."""
+"""A virtual kernel with the small parts of a node around it, built from a configuration as a file would hold it."""
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from heliograph.access.banned import BanList
-from heliograph.access.bootstrap import load_bans
+from heliograph.access.parts import BansPart
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import Config, load_config
+from heliograph.message_policies import MessageTransformation, SchemaValidation
+from heliograph.message_policies.parts import TransformationPart, ValidationPart
 from heliograph.node.client_attrs import ZoneAttributes
-from heliograph.node.delayed import make_delayed
-from heliograph.node.kernel import Voice
-from heliograph.node.message_policies import MessagePolicies
+from heliograph.node.data_dir import DataDirectory
+from heliograph.node.delayed import DelayedPart
+from heliograph.node.kernel import KernelPart, Voice
+from heliograph.node.parts import make_policies
 from heliograph.node.rules import make_rule_engine
-from heliograph.node.schemas import make_environment
-from heliograph.node.services import Services
-from heliograph.rules.engine import RuleEngine
+from heliograph.parts import Parts
+from heliograph.policies.delayed import DelayedMessages
+from heliograph.rules.environment import Environment
+from heliograph.rules.parts import EnvironmentPart
 from support.kernel import Kernel
 
 
+class VirtualKernelPart(KernelPart):
+    """The kernel of a test as a part of a node."""
+
+    def __init__(self, config: Config, kernel: Kernel) -> None:
+        super().__init__(config, kernel.broker, DataDirectory(config))
+        self.context = kernel.context
+        self.voice = Voice(config.node.name, kernel.context)
+        self._kernel = kernel
+
+    async def start(self) -> None:
+        self.broker.protects_sys = not self._config.sys_topics.allow_publish
+
+    def tick(self, uptime_us: int) -> None:
+        """The kernel of a test ticks its channels itself."""
+
+    def statistics(self) -> dict[str, float]:
+        numbers: dict[str, float] = dict(self.broker.counters.snapshot())
+        kernel = self._kernel
+        for one in (self.broker, kernel.sessions, kernel.context.channels, kernel.retainer, self.voice):
+            numbers.update(one.statistics())
+        return numbers
+
+
+class Surroundings:
+    """The small parts of a node around a kernel, started.
+
+    Attributes:
+        parts: All of them.
+    """
+
+    def __init__(self, kernel: Kernel, config: Config) -> None:
+        self.kernel = VirtualKernelPart(config, kernel)
+        self._bans = BansPart(config, kernel.broker.hooks, lambda: kernel.now_us // 1_000_000)
+        self._environment = EnvironmentPart(config)
+        self._delayed = DelayedPart(config, DataDirectory(config), self.kernel, self._bans, None)
+        given = (self.kernel, self._bans, self._environment)
+        small = make_policies(config, *given, self.numbers, kernel.context.clock)
+        self.parts = Parts(config, kernel.broker.faults, [*given, self._delayed, *small])
+        at_once(self.parts.start())
+
+    def numbers(self) -> dict[str, float]:
+        """Every counter and size."""
+        return self.parts.statistics()
+
+    @property
+    def bans(self) -> BanList:
+        return self._bans.bans
+
+    @property
+    def delayed(self) -> DelayedMessages:
+        return self._delayed.messages
+
+    @property
+    def environment(self) -> Environment:
+        return self._environment.environment
+
+
 class Node(Kernel):
-    """A kernel whose services are ticked when time passes.
+    """A kernel whose parts are ticked when time passes.
 
     Args:
         settings: The configuration, in HOCON.
@@ -34,39 +95,37 @@ class Node(Kernel):
         super().__init__(channel_options, stored=stored)
         config = config_of(settings)
         store_row = self.sink.append if stored else None
-        self.broker.protects_sys = not config.sys_topics.allow_publish
-        self.voice = Voice(config.node.name, self.context)
-        self.alarms = self.voice.alarms
-        self.bans = BanList(self.now_s, config.banned.max_entries)
-        if config.banned.bootstrap_file:
-            load_bans(self.bans, config.banned.bootstrap_file, self.now_s())
-        self.delayed = make_delayed(config, self.context, self.bans)
-        self.environment = make_environment(config)
-        self.services = Services(
-            config,
-            self.context,
-            self.voice,
-            self.bans,
-            self.delayed,
-            self.environment,
-            self.statistics,
-            self.now_s,
+        around = Surroundings(self, config)
+        self.parts, self.bans, self.delayed, self.environment = (
+            around.parts,
+            around.bans,
+            around.delayed,
+            around.environment,
         )
-        self.message_policies = MessagePolicies(config, self.context, self.environment)
+        self.voice, self.alarms = around.kernel.voice, around.kernel.alarms
         self.rules = make_rule_engine(config, self.context, self.environment, store_row, self.context.defer)
-        for part in self._parts:
-            part.start()
+        self.rules.start()
         attributes = ZoneAttributes(config, self.context.clock, self.environment).of_zone(self.options.zone)
         self.options = replace(self.options, attributes_of=None if attributes is None else attributes.of)
 
     @property
-    def _parts(self) -> tuple[MessagePolicies, RuleEngine, Services]:
-        return self.message_policies, self.rules, self.services
+    def validation(self) -> SchemaValidation:
+        """The validations."""
+        chain = self.parts.get(ValidationPart).chain
+        assert isinstance(chain, SchemaValidation)
+        return chain
+
+    @property
+    def transformation(self) -> MessageTransformation:
+        """The transformations."""
+        chain = self.parts.get(TransformationPart).chain
+        assert isinstance(chain, MessageTransformation)
+        return chain
 
     def stop(self) -> None:
         """Take every callback out again."""
-        for part in self._parts:
-            part.stop()
+        self.rules.stop()
+        at_once(self.parts.stop())
 
     def now_s(self) -> int:
         """The wall clock."""
@@ -75,18 +134,21 @@ class Node(Kernel):
     def advance(self, seconds: float) -> None:
         """Let time pass, as the node's ticker tells it."""
         super().advance(seconds)
-        self.bans.expire()
-        self.delayed.tick(self.now_us)
-        self.services.tick(self.now_us)
+        self.parts.tick(self.now_us)
         self.run()
 
     def statistics(self) -> dict[str, float]:
         """Every counter and size."""
-        numbers: dict[str, float] = dict(self.broker.counters.snapshot())
-        own = (self.voice, self.bans, self.delayed, *self._parts)
-        for part in (self.broker, self.sessions, self.context.channels, self.retainer, *own):
-            numbers.update(part.statistics())
-        return numbers
+        return {**self.parts.statistics(), **self.rules.statistics()}
+
+
+def at_once(work: Coroutine[object, None, object]) -> None:
+    """Run what waits for nothing, without an event loop."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    raise AssertionError(f"{work} waits")
 
 
 def config_of(settings: str) -> Config:

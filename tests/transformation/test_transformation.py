@@ -349,7 +349,7 @@ def test_without_a_change_the_message_stays_the_same_object() -> None:
 
 def test_transformations_are_replaced_while_clients_publish() -> None:
     node = Node(SCHEMAS)
-    transformation = node.message_policies.transformation
+    transformation = node.transformation
     assert [message.topic for message in arrivals(node)] == ["a"]
     transformation.replace([to_topic("b")])
     assert [message.topic for message in arrivals(node)] == ["b"]

@@ -318,7 +318,7 @@ def test_a_rewritten_topic_is_the_one_that_counts() -> None:
 def test_without_validations_nothing_is_hooked_in() -> None:
     node = Node(SCHEMAS)
     assert not node.broker.route(b"t").hooked
-    assert node.message_policies.validation.on_message_publish not in node.broker.hooks.message_publish.callbacks
+    assert node.validation.on_message_publish not in node.broker.hooks.message_publish.callbacks
 
 
 def for_topic(topic: str, schema: str = "reading") -> Validation:
@@ -327,7 +327,7 @@ def for_topic(topic: str, schema: str = "reading") -> Validation:
 
 def test_validations_are_replaced_while_clients_publish() -> None:
     node = Node(SCHEMAS)
-    validation = node.message_policies.validation
+    validation = node.validation
     assert passes(node, b"bad", "t")
     validation.replace([for_topic("t")])
     assert not passes(node, b"bad", "t")

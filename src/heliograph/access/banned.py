@@ -64,7 +64,7 @@ class _Pattern:
 
 
 class BanList:
-    """The bans of one node; owned by its services. In memory: what is to outlast a restart is in a bootstrap file.
+    """The bans of one node; owned by `BansPart`. In memory: what is to outlast a restart is in a bootstrap file.
 
     Args:
         now_s: The time, in seconds since the epoch.

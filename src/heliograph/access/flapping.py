@@ -16,7 +16,7 @@ _NOT_COUNTED: Final = frozenset({"kicked", "takenover", "discarded", "server_shu
 
 
 class FlappingDetector:
-    """Counts the disconnections of clients of one node; owned by its services, hooked in where a zone asks for it.
+    """Counts the disconnections of clients of one node; owned by `FlappingPart`, hooked in where a zone asks for it.
 
     Bounded: of more clients than fit into its table, those that disconnected longest ago are forgotten.
 
@@ -26,6 +26,9 @@ class FlappingDetector:
         now_s: The time, in seconds since the epoch.
         clock: Microseconds on the monotonic clock.
         logger: Where bans are logged.
+
+    Attributes:
+        settings: What holds in each zone from now on.
     """
 
     def __init__(
@@ -37,7 +40,7 @@ class FlappingDetector:
         logger: Logger,
         clients_max: int = _CLIENTS_MAX,
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._bans = bans
         self._now_s = now_s
         self._clock = clock
@@ -49,7 +52,7 @@ class FlappingDetector:
 
     def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
         """Callback of `client.disconnected`: count it, and ban the client at its limit."""
-        settings = self._settings.get(client.zone)
+        settings = self.settings.get(client.zone)
         if settings is None or not settings.enable or reason in _NOT_COUNTED:
             return
         now, clientid = self._clock(), short_text(client.clientid)
@@ -67,7 +70,7 @@ class FlappingDetector:
 
     def expire(self) -> None:
         """Forget clients whose span of time is over."""
-        longest_us = max((settings.window_time for settings in self._settings.values()), default=0) * 1_000_000
+        longest_us = max((settings.window_time for settings in self.settings.values()), default=0) * 1_000_000
         now = self._clock()
         while self._counted:
             clientid = next(iter(self._counted))

@@ -166,7 +166,7 @@ class Turns:
     the work. Owned by the context.
 
     Args:
-        clock: Microseconds on a clock that nobody sets.
+        clock: Microseconds on the monotonic clock.
         defer: Calls what it is given in a later turn, behind the writing of outboxes that were touched before.
     """
 
@@ -368,7 +368,7 @@ class ChannelContext:
 
     Args:
         node: The node's number, for message ids.
-        clock: Microseconds on a clock that nobody sets (`time.monotonic`).
+        clock: Microseconds on the monotonic clock (`time.monotonic`).
         defer: Calls what it is given in a later turn of the event loop (`loop.call_soon`).
         call_later: Calls what it is given after so many seconds (`loop.call_later`).
         new_clientid: A client id for a client that brings none.

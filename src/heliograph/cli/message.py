@@ -49,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
     from heliograph.config import ConfigError, load_config
     from heliograph.message_policies import MessagePolicyError
     from heliograph.message_policies.faults import policy_faults
-    from heliograph.node.schemas import make_environment
     from heliograph.rules import engine as engine  # what checks the rules of a configuration
     from heliograph.rules.json_text import encode_exactly
+    from heliograph.rules.parts import make_environment
     from heliograph.rules.schemas.settings import SchemaSourceError
 
     try:
@@ -73,9 +73,9 @@ def _message(args: argparse.Namespace, config: "Config") -> "Message":
 
     from heliograph.broker.guid import IdSource
     from heliograph.broker.message import make_message
+    from heliograph.config.zones import levels_max
     from heliograph.mqtt.properties import Properties, encode_properties
     from heliograph.mqtt.topic import topic_name_fault
-    from heliograph.node.options import levels_max
 
     fault = topic_name_fault(args.topic, levels_max(config))
     if fault is not None:
@@ -114,9 +114,10 @@ def _outcome(message: "Message", config: "Config", environment: "Environment") -
     from heliograph.broker.hook_order import TRANSFORMATION, VALIDATION
     from heliograph.broker.hooks import Hooks
     from heliograph.broker.publishing import run_hooks
+    from heliograph.config.zones import levels_max
     from heliograph.message_policies import MessageTransformation, SchemaValidation
-    from heliograph.node.message_policies import NodeInfo
-    from heliograph.node.options import levels_max, make_broker
+    from heliograph.message_policies.parts import NodeInfo
+    from heliograph.node.options import make_broker
 
     broker: Broker = make_broker(config, Hooks())
     node = NodeInfo(config.node.name, lambda clientid: None)

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
             config = load_config(args.config, os.environ, checks=(schema_faults,))
         except ConfigError as error:
             return _fail(f"[{error.code}] {error}")
-        registry.replace(build(registry_settings(config.schema_registry)))
+        registry = SchemaRegistry(build(registry_settings(config.schema_registry)))
     return _list(registry) if args.action == "ls" else _check(registry, args)
 
 

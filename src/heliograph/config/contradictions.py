@@ -1,7 +1,6 @@
 """Checks of settings that are valid by themselves and contradict each other."""
 
 from collections.abc import Iterator
-from typing import Final
 
 from heliograph.config.client_attrs import empty_attributes
 from heliograph.config.listeners import Listener, enabled
@@ -16,9 +15,8 @@ from heliograph.config.storage import (
     FlightTokenConfig,
     MessagesConfig,
 )
+from heliograph.config.zones import DEFAULT_ZONE
 from heliograph.settings.units import Address, UnixAddress, is_loopback
-
-DEFAULT_ZONE: Final = "default"
 
 Path = tuple[str, ...]
 

@@ -40,7 +40,7 @@ class SessionLookups:
 
     Args:
         begin_turn: Tells the broker the time; called when the loop calls.
-        clock: Microseconds on a clock that nobody sets, for the log.
+        clock: Microseconds on the monotonic clock, for the log.
     """
 
     def __init__(self, loop: Loop, begin_turn: Callable[[], object], faults: Faults, clock: Callable[[], int]) -> None:

@@ -2,7 +2,7 @@
 
 `SchemaValidation` refuses messages that do not look as they must, `MessageTransformation` changes messages. Both are
 callbacks of `message.publish`, behind authorization and before delayed publishing, rules, retainer and subscribers;
-`heliograph.node.message_policies` joins them to a node.
+`heliograph.message_policies.parts` joins them to a node.
 """
 
 from heliograph.message_policies.errors import MessagePolicyError

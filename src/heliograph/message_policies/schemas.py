@@ -13,7 +13,7 @@ def find_schema(schemas: SchemaRegistry, kind: str, name: str, message_type: str
         MessagePolicyError: There is none, or it cannot be used here.
     """
     try:
-        schema = schemas.get(name)
+        schema = schemas.upcoming.get(name)
     except SchemaError as error:
         raise MessagePolicyError((*path, "schema"), str(error)) from None
     if schema.may_block:

@@ -72,7 +72,7 @@ class TransformationStage(Stage):
 
 
 class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
-    """The transformations of one node; owned by its services.
+    """The transformations of one node; owned by `TransformationPart`.
 
     Args:
         broker: The kernel.

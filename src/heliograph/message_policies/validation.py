@@ -47,7 +47,7 @@ class ValidationStage(Stage):
 
 
 class SchemaValidation(PolicyChain[Validation, ValidationStage]):
-    """The validations of one node; owned by its services.
+    """The validations of one node; owned by `ValidationPart`.
 
     Args:
         broker: The kernel.

@@ -67,7 +67,11 @@ def tell_stopped(seconds: float, failed: Sequence[str]) -> None:
 
 
 def tell_refused(error: Exception) -> None:
-    """A configuration cannot be used."""
+    """A configuration cannot be used, for one reason or for several."""
+    if isinstance(error, ExceptionGroup):
+        for one in error.exceptions:
+            tell_refused(one)
+        return
     code = getattr(error, "code", None)
     if code is None:
         _log.error("the configuration stays as it was: a part of the node failed when it was asked", exc_info=error)

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from heliograph.config import Config
-from heliograph.config.contradictions import DEFAULT_ZONE
-from heliograph.node.options import zone_of
+from heliograph.config.zones import DEFAULT_ZONE, zone_of
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rules.client_attrs import ClientAttributes
 from heliograph.rules.environment import Environment

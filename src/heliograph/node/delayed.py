@@ -3,26 +3,27 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from heliograph.access.banned import BanList
+from heliograph.access.parts import BansPart
+from heliograph.broker import hook_order, hooks
 from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
+from heliograph.config.zones import levels_max
 from heliograph.node import delayed_record as record
-from heliograph.node.bans import BansPart
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import clients as metrics
 from heliograph.node.metrics.storage import COMMITS
-from heliograph.node.options import levels_max
 from heliograph.observe.alarms import Alarms
-from heliograph.parts import Part
+from heliograph.parts import Hook, HookedPart
 from heliograph.policies.delayed import DelayedMessages
 from heliograph.storage.disk import THIS_DISK
 from heliograph.storage.errors import StorageError
@@ -186,7 +187,7 @@ class StoredDelayed:
         return f"StoredDelayed({self._state!r}, {len(self._puts)} wait for their commit)"
 
 
-class DelayedPart(Part):
+class DelayedPart(HookedPart):
     """Messages that are published later; owned by the node.
 
     Args:
@@ -207,6 +208,7 @@ class DelayedPart(Part):
     def __init__(
         self, config: Config, directory: DataDirectory, kernel: KernelPart, bans: BansPart, databases: Databases | None
     ) -> None:
+        super().__init__(kernel.broker.hooks)
         self._config = config
         self._directory = directory
         self._kernel = kernel
@@ -223,9 +225,11 @@ class DelayedPart(Part):
             if is_stored(config):
                 join, alarms = self._databases.join, self._kernel.alarms
                 self._stored = _open_delayed(config, self._directory.path, self.messages, join, alarms)
+        self.hook_in()
 
     async def stop(self) -> None:
         """Commit what was taken; messages that are not on the disk are lost, which the log tells."""
+        await super().stop()
         tell_lost(self.messages)
         if self._stored is not None:
             await self._stored.close()
@@ -235,6 +239,13 @@ class DelayedPart(Part):
         self.messages.tick(uptime_us)
         if self._stored is not None:
             self._stored.tick()
+
+    def wanted(self) -> Sequence[Hook]:
+        """For messages to topics that ask for it, where delays are switched on."""
+        if not self._config.delayed.enable:
+            return ()
+        messages = self.messages
+        return (Hook(hooks.MESSAGE_PUBLISH, messages.on_message_publish, hook_order.DELAYED, messages.wants),)
 
     def health(self) -> str:
         """Why the disk refuses them."""

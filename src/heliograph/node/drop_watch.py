@@ -30,7 +30,7 @@ class _Watched:
 
 
 class DropWatch:
-    """Owned by the node's services, which tick it.
+    """Owned by `ClientLogPart`, which ticks it.
 
     Args:
         ledger: Where receivers are that began to drop.

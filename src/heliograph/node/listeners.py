@@ -1,7 +1,7 @@
 """The listeners of a node as a part of it, made from the configuration."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -10,14 +10,15 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.config import Config
 from heliograph.config.listeners import Listener as ListenerSettings
 from heliograph.config.listeners import enabled
+from heliograph.config.zones import zone_of
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node import announcements
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import process as metrics
-from heliograph.node.options import listener_options, zone_of
-from heliograph.node.schemas import EnvironmentPart
-from heliograph.parts import Apply, Part, each, every
+from heliograph.node.options import listener_options
+from heliograph.parts import Change, Part, each, every
+from heliograph.rules.parts import EnvironmentPart
 from heliograph.transport import open_files
 from heliograph.transport.listener import LIVE, Listener
 from heliograph.transport.peer_certificate import PeerIdentity
@@ -41,8 +42,8 @@ class ListenersPart(Part):
         "kernel",
         "sessions",
         "retained",
-        "services",
-        "message_policies",
+        *("flapping", "rewrite", "auto_subscribe", "sys_topics", "event_messages", "client_log", "sparkplug"),
+        *("schema_validation", "message_transformation"),
         "rules",
         "memory",
         "authorization",
@@ -84,16 +85,21 @@ class ListenersPart(Part):
         announcements.tell_stop_begins(self._kernel.context.channels.statistics()["live_connections.count"])
         await every((self._stop_accepting, self._say_goodbye), lambda step: step())
 
-    def check(self, new: Config) -> Apply:
+    def check(self, new: Config) -> Change:
         """What holds for connections that come from now on; those that stand are not touched.
 
         Raises:
-            CertificateError: A certificate cannot be used.
+            ExceptionGroup: Every `CertificateError` of a listener whose certificate cannot be used.
         """
         listeners = {(one.kind, one.name): one for one in self.listeners}
-        found = [(listeners[kind, name], settings) for kind, name, settings in enabled(new.listeners)]
-        made = [one.prepare(to, *_options(new, self._attributes, one.kind, one.name, to)) for one, to in found]
-        return partial(each, made, lambda renew: renew())
+        made: list[Callable[[], None]] = []
+
+        def prepare(one: Listener, to: ListenerSettings) -> None:
+            made.append(one.prepare(to, *_options(new, self._attributes, one.kind, one.name, to)))
+
+        found = [partial(prepare, listeners[kind, name], to) for kind, name, to in enabled(new.listeners)]
+        each(found, lambda make: make())
+        return Change(partial(each, made, lambda renew: renew()))
 
     def tick(self, uptime_us: int) -> None:
         """Cut what takes too long, and see whether connections wait for open files."""

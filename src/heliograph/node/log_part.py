@@ -3,7 +3,7 @@
 import logging
 
 from heliograph.config import Config
-from heliograph.parts import Apply, Part
+from heliograph.parts import Change, Part
 
 
 class LogPart(Part):
@@ -16,9 +16,9 @@ class LogPart(Part):
     def __init__(self, config: Config) -> None:
         self._level = config.log.level
 
-    def check(self, new: Config) -> Apply | None:
+    def check(self, new: Config) -> Change | None:
         """Another level, if it is another."""
-        return None if new.log.level == self._level else lambda: self._set(new.log.level)
+        return None if new.log.level == self._level else Change(lambda: self._set(new.log.level))
 
     def _set(self, level: str) -> None:
         self._level = level

@@ -95,7 +95,7 @@ class Node:
         """
         try:
             plan = self.parts.check(config)
-        except Exception as error:  # noqa: BLE001 - whatever a part says, the node goes on as it is
+        except Exception as error:  # noqa: BLE001 - whatever parts say, the node goes on as it is
             announcements.tell_refused(error)
             return False
         self.parts.apply(plan)

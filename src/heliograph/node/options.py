@@ -8,8 +8,9 @@ from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.broker.shared_options import SharedOptions
 from heliograph.channel.options import INFINITE, AttributesOf, ChannelOptions
-from heliograph.config import Config, MessagesConfig, MqttConfig, RetainerConfig, Zone
+from heliograph.config import Config, MessagesConfig, MqttConfig, RetainerConfig
 from heliograph.config.listeners import Listener
+from heliograph.config.zones import levels_max, zone_of
 from heliograph.retainer.options import NOT_SET, RetainerOptions
 from heliograph.session.options import SessionOptions
 from heliograph.settings.units import Rate
@@ -37,11 +38,6 @@ def make_broker(config: Config, hooks: Hooks) -> Broker:
     broker = Broker(router, hooks, shared, secrets.randbits(32))
     broker.clock.jump_max_us = microseconds(config.node.max_clock_jump)
     return broker
-
-
-def levels_max(config: Config) -> int:
-    """The most levels that a topic may have in any zone."""
-    return max(mqtt.max_topic_levels for mqtt in (config.mqtt, *(zone.mqtt for zone in config.zones.values())))
 
 
 def database_options(settings: MessagesConfig) -> DatabaseOptions:
@@ -98,16 +94,6 @@ def retainer_options(settings: RetainerConfig) -> RetainerOptions:
         batch_read_number=settings.flow_control.batch_read_number,
         batch_deliver_number=settings.flow_control.batch_deliver_number,
         delivery_rate=_rate(settings.delivery_rate),
-    )
-
-
-def zone_of(config: Config, name: str) -> Zone:
-    """The settings of a zone; those of the root for `default` unless it is described."""
-    zone = config.zones.get(name)
-    return (
-        Zone(config.mqtt, config.force_shutdown, config.flapping_detect, config.durable_sessions)
-        if zone is None
-        else zone
     )
 
 

@@ -3,29 +3,35 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from heliograph.access.authorization import AuthorizationPart
+from heliograph.access.parts import BansPart, FlappingPart
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config, PipelineAction
-from heliograph.node.authorization import AuthorizationPart
-from heliograph.node.bans import BansPart
+from heliograph.message_policies.parts import NodeInfo, TransformationPart, ValidationPart
+from heliograph.node.client_log import ClientLogPart
+from heliograph.node.clock import uptime_us
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Commits, Databases
 from heliograph.node.delayed import DelayedPart
 from heliograph.node.durable_sessions import SessionsPart
+from heliograph.node.event_messages import EventMessagesPart
 from heliograph.node.kernel import KernelPart
+from heliograph.node.known_clients import KnownClients
 from heliograph.node.listeners import ListenersPart
 from heliograph.node.log_part import LogPart
 from heliograph.node.memory_part import MemoryPart
-from heliograph.node.message_policies import PoliciesPart
 from heliograph.node.options import make_broker
 from heliograph.node.pipeline import PipelinePart
 from heliograph.node.reader import ReaderPart
 from heliograph.node.retained import RetainedPart, is_on_disk
 from heliograph.node.rules import RulesPart
-from heliograph.node.schemas import EnvironmentPart
-from heliograph.node.services import ServicesPart
+from heliograph.node.sparkplug import SparkplugPart
+from heliograph.node.sys_topics import SysTopicsPart
 from heliograph.node.ticker import Ticker
 from heliograph.parts import Part
+from heliograph.policies.parts import AutoSubscribePart, RewritePart
+from heliograph.rules.parts import EnvironmentPart
 
 Numbers = Callable[[str], Mapping[str, float]]
 Tick = Callable[[int], Mapping[str, str]]
@@ -40,7 +46,7 @@ def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> 
     """
     directory = DataDirectory(config)
     kernel = KernelPart(config, broker, directory)
-    bans = BansPart(config)
+    bans = BansPart(config, broker.hooks)
     databases = Databases(config, directory, kernel) if is_anything_stored(config) else None
     delayed = DelayedPart(config, directory, kernel, bans, databases)
     environment = EnvironmentPart(config)
@@ -57,8 +63,7 @@ def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> 
         parts.append(RetainedPart(config, directory, kernel, databases))
     parts += [
         AuthorizationPart(config, broker),
-        ServicesPart(config, kernel, bans, delayed, environment, lambda: numbers("")),
-        PoliciesPart(config, kernel, environment),
+        *make_policies(config, kernel, bans, environment, lambda: numbers("")),
         RulesPart(config, kernel, environment, databases),
         MemoryPart(config, kernel, delayed, lambda: numbers("memory")),
         listeners,
@@ -67,6 +72,37 @@ def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> 
     if config.pipeline.enable and config.durable_storage.flight.enable:
         parts.append(PipelinePart(config, directory, kernel, reader, listeners))
     return parts
+
+
+def make_policies(
+    config: Config,
+    kernel: KernelPart,
+    bans: BansPart,
+    environment: EnvironmentPart,
+    numbers: Callable[[], Mapping[str, float]],
+    clock: Callable[[], int] = uptime_us,
+) -> list[Part]:
+    """What operators lay over topics and clients, and what the node tells of them: parts that are callbacks.
+
+    Args:
+        numbers: Every counter and size of the node.
+        clock: Microseconds on the monotonic clock.
+    """
+    broker = kernel.broker
+    clients = KnownClients(config, broker.hooks)
+    node = NodeInfo(config.node.name, lambda clientid: kernel.context.channels.find_client(clientid))
+    return [
+        FlappingPart(config, broker.hooks, bans, clock),
+        RewritePart(config, broker),
+        AutoSubscribePart(config, broker, lambda clientid: kernel.context.channels.find(clientid), clock),
+        clients,
+        SysTopicsPart(config, kernel, clients, numbers),
+        EventMessagesPart(config, kernel, clients),
+        ClientLogPart(kernel),
+        SparkplugPart(config, kernel, environment),
+        ValidationPart(config, broker, environment, node),
+        TransformationPart(config, broker, environment, node),
+    ]
 
 
 def every_part(config: Config) -> list[Part]:

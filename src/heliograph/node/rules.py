@@ -9,11 +9,11 @@ from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
-from heliograph.node.metrics.services import RULES
-from heliograph.node.schemas import EnvironmentPart
-from heliograph.parts import Apply, Part
+from heliograph.node.metrics.rules import RULES
+from heliograph.parts import Change, Part
 from heliograph.rules.engine import RuleEngine
 from heliograph.rules.environment import Environment
+from heliograph.rules.parts import EnvironmentPart
 
 
 class RulesPart(Part):
@@ -28,7 +28,7 @@ class RulesPart(Part):
 
     name = "rules"
     metrics = RULES
-    needs = ("kernel", "environment", "message_policies", "databases", "commits")
+    needs = ("kernel", "environment", "schema_validation", "message_transformation", "databases", "commits")
     roots = ("rule_engine",)
     live = ("rule_engine.rules",)
 
@@ -61,13 +61,13 @@ class RulesPart(Part):
         """Take every callback out again; what was made is published."""
         self.engine.stop()
 
-    def check(self, new: Config) -> Apply:
+    def check(self, new: Config) -> Change:
         """Make other rules ready.
 
         Raises:
             RuleError: A rule cannot be used.
         """
-        return self.engine.prepare(new.rule_engine)
+        return Change(self.engine.prepare(new.rule_engine, anew=self._environment.environment.schemas.is_changing))
 
     def statistics(self) -> dict[str, int]:
         """Counts named `rules.*`."""

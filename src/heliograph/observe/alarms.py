@@ -68,7 +68,7 @@ class Retained(Protocol):
 
 
 class Alarms:
-    """The alarms of one node; owned by its services.
+    """The alarms of one node; owned by its kernel.
 
     Args:
         node_name: The name of the node.

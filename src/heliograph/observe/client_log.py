@@ -25,7 +25,7 @@ _TAKEN: Final = frozenset({"takenover", "discarded"})
 
 
 class ClientLog:
-    """Owned by the node's services, which hook in the callbacks that the log's level wants, and tick it.
+    """Owned by `ClientLogPart`, which hooks in the callbacks that the log's level wants.
 
     Args:
         logger: Where lines go; named here, since it is the clients' own.

@@ -20,7 +20,7 @@ PREFIX: Final = "$events/"
 
 
 class EventMessages:
-    """Publishes events of one node; owned by the node's services, which hook in the events that are wanted.
+    """Publishes events of one node; owned by `EventMessagesPart`, which hooks in those that are wanted.
 
     Args:
         outgoing: Where messages go.

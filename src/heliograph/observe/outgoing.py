@@ -31,7 +31,7 @@ class MessagePublisher(Protocol):
 
 
 class Outgoing:
-    """The queue of the broker's own messages of one node; bounded, owned by the node's services.
+    """The queue of the broker's own messages of one node; bounded, owned by the node's kernel.
 
     Args:
         messages_max: Messages that may wait; beyond it new ones are dropped and counted.

@@ -21,7 +21,7 @@ _DESCRIPTION: Final = "Heliograph, an MQTT platform that keeps every message as 
 
 
 class SysTopics:
-    """Publishes the `$SYS` topics of one node; owned by the node's services, which tell it of every tick.
+    """Publishes the `$SYS` topics of one node; owned by `SysTopicsPart`, which ticks it.
 
     Args:
         node_name: The name of the node.
@@ -54,16 +54,19 @@ class SysTopics:
         self._now_us = now_us
         self._datetime = datetime
         self._find_client = find_client
-        self._interval_us = None if interval_s is None else int(interval_s * 1_000_000)
-        self._heartbeat_us = None if heartbeat_s is None else int(heartbeat_s * 1_000_000)
+        self.set_intervals(interval_s, heartbeat_s)
         self._prefix = f"$SYS/brokers/{node_name}/"
         self._maxima = Maxima()
         self._started_us: int | None = None
-        self._next_round_us = 0
-        self._next_heartbeat_us = 0
         self._rounds_skipped = 0
 
     # --- by time
+
+    def set_intervals(self, interval_s: float | None, heartbeat_s: float | None) -> None:
+        """How often to publish from the next tick on, at which both are due."""
+        self._interval_us = None if interval_s is None else int(interval_s * 1_000_000)
+        self._heartbeat_us = None if heartbeat_s is None else int(heartbeat_s * 1_000_000)
+        self._next_round_us = self._next_heartbeat_us = 0
 
     def tick(self, uptime_us: int) -> None:
         """Publish what is due; the first tick publishes everything.
@@ -72,7 +75,7 @@ class SysTopics:
             uptime_us: Microseconds on the monotonic clock.
         """
         if self._started_us is None:
-            self._started_us = self._next_round_us = self._next_heartbeat_us = uptime_us
+            self._started_us = uptime_us
         numbers = self._numbers()
         statistics = self._maxima.look(numbers)
         if self._heartbeat_us is not None and uptime_us >= self._next_heartbeat_us:

@@ -1,7 +1,8 @@
 """What a node is made of: parts that start in order and stop in reverse, and whose faults are their own."""
 
-from heliograph.parts.changes import Apply, Plan
+from heliograph.parts.changes import Change, Plan
+from heliograph.parts.hooked import Hook, HookedPart
 from heliograph.parts.lifecycle import Parts, each, every
 from heliograph.parts.part import Part
 
-__all__ = ["Apply", "Part", "Parts", "Plan", "each", "every"]
+__all__ = ["Change", "Hook", "HookedPart", "Part", "Parts", "Plan", "each", "every"]

@@ -5,7 +5,22 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 
 from heliograph.config import Config
 
-Apply = Callable[[], object]
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a part has made ready for another configuration. One of the two is called, once, in the same turn.
+
+    Attributes:
+        apply: Has it hold. It cannot fail and does not wait.
+        undo: Gives up what was made ready.
+    """
+
+    apply: Callable[[], object]
+    undo: Callable[[], object] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +31,13 @@ class Plan:
         config: What holds when it is applied: the new settings where they are live, the old ones elsewhere.
         live: Paths of the settings that change then.
         restart: Paths of those that differ, and change with the next start.
-        steps: What applies it, by the name of the part.
+        changes: What parts have made ready for it, by their names.
     """
 
     config: Config
     live: Sequence[str]
     restart: Sequence[str]
-    steps: Mapping[str, Apply]
+    changes: Mapping[str, Change]
 
 
 def overlaid(old: Config, new: Config, is_live: Callable[[str], bool]) -> Config:

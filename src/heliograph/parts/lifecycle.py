@@ -8,7 +8,7 @@ from heliograph.broker.faults import Faults
 from heliograph.config import Config, ConfigError
 from heliograph.config.contradictions import contradictions
 from heliograph.observe.metric import Catalogue, Sample
-from heliograph.parts.changes import Plan, covers, overlaid
+from heliograph.parts.changes import Change, Plan, covers, overlaid
 from heliograph.parts.part import Part
 from heliograph.settings.errors import Problem
 
@@ -107,11 +107,14 @@ class Parts:
         return failed
 
     def check(self, new: Config) -> Plan:
-        """What another configuration would change: every part checks it, and nothing is applied.
+        """Have every part make ready for another configuration; nothing of it is applied yet.
+
+        Returns:
+            What it changes, for `apply` or `undo` in the same turn.
 
         Raises:
             ConfigError: What changes at once does not go together with what stays as it is until the next start.
-            Exception: What the first part raised that cannot take it.
+            ExceptionGroup: What each part raised that cannot take it.
         """
         live: list[str] = []
         restart: list[str] = []
@@ -125,14 +128,31 @@ class Parts:
         place = "with the settings that change when the node is started again"
         if problems := [Problem(place, None, ".".join(path), told) for path, told in contradictions(config)]:
             raise ConfigError(problems)
-        steps = {part.name: step for part in self._running if (step := part.check(config)) is not None}
-        return Plan(config, live, restart, steps)
+        changes: dict[str, Change] = {}
+        plan, errors = Plan(config, live, restart, changes), []
+        for part in self._running:
+            try:
+                change = part.check(config)
+            except Exception as error:  # noqa: BLE001 - the others may have something to say too
+                errors.append(error)
+                continue
+            if change is not None:
+                changes[part.name] = change
+        if errors:
+            self.undo(plan)
+            raise ExceptionGroup("the configuration cannot be used", errors)
+        return plan
 
     def apply(self, plan: Plan) -> None:
         """Apply what was checked in the same turn."""
-        for name, step in plan.steps.items():
-            self._faults.run(f"parts.{name}", step)
+        for name, change in plan.changes.items():
+            self._faults.run(f"parts.{name}", change.apply)
         self._config = plan.config
+
+    def undo(self, plan: Plan) -> None:
+        """Give up what was checked in the same turn, last part first."""
+        for name, change in reversed(list(plan.changes.items())):
+            self._faults.run(f"parts.{name}", change.undo)
 
     def _is_live(self, path: str) -> bool:
         parts = [part for part in self._parts if covers(part.roots, path)]

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from heliograph.config import Config
 from heliograph.observe.metric import Metric
-from heliograph.parts.changes import Apply
+from heliograph.parts.changes import Change
 
 
 class Part:
@@ -44,16 +44,18 @@ class Part:
             uptime_us: Microseconds on the monotonic clock.
         """
 
-    def check(self, new: Config) -> Apply | None:
+    def check(self, new: Config) -> Change | None:
         """Make ready for another configuration, which differs from the present one in live settings at most.
 
-        Called while the part runs, also where nothing of its own differs: files that settings name may have changed.
+        Called while the part runs, behind those that it needs, also where nothing of its own differs: files that
+        settings name may have changed.
 
         Returns:
-            What applies it, called at once or never: it cannot fail and does not wait. None: nothing is to be done.
+            What applies it, or undoes what was made ready. None: nothing is to be done.
 
         Raises:
-            Exception: It cannot be applied; no part applies anything then. One with a `code` is the operator's to mend.
+            Exception: It cannot be applied; no part applies anything then. One with a `code` is the operator's to mend,
+                an `ExceptionGroup` is several.
         """
 
     def health(self) -> str:

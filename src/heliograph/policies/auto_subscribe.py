@@ -25,7 +25,7 @@ class SubscribingChannel(Protocol):
 
 
 class AutomaticSubscriptions:
-    """The automatic subscriptions of one node; owned by its services, hooked in where there are any.
+    """The automatic subscriptions of one node; owned by `AutoSubscribePart`, which hooks it in where there are any.
 
     Args:
         topics: The filters, with their options.
@@ -43,12 +43,21 @@ class AutomaticSubscriptions:
         logger: Logger,
         clock: Callable[[], int],
     ) -> None:
-        self._topics = [(topic, TopicTemplate(topic.topic, _NAMES)) for topic in topics if topic.topic]
+        self.replace(topics)
         self._find = find
         self._levels_max = levels_max
         self._log = BoundedLog(logger, clock)
         self._subscribed = 0
         self._skipped = 0
+
+    def replace(self, topics: Sequence[AutoSubscribeTopic]) -> None:
+        """Have these filters instead of those before, for clients that connect from now on; counts go on."""
+        self._topics = [(topic, TopicTemplate(topic.topic, _NAMES)) for topic in topics if topic.topic]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no filter."""
+        return not self._topics
 
     def on_client_connected(self, client: ClientInfo, _connect: object, _accumulator: object) -> None:
         """Subscribe a client that is connected."""

@@ -65,7 +65,7 @@ class DelayedStore(Protocol):
 
 
 class DelayedMessages:
-    """The messages of one node that are published later; owned by its services, which tell it of every tick.
+    """The messages of one node that are published later; owned by `DelayedPart`, which ticks it.
 
     Args:
         messages_max: Messages that are held, None for no limit; beyond it new ones are refused.

@@ -49,7 +49,7 @@ class _Match:
 
 
 class TopicRewrite:
-    """The rewrite rules of one node; owned by its services, hooked in where there are rules.
+    """The rewrite rules of one node; owned by `RewritePart`, which hooks it in where there are rules.
 
     Args:
         rules: The rules, in the order of the configuration.
@@ -58,11 +58,8 @@ class TopicRewrite:
     """
 
     def __init__(self, broker: Broker, rules: Sequence[RewriteRule], levels_max: int, logger: Logger) -> None:
-        used = [_Rule(settings) for settings in reversed(rules) if settings.source_topic]
         self._broker = broker
         self._levels_max = levels_max
-        self._for_messages = [rule for rule in used if rule.settings.action != "subscribe"]
-        self._for_filters = [rule for rule in used if rule.settings.action != "publish"]
         self._log = BoundedLog(logger, lambda: broker.uptime_us)
         # What matching found out about the topics of messages: a rule and its groups, or that none is for them. A match
         # with a bound on its time costs 5 µs.
@@ -70,6 +67,14 @@ class TopicRewrite:
         self._rewritten = 0
         self._invalid = 0
         self._timeouts = 0
+        self.replace(rules)
+
+    def replace(self, rules: Sequence[RewriteRule]) -> None:
+        """Have these rules instead of those before; counts go on."""
+        used = [_Rule(settings) for settings in reversed(rules) if settings.source_topic]
+        self._for_messages = [rule for rule in used if rule.settings.action != "subscribe"]
+        self._for_filters = [rule for rule in used if rule.settings.action != "publish"]
+        self._known.clear()
 
     @property
     def rewrites_messages(self) -> bool:
@@ -142,6 +147,7 @@ class TopicRewrite:
             "rewrite.rewritten": self._rewritten,
             "rewrite.invalid": self._invalid,
             "rewrite.timeouts": self._timeouts,
+            "rewrite.known_topics": len(self._known),
         }
 
     # --- inside

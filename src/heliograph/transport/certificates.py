@@ -66,15 +66,20 @@ class Certificates:
 
     def _build(self) -> ssl.SSLContext:
         options = self._options
-        context = self._server_context(options.certfile, options.keyfile, options.password, "")
-        if options.sni:
-            by_name = {
-                entry.server_name.lower(): self._server_context(
-                    entry.certfile, entry.keyfile, entry.password, f"sni.{number}."
-                )
-                for number, entry in enumerate(options.sni, 1)
-            }
-            context.sni_callback = _Selection(by_name).choose
+        wanted: list[tuple[SslOptions | ServerName, str]] = [(options, "")]
+        wanted += [(entry, f"sni.{number}.") for number, entry in enumerate(options.sni, 1)]
+        made, problems = [], []
+        for one, place in wanted:
+            try:
+                made.append(self._server_context(one.certfile, one.keyfile, one.password, place))
+            except CertificateError as error:
+                problems.append(str(error))
+        if problems:
+            raise CertificateError("; ".join(dict.fromkeys(problems)))
+        context, *others = made
+        if others:
+            names = [entry.server_name.lower() for entry in options.sni]
+            context.sni_callback = _Selection(dict(zip(names, others, strict=True))).choose
         return context
 
     def _server_context(self, certfile: str, keyfile: str, password: str, entry: str) -> ssl.SSLContext:

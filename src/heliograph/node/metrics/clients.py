@@ -69,8 +69,3 @@ DELAYED: Final[tuple[Metric, ...]] = (
     counter("delayed.dropped.banned", "Delayed messages of clients that were banned meanwhile."),
     counter("delayed.dropped.not_stored", "Delayed messages that the disk refused."),
 )
-BANS: Final[tuple[Metric, ...]] = (
-    gauge("banned.count", "Bans that hold."),
-    counter("banned.refused_clients", "Clients that they refused."),
-    counter("banned.refused_entries", "Bans that found no room."),
-)

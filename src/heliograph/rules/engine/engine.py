@@ -44,7 +44,7 @@ _LINES_PER_MINUTE: Final = 100  # about what went wrong, of all rules together
 
 
 class RuleEngine:
-    """All rules of a node; made by the node's services, which start and stop it. An `Outlet` of its actions.
+    """All rules of a node; owned by `RulesPart`. An `Outlet` of its actions.
 
     Args:
         settings: How it works; its rules are added by `start`.
@@ -146,10 +146,13 @@ class RuleEngine:
         self._uninstall(rule)
         self._renew()
 
-    def prepare(self, settings: RuleEngineConfig) -> Callable[[], None]:
+    def prepare(self, settings: RuleEngineConfig, anew: bool = False) -> Callable[[], None]:
         """Make the rules of another configuration ready: what is returned has them take the place of those before.
 
         Rules that do not change go on, and so do those that `add` has added.
+
+        Args:
+            anew: Make all of them, also those whose settings do not change: what they were made with changes.
 
         Raises:
             RuleSyntaxError: The text of one is no rule.
@@ -158,10 +161,12 @@ class RuleEngine:
         """
         wanted = _configured(settings)
         gone = [rule_id for rule_id in _configured(self._settings) if rule_id not in wanted]
+        if anew:
+            wanted = {**{one.rule_id: one.settings for one in self.all() if one.rule_id not in gone}, **wanted}
         made = []
         for rule_id, one in wanted.items():
             old = self._rules.get(rule_id)
-            if old is None or old.settings != one:
+            if anew or old is None or old.settings != one:
                 made.append(self._make(rule_id, one, None if old is None else old.counters))
 
         def apply() -> None:

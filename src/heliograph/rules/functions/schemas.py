@@ -33,7 +33,7 @@ def _type(message_type: str | bytes | None) -> str | None:
 
 def _blocks_on(environment: Environment, schema: Value) -> bool:
     """Whether a schema may wait for a process or service; without a name, whether any of the registry may."""
-    known = environment.schemas.all()
+    known = environment.schemas.upcoming.all()
     asked = known.values() if not isinstance(schema, str) else [known[schema]] if schema in known else []
     return any(one.may_block for one in asked)
 

@@ -19,6 +19,7 @@ class SchemaRegistry:
 
     def __init__(self, schemas: Iterable[Schema] = ()) -> None:
         self._schemas: dict[str, Schema] = {schema.name: schema for schema in schemas}
+        self._upcoming: SchemaRegistry | None = None
 
     def get(self, name: str) -> Schema:
         """The schema of that name; `sparkplug_b` is built in.
@@ -41,18 +42,46 @@ class SchemaRegistry:
         """Every schema by name."""
         return self._schemas
 
-    def replace(self, schemas: Iterable[Schema]) -> None:
-        """Have these schemas instead of those before."""
-        self._schemas = {schema.name: schema for schema in schemas}
+    # --- other schemas, while rules and policies use these
+
+    @property
+    def upcoming(self) -> "SchemaRegistry":
+        """The schemas for what is being compiled: between `prepare` and `apply` the new ones, otherwise these."""
+        return self._upcoming or self
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether other schemas are ready and not yet applied."""
+        return self._upcoming is not None
+
+    def prepare(self, schemas: Iterable[Schema]) -> None:
+        """Have other schemas ready, which `apply` puts into the place of these; `undo` closes those that are new."""
+        self._upcoming = SchemaRegistry(schemas)
+
+    def apply(self) -> None:
+        """Have the schemas that are ready, and close those that are not among them."""
+        if self._upcoming is not None:
+            before, self._schemas, self._upcoming = self._schemas, self._upcoming._schemas, None
+            _close(before, self._schemas)
+
+    def undo(self) -> None:
+        """Keep these schemas, and close the others."""
+        if self._upcoming is not None:
+            _close(self._upcoming._schemas, self._schemas)
+            self._upcoming = None
 
     def close(self) -> None:
         """Give the connections of all schemas up; those that need one cannot be used any more."""
-        for schema in self._schemas.values():
-            if isinstance(schema, Connected):
-                schema.close()
+        _close(self._schemas, {})
 
     def __repr__(self) -> str:
         return f"SchemaRegistry({', '.join(self._schemas)})"
+
+
+def _close(schemas: Mapping[str, Schema], keep: Mapping[str, Schema]) -> None:
+    for name, schema in schemas.items():
+        if isinstance(schema, Connected) and keep.get(name) is not schema:
+            schema.close()
 
 
 def build_schema(settings: SchemaSettings) -> Schema:

@@ -1,21 +1,11 @@
-"""Joins the schema registry and Sparkplug B to a node, and makes what the functions of its rules may ask."""
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+"""What rules, expressions and message policies may ask besides the message, as a part of a node."""
 
 from heliograph.config import Config
-from heliograph.observe.outgoing import MessagePublisher, Outgoing
-from heliograph.parts import Part
+from heliograph.parts import Change, Part
 from heliograph.rules.environment import Environment
 from heliograph.rules.schemas import SchemaRegistry
 from heliograph.rules.schemas.configured import registry_settings
 from heliograph.rules.schemas.registry import build
-
-if TYPE_CHECKING:
-    from heliograph.rules.schemas.sparkplug_service import SparkplugService
-
-# A birth may have thousands of metrics, each of which is a message.
-_WAITING_MAX: Final = 100_000
 
 
 class EnvironmentPart(Part):
@@ -27,11 +17,13 @@ class EnvironmentPart(Part):
 
     name = "environment"
     roots = ("schema_registry",)
+    live = ("schema_registry.schemas", "schema_registry.external")
 
     environment: Environment
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._settings = registry_settings(config.schema_registry)  # of the schemas that there are
         self._open: list[Environment] = []
 
     async def start(self) -> None:
@@ -42,6 +34,26 @@ class EnvironmentPart(Part):
         """
         self.environment = make_environment(self._config)
         self._open.append(self.environment)
+
+    def check(self, new: Config) -> Change | None:
+        """Make other schemas ready, so that rules and policies that are checked after this can name them.
+
+        Schemas that do not change stay, with their connections.
+
+        Raises:
+            SchemaSourceError: One cannot be made.
+        """
+        settings, schemas = registry_settings(new.schema_registry), self.environment.schemas
+        if settings == self._settings:
+            return None
+        kept = [schemas.get(one.name) for one in settings if one in self._settings]
+        schemas.prepare([*kept, *build(one for one in settings if one not in self._settings)])
+
+        def apply() -> None:
+            self._settings = settings
+            schemas.apply()
+
+        return Change(apply, schemas.undo)
 
     async def stop(self) -> None:
         """End the processes that functions use."""
@@ -60,23 +72,3 @@ def make_environment(config: Config) -> Environment:
         jq_timeout_s=config.rule_engine.jq_function_default_timeout,
         sparkplug_aliases_max=config.schema_registry.sparkplug_b.max_aliases,
     )
-
-
-def make_sparkplug(
-    config: Config, environment: Environment, kernel: MessagePublisher, clock: Callable[[], int]
-) -> "SparkplugService | None":
-    """What looks at Sparkplug messages of a node; None if nothing of it is wanted.
-
-    Args:
-        environment: Where functions of rules find what births said.
-        kernel: Where metric messages go.
-        clock: Microseconds on the monotonic clock.
-    """
-    settings = config.schema_registry.sparkplug_b
-    if not settings.enable_alias_mapping and not settings.metric_messages:
-        return None
-    # Imported where it is wanted: with it comes the compiler of Protobuf schemas.
-    from heliograph.rules.schemas.sparkplug_service import SparkplugService
-
-    outgoing = Outgoing(kernel, _WAITING_MAX) if settings.metric_messages else None
-    return SparkplugService(environment.births, outgoing, clock)

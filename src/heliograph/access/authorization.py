@@ -4,7 +4,7 @@ from heliograph.broker import hooks
 from heliograph.broker.hook_order import NO_MATCH
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Authorization, Config
-from heliograph.parts import Apply, Part
+from heliograph.parts import Change, Part
 
 
 class AuthorizationPart(Part):
@@ -24,9 +24,9 @@ class AuthorizationPart(Part):
         """Deny what no callback decided, if the operator wants it so; allowing it needs no callback."""
         self._set(self._settings)
 
-    def check(self, new: Config) -> Apply:
+    def check(self, new: Config) -> Change:
         """What holds for decisions from now on; what connections remember stays until it is too old."""
-        return lambda: self._set(new.authorization)
+        return Change(lambda: self._set(new.authorization))
 
     def _set(self, settings: Authorization) -> None:
         self._broker.checks_retained_source = settings.check_retained_source

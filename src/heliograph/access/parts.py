@@ -1,0 +1,160 @@
+"""The ban list, and the detection of clients that come and go, as parts of a node."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from heliograph.access.banned import Ban, BanError, BanList
+from heliograph.access.bootstrap import load_bans
+from heliograph.access.flapping import FlappingDetector
+from heliograph.broker import hooks
+from heliograph.broker.hook_order import ACCESS
+from heliograph.broker.hooks import Hooks
+from heliograph.config import Banned, Config, FlappingDetect
+from heliograph.config.zones import DEFAULT_ZONE
+from heliograph.observe.metric import counter, gauge
+from heliograph.parts import Change, Hook, HookedPart
+
+_log = logging.getLogger(__name__)
+
+
+def _now_s() -> int:
+    return int(time.time())
+
+
+class BansPart(HookedPart):
+    """Who may not connect; owned by the node.
+
+    Args:
+        now_s: The time, in seconds since the epoch.
+
+    Attributes:
+        bans: The list.
+        now_s: The time, in seconds since the epoch.
+    """
+
+    name = "bans"
+    metrics = (
+        gauge("banned.count", "Bans that hold."),
+        counter("banned.refused_clients", "Clients that they refused."),
+        counter("banned.refused_entries", "Bans that found no room."),
+    )
+    roots = ("banned",)
+    live = roots
+
+    bans: BanList
+
+    def __init__(self, config: Config, hooks: Hooks, now_s: Callable[[], int] = _now_s) -> None:
+        super().__init__(hooks)
+        self.now_s = now_s
+        self._settings = config.banned
+        self._of_file: Sequence[Ban] = ()
+
+    async def start(self) -> None:
+        """Begin with those of the file.
+
+        Raises:
+            BootstrapFileError: The file cannot be used.
+        """
+        self.bans = self._read(self._settings)
+        self._of_file = list(self.bans)
+        self.hook_in()
+
+    def check(self, new: Config) -> Change:
+        """Read the file again: what is new in it is banned, what is not in it any more is lifted.
+
+        Raises:
+            BootstrapFileError: The file cannot be used.
+        """
+        fresh = self._read(new.banned)
+        return Change(lambda: self._replace(fresh))
+
+    def tick(self, uptime_us: int) -> None:
+        """Forget those that have ended."""
+        self.bans.expire()
+
+    def statistics(self) -> dict[str, int]:
+        """Counts named `banned.*`."""
+        return self.bans.statistics()
+
+    def wanted(self) -> Sequence[Hook]:
+        """Before a client is let in."""
+        return (Hook(hooks.CLIENT_CONNECT, self.bans.on_client_connect, ACCESS),)
+
+    def _read(self, settings: Banned) -> BanList:
+        bans, file = BanList(self.now_s, settings.max_entries), settings.bootstrap_file
+        if file:
+            _log.info("%d bans from %s", load_bans(bans, file, self.now_s()), file)
+        return bans
+
+    def _replace(self, fresh: BanList) -> None:
+        """Those that were made while the node runs stay."""
+        bans = self.bans
+        bans.entries_max = fresh.entries_max
+        for ban in self._of_file:
+            if fresh.find(ban.kind, ban.who) != ban and bans.find(ban.kind, ban.who) == ban:
+                bans.remove(ban.kind, ban.who)
+        self._of_file = list(fresh)
+        for ban in self._of_file:
+            with suppress(BanError):  # it has ended meanwhile
+                bans.add(ban)
+
+
+class FlappingPart(HookedPart):
+    """Bans clients that connect and disconnect all the time; owned by the node.
+
+    Args:
+        bans: Where they are banned.
+        clock: Microseconds on the monotonic clock.
+    """
+
+    name = "flapping"
+    metrics = (
+        gauge("flapping.count", "Clients whose disconnections are counted."),
+        counter("flapping.detected", "Clients that were banned since they came and went too often."),
+        counter("flapping.forgotten", "Clients whose counts were forgotten to bound memory."),
+    )
+    needs = ("kernel", "bans", "commits")
+    roots = ("flapping_detect", "zones.*.flapping_detect")
+    live = roots
+
+    _detector: FlappingDetector
+
+    def __init__(self, config: Config, hooks: Hooks, bans: BansPart, clock: Callable[[], int]) -> None:
+        super().__init__(hooks)
+        self._settings = _flapping(config)
+        self._bans = bans
+        self._clock = clock
+
+    async def start(self) -> None:
+        """Count disconnections where a zone asks for it."""
+        self._detector = FlappingDetector(self._settings, self._bans.bans, self._bans.now_s, self._clock, _log)
+        self.hook_in()
+
+    def check(self, new: Config) -> Change | None:
+        """What holds for disconnections from then on."""
+        settings = _flapping(new)
+        return None if settings == self._settings else Change(lambda: self._use(settings))
+
+    def tick(self, uptime_us: int) -> None:
+        """Forget clients whose span of time is over."""
+        self._detector.expire()
+
+    def statistics(self) -> dict[str, int]:
+        """Counts named `flapping.*`."""
+        return self._detector.statistics()
+
+    def wanted(self) -> Sequence[Hook]:
+        """When clients disconnect, if any zone counts them."""
+        if not any(zone.enable for zone in self._settings.values()):
+            return ()
+        return (Hook(hooks.CLIENT_DISCONNECTED, self._detector.on_client_disconnected, ACCESS),)
+
+    def _use(self, settings: Mapping[str, FlappingDetect]) -> None:
+        self._settings = self._detector.settings = settings
+        self.hook_in()
+
+
+def _flapping(config: Config) -> Mapping[str, FlappingDetect]:
+    return {DEFAULT_ZONE: config.flapping_detect} | {name: zone.flapping_detect for name, zone in config.zones.items()}

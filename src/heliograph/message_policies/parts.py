@@ -1,0 +1,129 @@
+"""Schema validation and message transformation as parts of a node."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.hook_order import TRANSFORMATION, VALIDATION
+from heliograph.broker.pubsub import Broker
+from heliograph.config import Config
+from heliograph.config.zones import levels_max
+from heliograph.message_policies.chain import PolicyChain
+from heliograph.message_policies.transformation import MessageTransformation
+from heliograph.message_policies.validation import SchemaValidation
+from heliograph.observe.metric import Metric, counter
+from heliograph.parts import Change, Part
+from heliograph.rules.parts import EnvironmentPart
+
+_log: Final = logging.getLogger(__name__)
+
+
+def _of_each(root: str, title: str) -> tuple[Metric, ...]:
+    counted = (("matched", "was for"), ("succeeded", "let through"), ("failed", "failed for"))
+    return tuple(
+        counter(f"{root}.{name}", f"Messages that a {title} {what}.", "", f"{root}.{{name}}.{name}")
+        for name, what in counted
+    )
+
+
+class NodeInfo:
+    """What SQL and expressions see beside a message.
+
+    Args:
+        node_name: The name of the node.
+        find_client: The client that is connected with a client id.
+    """
+
+    def __init__(self, node_name: str, find_client: Callable[[str], ClientInfo | None]) -> None:
+        self.node_name = node_name
+        self.find_client = find_client
+
+
+class _PolicyPart(Part):
+    """Policies of one kind; owned by the node.
+
+    Attributes:
+        chain: The policies.
+    """
+
+    needs = ("kernel", "environment", "commits")
+
+    chain: PolicyChain[Any, Any]
+
+    def __init__(self, config: Config, broker: Broker, environment: EnvironmentPart, node: NodeInfo) -> None:
+        self._config = config
+        self._broker = broker
+        self._environment = environment
+        self._node = node
+
+    async def stop(self) -> None:
+        """Take no part in publishing any more."""
+        self.chain.stop()
+
+    def statistics(self) -> dict[str, int]:
+        """What became of messages, in all and by name."""
+        return self.chain.statistics()
+
+
+class ValidationPart(_PolicyPart):
+    """Schema validation; owned by the node."""
+
+    name = "schema_validation"
+    metrics = (
+        counter("messages.validation_succeeded", "Messages that every validation let through."),
+        counter("messages.validation_failed", "Messages that a validation failed for."),
+        *_of_each("schema_validation", "validation"),
+    )
+    roots = ("schema_validation",)
+    live = ("schema_validation.validations",)
+
+    async def start(self) -> None:
+        """Take part in publishing.
+
+        Raises:
+            MessagePolicyError: A validation cannot be used.
+        """
+        self.chain = SchemaValidation(self._broker, self._environment.environment, self._node, _log)
+        self.chain.replace(self._config.schema_validation.validations)
+        self.chain.start(VALIDATION)
+
+    def check(self, new: Config) -> Change:
+        """Make other validations ready.
+
+        Raises:
+            MessagePolicyError: One of them cannot be used.
+        """
+        return Change(self.chain.prepare(new.schema_validation.validations))
+
+
+class TransformationPart(_PolicyPart):
+    """Message transformation; owned by the node."""
+
+    name = "message_transformation"
+    metrics = (
+        counter("messages.transformation_succeeded", "Messages that were transformed."),
+        counter("messages.transformation_failed", "Messages that a transformation failed for."),
+        *_of_each("message_transformation", "transformation"),
+    )
+    roots = ("message_transformation",)
+    live = ("message_transformation.transformations",)
+
+    async def start(self) -> None:
+        """Take part in publishing.
+
+        Raises:
+            MessagePolicyError: A transformation cannot be used.
+        """
+        environment, levels = self._environment.environment, levels_max(self._config)
+        self.chain = MessageTransformation(self._broker, environment, self._node, levels, _log)
+        self.chain.replace(self._config.message_transformation.transformations)
+        self.chain.start(TRANSFORMATION)
+
+    def check(self, new: Config) -> Change:
+        """Make other transformations ready.
+
+        Raises:
+            MessagePolicyError: One of them cannot be used.
+        """
+        return Change(self.chain.prepare(new.message_transformation.transformations))

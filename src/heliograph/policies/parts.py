@@ -1,0 +1,119 @@
+"""Topic rewriting and automatic subscriptions as parts of a node."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from heliograph.broker import hooks
+from heliograph.broker.hook_order import AUTO_SUBSCRIBE, REWRITE
+from heliograph.broker.pubsub import Broker
+from heliograph.config import Config
+from heliograph.config.zones import levels_max
+from heliograph.observe.metric import counter, gauge
+from heliograph.parts import Change, Hook, HookedPart
+from heliograph.policies.auto_subscribe import AutomaticSubscriptions, SubscribingChannel
+from heliograph.policies.rewrite import TopicRewrite
+
+_log: Final = logging.getLogger(__name__)
+
+
+class RewritePart(HookedPart):
+    """Gives messages and subscriptions other topics; owned by the node."""
+
+    name = "rewrite"
+    metrics = (
+        counter("rewrite.rewritten", "Topics and filters that were rewritten."),
+        counter("rewrite.invalid", "Of these, those that came to something invalid and were left as they were."),
+        counter("rewrite.timeouts", "Regular expressions that took too long."),
+        gauge("rewrite.known_topics", "Topics of messages whose rewriting is remembered."),
+    )
+    needs = ("kernel", "commits")
+    roots = ("rewrite",)
+    live = roots
+
+    def __init__(self, config: Config, broker: Broker) -> None:
+        super().__init__(broker.hooks)
+        self._settings = config.rewrite
+        self._rewrite = TopicRewrite(broker, config.rewrite, levels_max(config), _log)
+
+    async def start(self) -> None:
+        """Take part where there are rules."""
+        self.hook_in()
+
+    def check(self, new: Config) -> Change | None:
+        """Other rules, for what comes from then on."""
+        if new.rewrite == self._settings:
+            return None
+        return Change(lambda: self._use(new))
+
+    def statistics(self) -> dict[str, int]:
+        """How many topics were rewritten, and how many could not be."""
+        return self._rewrite.statistics()
+
+    def wanted(self) -> Sequence[Hook]:
+        """For messages, for subscriptions, or for both, as there are rules."""
+        rewrite, found = self._rewrite, []
+        if rewrite.rewrites_messages:
+            callback = rewrite.on_message_publish
+            found.append(Hook(hooks.MESSAGE_PUBLISH, callback, REWRITE, rewrite.wants, rewrite.rewrite_only))
+        if rewrite.rewrites_filters:
+            found.append(Hook(hooks.CLIENT_SUBSCRIBE, rewrite.on_client_subscribe, REWRITE))
+            found.append(Hook(hooks.CLIENT_UNSUBSCRIBE, rewrite.on_client_unsubscribe, REWRITE))
+        return found
+
+    def _use(self, new: Config) -> None:
+        self._settings = new.rewrite
+        self._rewrite.replace(new.rewrite)
+        self.hook_in()
+
+
+class AutoSubscribePart(HookedPart):
+    """Subscribes every client that connects; owned by the node.
+
+    Args:
+        find: The channel that serves a client id.
+        clock: Microseconds on the monotonic clock.
+    """
+
+    name = "auto_subscribe"
+    metrics = (
+        counter("auto_subscribe.subscribed", "Automatic subscriptions."),
+        counter("auto_subscribe.skipped", "Automatic subscriptions that were not possible."),
+    )
+    needs = ("kernel", "commits")
+    roots = ("auto_subscribe",)
+    live = roots
+
+    def __init__(
+        self, config: Config, broker: Broker, find: Callable[[str], SubscribingChannel | None], clock: Callable[[], int]
+    ) -> None:
+        super().__init__(broker.hooks)
+        self._settings = config.auto_subscribe
+        self._subscriptions = AutomaticSubscriptions(
+            config.auto_subscribe.topics, find, levels_max(config), _log, clock
+        )
+
+    async def start(self) -> None:
+        """Take part where there are filters."""
+        self.hook_in()
+
+    def check(self, new: Config) -> Change | None:
+        """Other filters, for clients that connect from then on."""
+        if new.auto_subscribe == self._settings:
+            return None
+        return Change(lambda: self._use(new))
+
+    def statistics(self) -> dict[str, int]:
+        """How many subscriptions were made, and how many could not be."""
+        return self._subscriptions.statistics()
+
+    def wanted(self) -> Sequence[Hook]:
+        """When clients connect, if there are filters."""
+        if self._subscriptions.is_empty:
+            return ()
+        return (Hook(hooks.CLIENT_CONNECTED, self._subscriptions.on_client_connected, AUTO_SUBSCRIBE),)
+
+    def _use(self, new: Config) -> None:
+        self._settings = new.auto_subscribe
+        self._subscriptions.replace(new.auto_subscribe.topics)
+        self.hook_in()
