@@ -74,7 +74,7 @@ def test_what_a_part_needs_is_a_part_of_some_node(tmp_path: Path) -> None:
     file = tmp_path / "node.conf"
     file.write_text("pipeline.enable = true, pipeline.file = p")
     every = {part.name for part in Node(load_config(file)).parts.all()}
-    assert every == {*NAMES, "reader", "pipeline"}
+    assert every == {*NAMES, "reader", "reader_launch", "pipeline"}
     assert {name for part in Node(load_config(file)).parts.all() for name in part.needs} <= every
 
 

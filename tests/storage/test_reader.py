@@ -22,8 +22,8 @@ from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.engine import new_batch, open_primary, records
 from heliograph.storage.interface import ColumnarOptions, DatabaseOptions
+from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.process import ReaderProcess, ReaderStartError
-from heliograph.storage.reader.security import ReaderSecurity
 from storage.messages import MakeMessage, message_maker
 from support.databases import open_database, store_batch
 
@@ -276,7 +276,7 @@ async def test_an_address_in_use_is_named(reader: ReaderProcess, data_dir: Path)
 async def test_the_example_of_the_documentation(
     data_dir: Path, database: LocalDatabase, make_message: MakeMessage, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    security = partial(ReaderSecurity.of, FlightConfig(), data_dir)
+    security = partial(reader_security, FlightConfig(), data_dir)
     reader = ReaderProcess(data_dir, "127.0.0.1:0", security=security)
     await reader.start()
     store_batch(database, [make_message("weather/EWR/obs", b"{}"), make_message("elsewhere", b"{}")])

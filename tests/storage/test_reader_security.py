@@ -13,6 +13,7 @@ from pyarrow import flight
 from heliograph.config import ConfigError, load_config
 from heliograph.config.storage import FlightConfig, FlightTlsConfig, FlightTokenConfig
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.process import ReaderProcess, ReaderStartError
 from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError, ReaderToken, digest_of
 from storage.messages import MakeMessage
@@ -51,7 +52,7 @@ async def start(data_dir: Path) -> AsyncIterator[Start]:
     readers: list[ReaderProcess] = []
 
     async def begin(config: FlightConfig) -> str:
-        readers.append(ReaderProcess(data_dir, "127.0.0.1:0", security=lambda: ReaderSecurity.of(config)))
+        readers.append(ReaderProcess(data_dir, "127.0.0.1:0", security=lambda: reader_security(config)))
         await readers[-1].start()
         return readers[-1].bind
 
@@ -162,17 +163,17 @@ def test_a_token_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{SECRET}\n")
     config = FlightConfig(tokens=(FlightTokenConfig(name="spark", token_file=str(file)),))
-    security = ReaderSecurity.of(config)
+    security = reader_security(config)
     assert security.authenticate(f"Bearer {SECRET}") == ReaderToken("spark", digest_of(SECRET), ("#",), ("messages",))
     assert ReaderSecurity.from_json(security.to_json()) == security
     assert SECRET not in security.to_json() + repr(config) + repr(security)
     for content, said in (("short", "it holds 5 characters"), ("ü" * 20, "ASCII")):
         file.write_text(content, encoding="utf-8")
         with pytest.raises(ReaderSettingsError, match=said):
-            ReaderSecurity.of(config)
+            reader_security(config)
     file.unlink()
     with pytest.raises(ReaderSettingsError, match=r"tokens.1.token_file = .*No such file"):
-        ReaderSecurity.of(config)
+        reader_security(config)
 
 
 def test_only_this_machine_is_served_without_tokens() -> None:

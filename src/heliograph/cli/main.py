@@ -4,10 +4,12 @@ A subcommand's module is imported only when it is named, so that starting a brok
 """
 
 import argparse
+import gc
 import importlib
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Final
 
 from heliograph import __version__
@@ -41,12 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     named = words[0] if words and words[0] in _COMMANDS else None
     for command, summary in _COMMANDS.items():
         if command == named:
-            importlib.import_module(f"heliograph.cli.{command}").add_parser(subparsers)
+            _load(command).add_parser(subparsers)
         elif named is None:
             subparsers.add_parser(command, help=summary)
     args = parser.parse_args(words)
     try:
-        exit_code: int = importlib.import_module(f"heliograph.cli.{args.command}").run(args)
+        exit_code: int = _load(args.command).run(args)
         sys.stdout.flush()
     except BrokenPipeError as error:
         if not is_output_closed(error):
@@ -55,6 +57,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return exit_code
+
+
+def _load(command: str) -> ModuleType:
+    """The module of a subcommand. No garbage is looked for meanwhile, which would take a tenth of the time."""
+    gc.disable()
+    try:
+        return importlib.import_module(f"heliograph.cli.{command}")
+    finally:
+        gc.enable()
 
 
 def _version_line() -> str:

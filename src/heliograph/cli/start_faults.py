@@ -10,7 +10,8 @@ from pathlib import Path
 
 from heliograph.config import Config
 from heliograph.config.listeners import SslListener, WssListener, enabled
-from heliograph.storage.reader.security import ReaderSecurity, ReaderSettingsError
+from heliograph.storage.reader.configured import reader_security
+from heliograph.storage.reader.security import ReaderSettingsError
 from heliograph.transport.certificates import Certificates
 from heliograph.transport.errors import CertificateError
 
@@ -50,7 +51,7 @@ def _flight(config: Config) -> Iterator[Fault]:
         return
     path = ("durable_storage", "flight")
     try:
-        security = ReaderSecurity.of(flight)
+        security = reader_security(flight)
         security.certificate()
         security.authorities()
     except ReaderSettingsError as error:

@@ -45,7 +45,7 @@ class ListenersPart(Part):
         *("flapping", "rewrite", "auto_subscribe", "sys_topics", "event_messages", "client_log", "sparkplug"),
         *("schema_validation", "message_transformation"),
         "rules",
-        "memory",
+        *("memory", "reader"),
         "authorization",
         "environment",
     )

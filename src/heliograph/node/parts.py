@@ -23,7 +23,7 @@ from heliograph.node.log_part import LogPart
 from heliograph.node.memory_part import MemoryPart
 from heliograph.node.options import make_broker
 from heliograph.node.pipeline import PipelinePart
-from heliograph.node.reader import ReaderPart
+from heliograph.node.reader import ReaderLaunch, ReaderPart
 from heliograph.node.retained import RetainedPart, is_on_disk
 from heliograph.node.rules import RulesPart
 from heliograph.node.sparkplug import SparkplugPart
@@ -52,13 +52,14 @@ def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> 
     environment = EnvironmentPart(config)
     listeners = ListenersPart(config, kernel, environment)
     reader = ReaderPart(config, directory, kernel)
-    parts: list[Part] = [LogPart(config), directory, kernel, bans, delayed, environment]
+    parts: list[Part] = [LogPart(config), directory, kernel]
+    if config.durable_storage.flight.enable:
+        parts.append(ReaderLaunch(reader))
+    parts += [bans, delayed, environment]
     if databases is not None:
         parts += [databases, Commits(databases)]
         if config.durable_storage.messages.topics:
             parts.append(SessionsPart(config, directory, kernel, databases))
-    if config.durable_storage.flight.enable:
-        parts.append(reader)
     if config.retainer.enable:
         parts.append(RetainedPart(config, directory, kernel, databases))
     parts += [
@@ -66,6 +67,7 @@ def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> 
         *make_policies(config, kernel, bans, environment, lambda: numbers("")),
         RulesPart(config, kernel, environment, databases),
         MemoryPart(config, kernel, delayed, lambda: numbers("memory")),
+        *([reader] if config.durable_storage.flight.enable else []),
         listeners,
         Ticker(kernel, tick),
     ]

@@ -13,9 +13,9 @@ from heliograph.node.metrics import storage as metrics
 from heliograph.observe.alarms import UNTIL_START
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.parts import Part
+from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.local_token import FILE, announce, withdraw
 from heliograph.storage.reader.process import ReaderProcess
-from heliograph.storage.reader.security import ReaderSecurity
 
 _log = logging.getLogger(__name__)
 
@@ -24,11 +24,11 @@ _DAMAGE_ALARM: Final = "stored_messages_damaged"
 
 
 class ReaderPart(Part):
-    """The process beside the node that serves bulk reads; owned by the node."""
+    """The process beside the node that serves bulk reads; owned by the node. `ReaderLaunch` has it load its modules."""
 
     name = "reader"
     metrics = metrics.READER
-    needs = ("kernel", "databases")
+    needs = ("kernel", "reader_launch", "databases")
     roots = ("durable_storage.flight",)
 
     def __init__(self, config: Config, directory: DataDirectory, kernel: KernelPart) -> None:
@@ -45,24 +45,34 @@ class ReaderPart(Part):
         """HOST:PORT that it serves on; known after the start."""
         return str(self._settings.bind) if self._process is None else self._process.bind
 
+    async def launch(self) -> None:
+        """Have its process load its modules."""
+        data_dir = self._directory.path
+        security = partial(reader_security, self._settings, data_dir)
+        self._process = ReaderProcess(
+            data_dir, self.bind, security=security, on_damage=self._tell_damage, alarms=self._kernel.alarms
+        )
+        await self._process.launch()
+
     async def start(self) -> None:
-        """Start it and wait until it serves.
+        """Wait until it serves.
 
         Raises:
             StorageError: It does not.
         """
-        data_dir = self._directory.path
-        security = partial(ReaderSecurity.of, self._settings, data_dir)
-        self._process = ReaderProcess(
-            data_dir, self.bind, security=security, on_damage=self._tell_damage, alarms=self._kernel.alarms
-        )
-        await self._process.start()
-        self.tick(uptime_us())
+        if self._process is not None:
+            await self._process.start()
+            self.tick(uptime_us())
 
     async def stop(self) -> None:
         """End it."""
         if self._process is not None:
             withdraw(self.bind, self._directory.path)
+            await self.end()
+
+    async def end(self) -> None:
+        """End its process, whether it serves or not."""
+        if self._process is not None:
             await self._process.stop()
 
     def tick(self, uptime_us: int) -> None:
@@ -106,3 +116,24 @@ class ReaderPart(Part):
         self._damaged_places += 1
         self._damage_log.write(logging.ERROR, "%s", told)
         self._kernel.alarms.activate(_DAMAGE_ALARM, told, damage)
+
+
+class ReaderLaunch(Part):
+    """Starts the process of the storage reader early: it loads its modules while the node opens databases.
+
+    Most of the time of a start goes into loading modules, on one core for each of the two.
+    """
+
+    name = "reader_launch"
+    needs = ("kernel",)
+
+    def __init__(self, reader: ReaderPart) -> None:
+        self._reader = reader
+
+    async def start(self) -> None:
+        """Have it load its modules; it does nothing else yet."""
+        await self._reader.launch()
+
+    async def stop(self) -> None:
+        """End it, if the node did not come so far as to have it serve."""
+        await self._reader.end()

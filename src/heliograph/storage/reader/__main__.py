@@ -60,7 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--watch-stdin", action="store_true", help="end when standard input closes")
     parser.add_argument("--settings-stdin", action="store_true", help="read tokens and TLS from standard input first")
     options = parser.parse_args(arguments)
-    security = ReaderSecurity.from_json(_first_line_of_input()) if options.settings_stdin else ReaderSecurity()
+    security = ReaderSecurity()
+    if options.settings_stdin:
+        settings = _first_line_of_input()
+        if not settings:  # the node has given its start up
+            return 0
+        security = ReaderSecurity.from_json(settings)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     # Ctrl-C in a terminal reaches the parent too, which then stops its reader in its own time.

@@ -65,14 +65,26 @@ class ReaderProcess(SupervisedProcess):
         self._security = security
         self._alarms = alarms
         self._on_damage = on_damage
+        self._launched: asyncio.subprocess.Process | None = None  # it loads its modules, and was told nothing yet
 
     @property
     def bind(self) -> str:
         """HOST:PORT that it serves on; known after `start`."""
         return self._bind
 
+    async def launch(self) -> None:
+        """Start the process ahead of `start`, so that it loads its modules meanwhile; it touches no file yet."""
+        self._launched = await self._create()
+
+    async def stop(self) -> None:
+        """Have it end in order, and wait until it is gone."""
+        await super().stop()
+        launched, self._launched = self._launched, None
+        if launched is not None:
+            await self._end(launched)
+
     async def start(self) -> None:
-        """Start it and wait until it serves.
+        """Start it, unless it is launched, and wait until it serves.
 
         Raises:
             ReaderSettingsError: A file that the settings name cannot be used.
@@ -87,14 +99,7 @@ class ReaderProcess(SupervisedProcess):
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         settings = self._security().to_json()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "heliograph.storage.reader", "--watch-stdin", "--settings-stdin"),
-            *("--data-dir", str(self._data_dir), "--bind", self._bind),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
+        process, self._launched = self._launched or await self._create(), None
         try:
             _tell(process, settings)
             line = await asyncio.wait_for(_first_line(process), _START_S)
@@ -110,6 +115,16 @@ class ReaderProcess(SupervisedProcess):
             raise ReaderStartError(f"the storage reader: {problem}", database="")
         self._bind = rest
         return process
+
+    async def _create(self) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "heliograph.storage.reader", "--watch-stdin", "--settings-stdin"),
+            *("--data-dir", str(self._data_dir), "--bind", self._bind),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
 
     def _runs(self, process: asyncio.subprocess.Process, is_first: bool) -> None:
         _log.info("the storage reader serves again at %s, as process %s", self._bind, process.pid)

@@ -14,14 +14,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from heliograph.config.storage import TOKEN_LENGTH_MIN, FlightConfig, FlightTlsConfig, FlightTokenConfig
 from heliograph.mqtt.topic import filter_covers
 from heliograph.settings.units import is_loopback
 from heliograph.storage.errors import StorageError, UnknownDatabaseError
-from heliograph.storage.reader.local_token import read_or_make_token
 
 _SCHEME: Final = "Bearer "
-_VERIFY_PEER: Final = "verify_peer"
 
 
 class UnauthenticatedError(StorageError):
@@ -126,32 +123,6 @@ class ReaderSecurity:
     local_digest: str = ""
 
     @classmethod
-    def of(cls, config: FlightConfig, data_dir: Path | None = None) -> "ReaderSecurity":
-        """Take it from the configuration of a node; files of tokens are read.
-
-        Args:
-            data_dir: The node's data directory, where its own token lies; made there if no others are described and
-                `require_token` is not off.
-
-        Raises:
-            ReaderSettingsError: One cannot be used.
-        """
-        tokens = tuple(
-            ReaderToken(token.name, _digest_of(token, number), token.topics, token.databases)
-            for number, token in enumerate(config.tokens, 1)
-        )
-        tls = config.tls if config.tls.enable else FlightTlsConfig()
-        open_to_all = {"true": False, "false": True}.get(config.require_token)
-        authorities = tls.cacertfile if tls.verify == _VERIFY_PEER else ""
-        local_digest = ""
-        if data_dir is not None and not tokens and open_to_all is None:
-            try:
-                local_digest = digest_of(read_or_make_token(data_dir))
-            except (OSError, UnicodeDecodeError) as error:
-                raise ReaderSettingsError(f"the node's own token: {error}", database="") from None
-        return cls(tokens, open_to_all, tls.certfile, tls.keyfile, authorities, local_digest)
-
-    @classmethod
     def from_json(cls, text: str) -> "ReaderSecurity":
         """What `to_json` gave."""
         fields: dict[str, Any] = json.loads(text)
@@ -212,16 +183,16 @@ class ReaderSecurity:
         if not self.certfile:
             return None
         keyfile = self.keyfile or self.certfile
-        certificate, key = _read("tls.certfile", self.certfile), _read("tls.keyfile", keyfile)
+        certificate, key = read_file("tls.certfile", self.certfile), read_file("tls.keyfile", keyfile)
         if b"ENCRYPTED" in key:
-            raise _unusable("tls.keyfile", keyfile, "a key with a password cannot be used here")
+            raise unusable("tls.keyfile", keyfile, "a key with a password cannot be used here")
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certfile, keyfile)
         except ssl.SSLError as error:
             fault = "the key does not belong to the certificate"
             if error.reason != "KEY_VALUES_MISMATCH":
                 fault = f"it is not a certificate and its key in PEM ({error.reason})"
-            raise _unusable("tls.certfile", self.certfile, fault) from None
+            raise unusable("tls.certfile", self.certfile, fault) from None
         return certificate, key
 
     def authorities(self) -> bytes | None:
@@ -230,7 +201,7 @@ class ReaderSecurity:
         Raises:
             ReaderSettingsError: They cannot be used.
         """
-        return _read("tls.cacertfile", self.cacertfile) if self.cacertfile else None
+        return read_file("tls.cacertfile", self.cacertfile) if self.cacertfile else None
 
 
 def digest_of(token: str) -> str:
@@ -238,28 +209,18 @@ def digest_of(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def _digest_of(token: FlightTokenConfig, number: int) -> str:
-    if token.sha256:
-        return token.sha256.lower()
-    text = token.token
-    if token.token_file:
-        setting = f"tokens.{number}.token_file"
-        try:
-            text = _read(setting, token.token_file).decode("ascii").strip()
-        except UnicodeDecodeError:
-            raise _unusable(setting, token.token_file, "a token is made of ASCII characters") from None
-        if len(text) < TOKEN_LENGTH_MIN:
-            fault = f"it holds {len(text)} characters, and a token has {TOKEN_LENGTH_MIN} at least"
-            raise _unusable(setting, token.token_file, fault)
-    return digest_of(text)
+def read_file(setting: str, file: str) -> bytes:
+    """What is in a file that a setting of the reader names.
 
-
-def _read(setting: str, file: str) -> bytes:
+    Raises:
+        ReaderSettingsError: It cannot be read.
+    """
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        raise _unusable(setting, file, error.strerror or str(error)) from None
+        raise unusable(setting, file, error.strerror or str(error)) from None
 
 
-def _unusable(setting: str, file: str, why: str) -> ReaderSettingsError:
+def unusable(setting: str, file: str, why: str) -> ReaderSettingsError:
+    """The error of a file that a setting of the reader names."""
     return ReaderSettingsError(f'durable_storage.flight.{setting} = "{file}": {why}', database="")

@@ -1,0 +1,59 @@
+"""What the configuration of a node says about the callers of the reader, whose process loads no configuration."""
+
+from pathlib import Path
+from typing import Final
+
+from heliograph.config.storage import TOKEN_LENGTH_MIN, FlightConfig, FlightTlsConfig, FlightTokenConfig
+from heliograph.storage.reader.local_token import read_or_make_token
+from heliograph.storage.reader.security import (
+    ReaderSecurity,
+    ReaderSettingsError,
+    ReaderToken,
+    digest_of,
+    read_file,
+    unusable,
+)
+
+_VERIFY_PEER: Final = "verify_peer"
+
+
+def reader_security(config: FlightConfig, data_dir: Path | None = None) -> ReaderSecurity:
+    """What the reader is to know about its callers; files of tokens are read.
+
+    Args:
+        data_dir: The node's data directory, where its own token lies; made there if no others are described and
+            `require_token` is not off.
+
+    Raises:
+        ReaderSettingsError: One cannot be used.
+    """
+    tokens = tuple(
+        ReaderToken(token.name, _digest_of(token, number), token.topics, token.databases)
+        for number, token in enumerate(config.tokens, 1)
+    )
+    tls = config.tls if config.tls.enable else FlightTlsConfig()
+    open_to_all = {"true": False, "false": True}.get(config.require_token)
+    authorities = tls.cacertfile if tls.verify == _VERIFY_PEER else ""
+    local_digest = ""
+    if data_dir is not None and not tokens and open_to_all is None:
+        try:
+            local_digest = digest_of(read_or_make_token(data_dir))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ReaderSettingsError(f"the node's own token: {error}", database="") from None
+    return ReaderSecurity(tokens, open_to_all, tls.certfile, tls.keyfile, authorities, local_digest)
+
+
+def _digest_of(token: FlightTokenConfig, number: int) -> str:
+    if token.sha256:
+        return token.sha256.lower()
+    text = token.token
+    if token.token_file:
+        setting = f"tokens.{number}.token_file"
+        try:
+            text = read_file(setting, token.token_file).decode("ascii").strip()
+        except UnicodeDecodeError:
+            raise unusable(setting, token.token_file, "a token is made of ASCII characters") from None
+        if len(text) < TOKEN_LENGTH_MIN:
+            fault = f"it holds {len(text)} characters, and a token has {TOKEN_LENGTH_MIN} at least"
+            raise unusable(setting, token.token_file, fault)
+    return digest_of(text)
