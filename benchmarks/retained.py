@@ -41,7 +41,7 @@ from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
 from heliograph.storage.errors import StorageBusyError
-from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.changes import KeyedChange
 from heliograph.storage.keyed.table import KeyedTable
 
 OUTPUT: Final = Path("bench-output")
@@ -111,9 +111,9 @@ class WrittenAtOnce(RetainedCommits):
     def __init__(self, table: KeyedTable) -> None:
         super().__init__()
         self.table = table
-        self._waiting: list[Change] = []
+        self._waiting: list[KeyedChange] = []
 
-    def submit(self, change: Change, awaited: bool) -> None:
+    def submit(self, change: KeyedChange, awaited: bool) -> None:
         """Take a change."""
         self._waiting.append(change)
         if len(self._waiting) == _CHUNK:

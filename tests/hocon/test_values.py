@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.hocon import Node, Plain, Position, parse_text, to_json, to_plain
+from heliograph.hocon import Node, Plain, SourcePosition, parse_text, to_json, to_plain
 from hocon.reading import value_of
 
 
@@ -31,7 +31,7 @@ _PLAIN = st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries(
 
 def node_of(value: Plain) -> Node:
     """A tree of nodes for plain values."""
-    place = Position("made", 1)
+    place = SourcePosition("made", 1)
     if isinstance(value, dict):
         return Node({key: node_of(child) for key, child in value.items()}, place)
     if isinstance(value, list):
@@ -53,5 +53,5 @@ def test_a_node_tells_kind_and_place() -> None:
     assert repr(root) == "Node(an object at main.conf:1)"
     assert isinstance(root.value, dict)
     assert [child.kind for child in root.value.values()] == ["a list", "a string"]
-    assert root.value["b"].position == Position("main.conf", 2)
-    assert repr(root.value["b"].position) == "Position('main.conf', 2)"
+    assert root.value["b"].position == SourcePosition("main.conf", 2)
+    assert repr(root.value["b"].position) == "SourcePosition('main.conf', 2)"

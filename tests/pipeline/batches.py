@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from heliograph.hocon import parse_text
 from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks import Batch, OutputMode, Sink, read_sink
+from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, read_sink
 
 
 @dataclass
@@ -23,9 +23,9 @@ class Batches:
     backfill_of: str | None = None
     refused: list[tuple[dict[str, Any], str]] = field(default_factory=list)
 
-    def number(self, number: int) -> Batch:
+    def number(self, number: int) -> MicroBatch:
         """One of them."""
-        return Batch("obs", self.owner, number, self.output, "127.0.0.1:1883", self._refuse, self.backfill_of)
+        return MicroBatch("obs", self.owner, number, self.output, "127.0.0.1:1883", self._refuse, self.backfill_of)
 
     def _refuse(self, row: Mapping[str, Any], reason: str) -> None:
         self.refused.append((dict(row), reason))

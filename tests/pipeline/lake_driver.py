@@ -14,7 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from heliograph.pipeline.sinks.delta import DeltaSink
 from heliograph.pipeline.sinks.iceberg import IcebergSink
-from heliograph.pipeline.sinks.interface import Batch, OutputMode
+from heliograph.pipeline.sinks.interface import MicroBatch, OutputMode
 from heliograph.pipeline.sinks.staged_rows import StagedRows
 from support.dying import bring_each, die, die_at
 
@@ -37,7 +37,7 @@ def main(kind: str, output: str, *files: str) -> None:
 def _bring(kind: str, mode: OutputMode, output: Path, file: Path, number: int, step: str) -> None:
     staged_as = _Dying if step == "reading" else StagedRows
     staged = staged_as((file,), pq.read_schema(file), pq.read_metadata(file).num_rows)
-    batch = Batch(mode.value, "owner-1", number, output, "", lambda row, reason: None)
+    batch = MicroBatch(mode.value, "owner-1", number, output, "", lambda row, reason: None)
     key = ("station",) if mode is OutputMode.UPDATE else ()
     if step == "files":
         setattr(SqlCatalog, "commit_table", die)  # noqa: B010 (mypy refuses the plain assignment)

@@ -15,7 +15,7 @@ from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
 from heliograph.pipeline.side_outputs.retention import Retention, count_table, keep_within
-from heliograph.pipeline.sinks import KINDS, Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks import KINDS, Guarantee, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks import parquet as parquet_sinks
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.processes.backoff import Backoff
@@ -58,7 +58,7 @@ class PickySink:
     def target(self) -> str:
         return self.inner.target
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         kept = rows.where(~rows["name"].isin(list(self.refused))) if self.refused else rows
         given = ArrowRows(rows)
         for chunk in given.chunks(10) if self.refused else ():

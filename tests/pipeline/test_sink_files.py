@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import RuleFileError, SinkError
-from heliograph.pipeline.sinks import Batch, OutputMode
+from heliograph.pipeline.sinks import MicroBatch, OutputMode
 from pipeline.batches import Batches, sink_of, station_rows
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -144,5 +144,5 @@ def test_settings_that_are_not_valid_are_named(text: str, mode: str, said: str) 
     assert said in str(caught.value)
 
 
-def _first(output: Path) -> Batch:
+def _first(output: Path) -> MicroBatch:
     return Batches(output).number(0)

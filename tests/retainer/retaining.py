@@ -7,7 +7,7 @@ from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.options import RetainerOptions
 from heliograph.retainer.retainer import Matches, Retainer
-from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.changes import KeyedChange
 from heliograph.storage.keyed.table import KeyedTable
 from support.kernel import Kernel
 
@@ -21,9 +21,9 @@ class Commits(RetainedCommits):
         super().__init__()
         self.table = table
         self.at_once = at_once
-        self.waiting: list[Change] = []
+        self.waiting: list[KeyedChange] = []
 
-    def submit(self, change: Change, awaited: bool) -> None:
+    def submit(self, change: KeyedChange, awaited: bool) -> None:
         self.waiting.append(change)
         if self.at_once:
             self.write()

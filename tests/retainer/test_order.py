@@ -13,7 +13,7 @@ from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.options import RetainerOptions
 from heliograph.storage.errors import StorageError, StorageFullError
 from heliograph.storage.group_commit import GroupCommit
-from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.changes import KeyedChange
 from heliograph.storage.keyed.table import KeyedTable
 from support.kernel import Kernel, Peer
 
@@ -50,10 +50,10 @@ class Commits(RetainedCommits):
         super().__init__()
         self._table = table
         self._follower = join.follow("retained")
-        self._waiting: list[tuple[int, Change]] = []
+        self._waiting: list[tuple[int, KeyedChange]] = []
         self._ticket = 0
 
-    def submit(self, change: Change, awaited: bool) -> None:
+    def submit(self, change: KeyedChange, awaited: bool) -> None:
         self._ticket += 1
         self._waiting.append((self._ticket, change))
         if awaited:
@@ -72,7 +72,7 @@ class Commits(RetainedCommits):
         """The disk does not take the oldest change."""
         ticket, change = self._waiting.pop(0)
         with pytest.raises(StorageError):
-            self._table.write([change, Change(b"", None, 0)])
+            self._table.write([change, KeyedChange(b"", None, 0)])
         self._follower.done(ticket, error)
 
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from heliograph.storage.engine import open_primary
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import KeyedOptions, StoredMessage
-from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.changes import KeyedChange
 from heliograph.storage.keyed.records import due_key, stored_message, times, topic_of
 from heliograph.storage.keyed.table import KeyedTable, keyed_path
 from heliograph.storage.keyed.walk import KeyedWalk
@@ -48,7 +48,7 @@ class Table(RuleBasedStateMachine):
         self.table = self.open()
         self.written: dict[str, bytes] = {}
         self.seen: dict[str, bytes] = {}
-        self.queue: list[tuple[Change, str, bytes | None]] = []
+        self.queue: list[tuple[KeyedChange, str, bytes | None]] = []
         self.walks: list[tuple[KeyedWalk, str, dict[str, bytes], set[str]]] = []
 
     def open(self) -> KeyedTable:
@@ -91,7 +91,7 @@ class Table(RuleBasedStateMachine):
         """Some cannot be written, and with them one that was made before the table was open."""
         going, self.queue = self.queue[:amount], self.queue[amount:]
         with pytest.raises(StorageError):
-            self.table.write([*(change for change, _, _ in going), Change(b"", None, 0)])
+            self.table.write([*(change for change, _, _ in going), KeyedChange(b"", None, 0)])
         before, self.seen = self.seen, dict(self.written)
         for _, topic, payload in self.queue:
             set_or_remove(self.seen, topic, payload)

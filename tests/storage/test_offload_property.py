@@ -9,7 +9,7 @@ from hypothesis.stateful import rule
 
 from heliograph.storage.columnar.block import OFFLOADED_VERSION
 from heliograph.storage.columnar.database import LocalDatabase
-from heliograph.storage.columnar.plan import ReadLimits, ReadPlan, plan_read
+from heliograph.storage.columnar.plan import ReadLimits, StreamPlan, plan_read
 from heliograph.storage.interface import Position, StreamId
 from heliograph.storage.offload import files as offload_files
 from heliograph.storage.offload.blocks import OffloadedBlocks
@@ -39,11 +39,11 @@ class OffloadedReplay(CompactedReplay):
                 offload(self.local, local[int(part * (len(local) - 1))], "cold")
             assert self.plans(messages) == before
 
-    def plans(self, messages: int) -> list[ReadPlan]:
+    def plans(self, messages: int) -> list[StreamPlan]:
         """What a reader that keeps to a limit is told, from the beginning to the end."""
         rocks, catalog = self.local.contents()
         positions: dict[StreamId, Position] = {}
-        plans: list[ReadPlan] = []
+        plans: list[StreamPlan] = []
         while not plans or any(step.rows for step in plans[-1].steps.values()):
             plan = plan_read(rocks, catalog, [topic_filter("#")], None, None, positions, ReadLimits(messages))
             positions |= {stream: step.position for stream, step in plan.steps.items()}

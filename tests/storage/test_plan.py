@@ -10,7 +10,7 @@ import pytest
 
 from heliograph.storage.columnar.block import read_header
 from heliograph.storage.columnar.catalog import Catalog
-from heliograph.storage.columnar.plan import ReadLimits, ReadPlan, plan_read
+from heliograph.storage.columnar.plan import ReadLimits, StreamPlan, plan_read
 from heliograph.storage.columnar.replay import BlockSlice, Extent, Selection, block_slices, select
 from heliograph.storage.columnar.split import split_range
 from heliograph.storage.engine import Rdict, open_secondary
@@ -55,7 +55,7 @@ class History:
         limits: ReadLimits,
         start: int | None = None,
         end: int | None = None,
-    ) -> ReadPlan:
+    ) -> StreamPlan:
         return plan_read(self.rocks, self.catalog, EVERYTHING, start, end, positions, limits)
 
     def slices(self, stream: StreamId, after: Position, to: Position) -> Sequence[BlockSlice]:

@@ -91,7 +91,7 @@ class Rig:
     def __init__(
         self,
         kind: str = "tcp",
-        settings: config.Listener | None = None,
+        settings: config.ListenerConfig | None = None,
         options: ChannelOptions | None = None,
         identity: PeerIdentity | None = None,
     ) -> None:
@@ -190,7 +190,7 @@ class Rig:
 @asynccontextmanager
 async def listening(
     kind: str = "tcp",
-    settings: config.Listener | None = None,
+    settings: config.ListenerConfig | None = None,
     options: ChannelOptions | None = None,
     identity: PeerIdentity | None = None,
 ) -> AsyncIterator[Rig]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from heliograph.hocon import parse_text
 from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks import Batch, OutputMode, Sink, read_sink
+from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, read_sink
 
 
 def sink_of(text: str, mode: OutputMode = OutputMode.APPEND) -> Sink:
@@ -28,9 +28,11 @@ class Refused:
         self.rows.append((row, reason))
 
 
-def batch_of(number: int, refused: Refused | None = None, *, query: str = "obs", owner: str = "owner-1") -> Batch:
+def batch_of(number: int, refused: Refused | None = None, *, query: str = "obs", owner: str = "owner-1") -> MicroBatch:
     """A micro-batch; without `refused`, its rows must all be taken."""
-    return Batch(query, owner, number, Path("/nonexistent"), "127.0.0.1:1", refused.take if refused else _unexpected)
+    return MicroBatch(
+        query, owner, number, Path("/nonexistent"), "127.0.0.1:1", refused.take if refused else _unexpected
+    )
 
 
 def _unexpected(row: Mapping[str, Any], reason: str) -> None:

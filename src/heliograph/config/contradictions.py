@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from heliograph.config.client_attrs import empty_attributes
-from heliograph.config.listeners import Listener, enabled
+from heliograph.config.listeners import ListenerConfig, enabled
 from heliograph.config.mqtt import MqttConfig
 from heliograph.config.rules import RuleConfig
 from heliograph.config.settings import Config
@@ -127,6 +127,6 @@ def _same_address(bind: Address | UnixAddress, other: Path) -> str:
     return f'found "{bind}", where {path} listens already: choose another, or say {path}.enable = false'
 
 
-def _is_fixed(listener: Listener) -> bool:
+def _is_fixed(listener: ListenerConfig) -> bool:
     """Whether a listener opens just this address; of port 0 the system makes a free one."""
     return isinstance(listener.bind, UnixAddress) or listener.bind.port != 0

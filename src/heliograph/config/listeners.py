@@ -157,7 +157,7 @@ class WebsocketOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ListenerConfig:
     """What every listener has."""
 
     enable: bool = setting(Boolean(), True, "Whether the listener is started.")
@@ -204,12 +204,12 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True)
-class TcpListener(Listener):
+class TcpListener(ListenerConfig):
     """MQTT over TCP or a Unix socket."""
 
 
 @dataclass(frozen=True, slots=True)
-class SslListener(Listener):
+class SslListener(ListenerConfig):
     """MQTT over TLS."""
 
     bind: Address | UnixAddress = setting(
@@ -219,7 +219,7 @@ class SslListener(Listener):
 
 
 @dataclass(frozen=True, slots=True)
-class WsListener(Listener):
+class WsListener(ListenerConfig):
     """MQTT over WebSocket."""
 
     bind: Address | UnixAddress = setting(
@@ -229,7 +229,7 @@ class WsListener(Listener):
 
 
 @dataclass(frozen=True, slots=True)
-class WssListener(Listener):
+class WssListener(ListenerConfig):
     """MQTT over WebSocket over TLS."""
 
     bind: Address | UnixAddress = setting(
@@ -251,9 +251,9 @@ class Listeners:
     wss: Mapping[str, WssListener] = named_sections(WssListener, (), "MQTT over WebSocket over TLS.")
 
 
-def enabled(listeners: Listeners) -> list[tuple[str, str, Listener]]:
+def enabled(listeners: Listeners) -> list[tuple[str, str, ListenerConfig]]:
     """Every listener that is not switched off, with its kind and name."""
-    kinds: dict[str, Mapping[str, Listener]] = {
+    kinds: dict[str, Mapping[str, ListenerConfig]] = {
         "tcp": listeners.tcp,
         "ssl": listeners.ssl,
         "ws": listeners.ws,

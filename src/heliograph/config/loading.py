@@ -6,7 +6,15 @@ from collections.abc import Iterable, Mapping
 
 from heliograph.config.reading import Check, Reader, knows_path
 from heliograph.config.settings import Config
-from heliograph.hocon import HoconError, Node, Override, Position, apply_overrides, environment_overrides, parse_file
+from heliograph.hocon import (
+    HoconError,
+    Node,
+    Override,
+    SourcePosition,
+    apply_overrides,
+    environment_overrides,
+    parse_file,
+)
 from heliograph.hocon.environment import DEFAULT_PREFIX, set_value
 from heliograph.settings.errors import ConfigError, ConfigSyntaxError
 
@@ -36,10 +44,10 @@ def load_config(
     """
     known = known_overrides(environ or {})
     try:
-        node = Node({}, Position("defaults")) if file is None else parse_file(file)
+        node = Node({}, SourcePosition("defaults")) if file is None else parse_file(file)
         node = apply_overrides(node, known)
         for path, text in (overrides or {}).items():
-            node = set_value(node, tuple(path.split(".")), Node(text, Position(COMMAND_LINE)))
+            node = set_value(node, tuple(path.split(".")), Node(text, SourcePosition(COMMAND_LINE)))
     except HoconError as error:
         raise ConfigSyntaxError.of(error) from None
     reader = Reader(frozenset(variable.name for variable in known), checks)

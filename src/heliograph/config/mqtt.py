@@ -154,7 +154,7 @@ class ForceShutdown:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedGroup:
+class SharedGroupConfig:
     """One group of shared subscriptions."""
 
     strategy: str = setting(
@@ -178,6 +178,6 @@ class BrokerConfig:
         "Sessions of the node whose clients are away; while there are so many, a client that has none and wants one "
         "that outlives its connection is refused with 0x97.",
     )
-    shared_subscription_group: Mapping[str, SharedGroup] = named_sections(
-        SharedGroup, (), "Groups of shared subscriptions with a strategy of their own."
+    shared_subscription_group: Mapping[str, SharedGroupConfig] = named_sections(
+        SharedGroupConfig, (), "Groups of shared subscriptions with a strategy of their own."
     )

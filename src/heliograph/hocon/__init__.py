@@ -5,7 +5,7 @@ The dialect is the one that EMQX 5 reads. Names, types, units and defaults of se
 
 from heliograph.hocon.document import parse_file, parse_text
 from heliograph.hocon.environment import Override, apply_environment, apply_overrides, environment_overrides
-from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.files import Files, LocalFiles, MemoryFiles
 from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.values import Node, Plain, Scalar, scalar_json, to_json, to_plain
@@ -19,8 +19,8 @@ __all__ = [
     "Override",
     "ParsingLimits",
     "Plain",
-    "Position",
     "Scalar",
+    "SourcePosition",
     "apply_environment",
     "apply_overrides",
     "environment_overrides",

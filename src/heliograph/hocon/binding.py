@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.files import Files, find_include
 from heliograph.hocon.grammar import parse_document
 from heliograph.hocon.limits import ParsingLimits
@@ -156,7 +156,7 @@ class Binder:
             yield self._expression(value, inside, _Owner(place.scope, path, definition.sequence))
 
     def _define(
-        self, target: Object, name: str, value: Expression, position: Position, append: bool = False
+        self, target: Object, name: str, value: Expression, position: SourcePosition, append: bool = False
     ) -> Definition:
         self.nodes += 1
         definition = Definition(value, self.nodes, position, append)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.values import Node
 
@@ -30,7 +30,7 @@ class Budget:
         self._weight_allowed = limits.expansion + _WEIGHT_PER_CHARACTER * text_length
         self._steps_left = limits.steps + _STEPS_PER_NODE * nodes
 
-    def spend(self, steps: int, position: Position) -> None:
+    def spend(self, steps: int, position: SourcePosition) -> None:
         """Take steps away.
 
         Raises:
@@ -44,7 +44,7 @@ class Budget:
                 "they refer to one another in too many ways",
             )
 
-    def copy(self, entries: int, position: Position) -> None:
+    def copy(self, entries: int, position: SourcePosition) -> None:
         """Take away the steps for copying the entries of a list or object."""
         self.spend(entries // _COPIES_PER_STEP, position)
 
@@ -61,7 +61,7 @@ class Budget:
             )
         return node
 
-    def check_weight(self, weight: int, position: Position) -> None:
+    def check_weight(self, weight: int, position: SourcePosition) -> None:
         """Check the size of a value before it is made.
 
         Raises:

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from heliograph.hocon.errors import Position
+from heliograph.hocon.errors import SourcePosition
 from heliograph.hocon.syntax import Array, Concatenation, Definition, Expression, Object, Reference, Scalar
 from heliograph.hocon.values import Node
 
@@ -78,10 +78,10 @@ def end_of_run(entries: Sequence[Entry], start: int) -> int:
     return end
 
 
-def united(entries: Iterable[Entry]) -> tuple[dict[str, list[Definition]], Position]:
+def united(entries: Iterable[Entry]) -> tuple[dict[str, list[Definition]], SourcePosition]:
     """Fields of object definitions under each other as those of one object: linear, where merging would copy."""
     fields: dict[str, list[Definition]] = {}
-    position = Position("")
+    position = SourcePosition("")
     for entry in entries:
         if isinstance(entry, Definition) and isinstance(entry.value, Object):
             position = entry.position

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from heliograph.hocon.binding import Binder, OpenFile
-from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.evaluation import Evaluation
 from heliograph.hocon.files import Files, LocalFiles
 from heliograph.hocon.grammar import parse_lone_value
@@ -82,7 +82,7 @@ def apply_overrides(
             )
         value = read_value(override.text, override.name, files=files, limits=limits)
         if value is not None:
-            node = set_value(node, override.path, value, Position(override.name))
+            node = set_value(node, override.path, value, SourcePosition(override.name))
     return node
 
 
@@ -94,7 +94,7 @@ def read_value(
     Returns:
         The value, or None where it is only an optional substitution and so sets nothing.
     """
-    position = Position(name)
+    position = SourcePosition(name)
     if not text:
         return Node("", position)
     try:
@@ -111,7 +111,7 @@ def read_value(
     return fields.get("")
 
 
-def set_value(root: Node, path: Sequence[str], value: Node, position: Position | None = None) -> Node:
+def set_value(root: Node, path: Sequence[str], value: Node, position: SourcePosition | None = None) -> Node:
     """A tree with the value at the path; the containers on the way are new, everything else is shared.
 
     Args:
@@ -146,7 +146,7 @@ def _child(parent: Node | None, name: str) -> Node | None:
     return None
 
 
-def _with_child(parent: Node | None, name: str, child: Node, position: Position, *, is_root: bool) -> Node:
+def _with_child(parent: Node | None, name: str, child: Node, position: SourcePosition, *, is_root: bool) -> Node:
     content = parent.value if parent is not None else {}
     is_index = list_index(name) is not None
     if is_index and not is_root and (isinstance(content, list) or content == {}):

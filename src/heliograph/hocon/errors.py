@@ -6,7 +6,7 @@ Nothing here reads text; every other module of the package uses these two classe
 from typing import ClassVar, Final
 
 
-class Position:
+class SourcePosition:
     """A place that a person can go to: a line of a file, or an environment variable as a whole.
 
     Attributes:
@@ -27,7 +27,7 @@ class Position:
         return f"Position({self.source!r}, {self.line!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Position) and (self.source, self.line) == (other.source, other.line)
+        return isinstance(other, SourcePosition) and (self.source, self.line) == (other.source, other.line)
 
     def __hash__(self) -> int:
         return hash((self.source, self.line))
@@ -51,9 +51,9 @@ class HoconError(Exception):
         self.message = message
 
     @classmethod
-    def at(cls, position: Position, message: str) -> "HoconError":
+    def at(cls, position: SourcePosition, message: str) -> "HoconError":
         """The error for one position."""
         return cls(position.source, position.line, message)
 
     def __str__(self) -> str:
-        return f"{Position(self.file, self.line)}: {self.message}"
+        return f"{SourcePosition(self.file, self.line)}: {self.message}"

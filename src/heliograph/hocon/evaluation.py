@@ -31,7 +31,7 @@ from heliograph.hocon.definitions import (
     replaces,
     united,
 )
-from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.merging import edits_list, merge_nodes
 from heliograph.hocon.syntax import (
@@ -221,7 +221,7 @@ class Evaluation:
 
     # Values
 
-    def _value(self, value: Expression, position: Position, whole: bool) -> Walk[Outcome]:
+    def _value(self, value: Expression, position: SourcePosition, whole: bool) -> Walk[Outcome]:
         self._budget.spend(1, position)
         if isinstance(value, Scalar):
             return Node(value.value, position)
@@ -236,7 +236,7 @@ class Evaluation:
             outcome = yield self._concatenation(value, position, whole)
         return outcome
 
-    def _array(self, array: Array, position: Position, whole: bool) -> Walk[Outcome]:
+    def _array(self, array: Array, position: SourcePosition, whole: bool) -> Walk[Outcome]:
         items: list[Node] = []
         for item in array.items:
             outcome: Outcome = (
@@ -250,7 +250,7 @@ class Evaluation:
                 return BLOCKED
         return self._budget.check(Node(items, position))
 
-    def _object(self, fields: Mapping[str, list[Definition]], position: Position, whole: bool) -> Walk[Outcome]:
+    def _object(self, fields: Mapping[str, list[Definition]], position: SourcePosition, whole: bool) -> Walk[Outcome]:
         content: dict[str, Node] = {}
         for key, definitions in fields.items():
             only = definitions[0]
@@ -265,7 +265,7 @@ class Evaluation:
                 return BLOCKED
         return self._budget.check(Node(content, position))
 
-    def _concatenation(self, value: Concatenation, position: Position, whole: bool) -> Walk[Outcome]:
+    def _concatenation(self, value: Concatenation, position: SourcePosition, whole: bool) -> Walk[Outcome]:
         nodes: list[Node] = []
         for part in value.parts:
             outcome: Outcome = yield self._value(part, part.position, whole)
@@ -284,7 +284,7 @@ class Evaluation:
             outcome = self._joined(nodes, position)
         return outcome
 
-    def _joined(self, nodes: list[Node], position: Position) -> Outcome:
+    def _joined(self, nodes: list[Node], position: SourcePosition) -> Outcome:
         """Strings or lists side by side as one."""
         weight = sum(node.weight for node in nodes)
         self._budget.check_weight(weight, position)
@@ -300,7 +300,7 @@ class Evaluation:
             message += "; quote a number where it is defined to use it in a text"
         return self._refused(position, message)
 
-    def _merged(self, nodes: list[Node], position: Position) -> Walk[Outcome]:
+    def _merged(self, nodes: list[Node], position: SourcePosition) -> Walk[Outcome]:
         merged = nodes[0]
         for node in nodes[1:]:
             merged = yield self._merge(merged, node)
@@ -392,13 +392,13 @@ class Evaluation:
         try:
             merged: Node = yield merge_nodes(base, top)
         except HoconError as error:
-            self._refused(Position(error.file, error.line), error.message)
+            self._refused(SourcePosition(error.file, error.line), error.message)
             return base
         return self._budget.check(merged)
 
     # Errors
 
-    def _refused(self, position: Position, message: str) -> Outcome:
+    def _refused(self, position: SourcePosition, message: str) -> Outcome:
         """Note an error that does not end the evaluation: errors of another kind come before it."""
         self._errors.append(HoconError.at(position, message))
         return NOTHING

@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Protocol
 
-from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.limits import ParsingLimits
 
 
@@ -127,7 +127,7 @@ def read_text(files: Files, path: str, limits: ParsingLimits) -> str:
 
 
 def find_include(
-    files: Files, name: str, directories: list[str], position: Position, limits: ParsingLimits
+    files: Files, name: str, directories: list[str], position: SourcePosition, limits: ParsingLimits
 ) -> tuple[str, str] | None:
     """The first file called `name` in the directories.
 

@@ -6,7 +6,7 @@ The parser is built on first use: a broker that starts without a file and withou
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.scanner import KEY, KEYWORD, NUMBER, QUOTED, TRIPLE, UNIT, WORD, Token, scan
 from heliograph.hocon.syntax import Expression, Object
@@ -61,7 +61,7 @@ def parse_document(text: str, name: str, limits: ParsingLimits, before: int = 0)
     tokens = scan(text, name, limits, before=before)
     tree = _parse(tokens, name, "document")
     assert isinstance(tree, Object)
-    tree.position = Position(name, 1)
+    tree.position = SourcePosition(name, 1)
     return tree, len(tokens)
 
 
@@ -80,11 +80,11 @@ def _parse(tokens: list[Token], name: str, start: str) -> Expression:
     try:
         return _parser().parse(tokens, start)
     except MisfitError as misfit:
-        last = tokens[-1].position if tokens else Position(name, 1)
+        last = tokens[-1].position if tokens else SourcePosition(name, 1)
         raise _syntax_error(misfit.token, misfit.expected, last) from None
 
 
-def _syntax_error(token: Token | None, terminals: frozenset[str], last: Position) -> HoconError:
+def _syntax_error(token: Token | None, terminals: frozenset[str], last: SourcePosition) -> HoconError:
     expected = _list_expected(terminals)
     if token is None:
         return HoconError.at(last, f"the text ends too early: expected {expected}")

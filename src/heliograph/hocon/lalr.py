@@ -14,12 +14,12 @@ from typing import Any, Final
 from lark import Lark, Transformer, UnexpectedToken
 from lark.lexer import Lexer, LexerState
 
-from heliograph.hocon.errors import Position
+from heliograph.hocon.errors import SourcePosition
 from heliograph.hocon.scanner import REQUIRED, Token, key_path, split_path
 from heliograph.hocon.syntax import Array, Assignment, Concatenation, Expression, Include, Object, Reference, Scalar
 
 # A document without braces has no token of its own to stand at; its reader knows the name.
-_UNPLACED: Final = Position("", 1)
+_UNPLACED: Final = SourcePosition("", 1)
 
 
 class MisfitError(Exception):

@@ -12,7 +12,7 @@ import re
 from decimal import Decimal
 from typing import Final
 
-from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.errors import HoconError, SourcePosition
 from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.strings import dedent, unescape
 
@@ -77,7 +77,7 @@ class Token:
     # The library copies these when it makes its own end token.
     start_pos = column = end_line = end_column = end_pos = None
 
-    def __init__(self, kind: str, value: TokenValue, text: str, line: int, position: Position) -> None:
+    def __init__(self, kind: str, value: TokenValue, text: str, line: int, position: SourcePosition) -> None:
         self.type = kind
         self.value = value
         self.text = text
@@ -108,14 +108,14 @@ def _cut(text: str, name: str, limits: ParsingLimits, before: int, numbered: boo
     tokens: list[Token] = []
     offset = 1 if text.startswith(_BOM) else 0
     line = 1
-    position = Position(name, line if numbered else None)
+    position = SourcePosition(name, line if numbered else None)
     while True:
         start = _end_of_skipped(text, offset)
         lines = text.count("\n", offset, start)
         if lines:
             # Tokens of one line share their position, so that a long document makes few of them.
             line += lines
-            position = Position(name, line) if numbered else position
+            position = SourcePosition(name, line) if numbered else position
         if start == len(text):
             return tokens
         match = _TOKEN.match(text, start)
@@ -136,7 +136,7 @@ def _cut(text: str, name: str, limits: ParsingLimits, before: int, numbered: boo
         tokens.append(Token(kind, value, lexeme, line, position))
         if kind == TRIPLE and "\n" in lexeme:
             line += lexeme.count("\n")
-            position = Position(name, line) if numbered else position
+            position = SourcePosition(name, line) if numbered else position
 
 
 def _end_of_skipped(text: str, start: int) -> int:
@@ -144,7 +144,7 @@ def _end_of_skipped(text: str, start: int) -> int:
     return match.end() if match else start
 
 
-def _read(kind: str, lexeme: str, position: Position, limits: ParsingLimits) -> tuple[str, TokenValue]:
+def _read(kind: str, lexeme: str, position: SourcePosition, limits: ParsingLimits) -> tuple[str, TokenValue]:
     """The terminal and the value of a lexeme."""
     if kind == "PUNCTUATION":
         return _PUNCTUATION[lexeme], lexeme
@@ -167,7 +167,7 @@ def _read(kind: str, lexeme: str, position: Position, limits: ParsingLimits) -> 
     return kind, lexeme
 
 
-def _integer(lexeme: str, position: Position, limits: ParsingLimits) -> int:
+def _integer(lexeme: str, position: SourcePosition, limits: ParsingLimits) -> int:
     if len(lexeme) <= 4000:
         return int(lexeme)
     if len(lexeme) > limits.integer_digits:
@@ -179,14 +179,14 @@ def _integer(lexeme: str, position: Position, limits: ParsingLimits) -> int:
     return int(Decimal(lexeme))
 
 
-def _float(lexeme: str, position: Position) -> float:
+def _float(lexeme: str, position: SourcePosition) -> float:
     number = float(lexeme)
     if math.isinf(number):
         raise HoconError.at(position, f"{_shorten(lexeme)} is too large for a float: the largest is 1.797e308")
     return number
 
 
-def _end_of_triple(text: str, start: int, position: Position) -> int:
+def _end_of_triple(text: str, start: int, position: SourcePosition) -> int:
     closing = text.find('"""', start + 3)
     if closing < 0:
         raise HoconError.at(position, 'this """ string is never closed: expected """ before the end of the text')
@@ -202,7 +202,7 @@ def _end_of_triple(text: str, start: int, position: Position) -> int:
     return end
 
 
-def _illegal(character: str, position: Position) -> HoconError:
+def _illegal(character: str, position: SourcePosition) -> HoconError:
     if character == '"':
         return HoconError.at(
             position, 'this string is never closed: expected " on the same line (for several lines use """)'

@@ -5,13 +5,13 @@ The scanner finds where a string ends; this module says what it means.
 
 import re
 
-from heliograph.hocon.errors import HoconError, Position
+from heliograph.hocon.errors import HoconError, SourcePosition
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 _SIMPLE = {'"': '"', "\\": "\\", "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
-def unescape(text: str, position: Position) -> str:
+def unescape(text: str, position: SourcePosition) -> str:
     """What stands between the quotes of a `"..."` string.
 
     Escapes other than the known ones keep their backslash: regular expressions in real files rely on it.
@@ -55,7 +55,7 @@ def unescape(text: str, position: Position) -> str:
     return "".join(pieces)
 
 
-def _lone_surrogate(digits: str, position: Position) -> HoconError:
+def _lone_surrogate(digits: str, position: SourcePosition) -> HoconError:
     return HoconError.at(
         position,
         f'"\\u{digits}" is half of a surrogate pair: write both halves together, as in "\\ud83d\\ude00", '

@@ -4,7 +4,7 @@ The grammar builds it, `binding` splices included files into it and gives every 
 Nothing here computes a value.
 """
 
-from heliograph.hocon.errors import Position
+from heliograph.hocon.errors import SourcePosition
 
 
 class Scalar:
@@ -12,7 +12,7 @@ class Scalar:
 
     __slots__ = ("position", "value")
 
-    def __init__(self, value: bool | int | float | str | None, position: Position) -> None:
+    def __init__(self, value: bool | int | float | str | None, position: SourcePosition) -> None:
         self.value = value
         self.position = position
 
@@ -29,7 +29,7 @@ class Reference:
 
     __slots__ = ("optional", "own", "path", "position", "scope", "written")
 
-    def __init__(self, written: str, path: tuple[str, ...], optional: bool, position: Position) -> None:
+    def __init__(self, written: str, path: tuple[str, ...], optional: bool, position: SourcePosition) -> None:
         self.written = written
         self.path = path
         self.optional = optional
@@ -43,7 +43,7 @@ class Array:
 
     __slots__ = ("items", "position")
 
-    def __init__(self, items: "list[Expression]", position: Position) -> None:
+    def __init__(self, items: "list[Expression]", position: SourcePosition) -> None:
         self.items = items
         self.position = position
 
@@ -58,7 +58,7 @@ class Object:
 
     __slots__ = ("fields", "members", "position")
 
-    def __init__(self, members: "list[Assignment | Include]", position: Position) -> None:
+    def __init__(self, members: "list[Assignment | Include]", position: SourcePosition) -> None:
         self.members = members
         self.position = position
         self.fields: dict[str, list[Definition]] = {}
@@ -69,7 +69,7 @@ class Concatenation:
 
     __slots__ = ("parts", "position")
 
-    def __init__(self, parts: "list[Expression]", position: Position) -> None:
+    def __init__(self, parts: "list[Expression]", position: SourcePosition) -> None:
         self.parts = parts
         self.position = position
 
@@ -82,7 +82,7 @@ class Assignment:
 
     __slots__ = ("append", "key", "position", "value")
 
-    def __init__(self, key: tuple[str, ...], value: Expression, append: bool, position: Position) -> None:
+    def __init__(self, key: tuple[str, ...], value: Expression, append: bool, position: SourcePosition) -> None:
         self.key = key
         self.value = value
         self.append = append
@@ -94,7 +94,7 @@ class Include:
 
     __slots__ = ("name", "position", "required")
 
-    def __init__(self, name: str, required: bool, position: Position) -> None:
+    def __init__(self, name: str, required: bool, position: SourcePosition) -> None:
         self.name = name
         self.required = required
         self.position = position
@@ -111,7 +111,7 @@ class Definition:
 
     __slots__ = ("append", "position", "sequence", "value")
 
-    def __init__(self, value: Expression, sequence: int, position: Position, append: bool = False) -> None:
+    def __init__(self, value: Expression, sequence: int, position: SourcePosition, append: bool = False) -> None:
         self.value = value
         self.append = append
         self.sequence = sequence

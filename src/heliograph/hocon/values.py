@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import TypeAlias
 
-from heliograph.hocon.errors import Position
+from heliograph.hocon.errors import SourcePosition
 
 Scalar: TypeAlias = bool | int | float | str | None
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
@@ -32,7 +32,12 @@ class Node:
     __slots__ = ("depth", "position", "source", "value", "weight")
 
     def __init__(
-        self, value: Content, position: Position, source: Position | None = None, weight: int = 0, depth: int = -1
+        self,
+        value: Content,
+        position: SourcePosition,
+        source: SourcePosition | None = None,
+        weight: int = 0,
+        depth: int = -1,
     ) -> None:
         self.value = value
         self.position = position
@@ -45,11 +50,11 @@ class Node:
         """The kind of value in words, with its article."""
         return describe_kind(self.value)
 
-    def at(self, position: Position) -> "Node":
+    def at(self, position: SourcePosition) -> "Node":
         """The same value as found through a substitution that stands at `position`."""
         return Node(self.value, position, self.source or self.position, self.weight, self.depth)
 
-    def moved(self, position: Position) -> "Node":
+    def moved(self, position: SourcePosition) -> "Node":
         """The same value as that of the field or element at `position`."""
         return Node(self.value, position, self.source, self.weight, self.depth)
 

@@ -16,7 +16,7 @@ from heliograph.storage.errors import StorageError
 OnDone = Callable[[int, StorageError | None], None]
 
 
-class Leader(Protocol):
+class TicketSource(Protocol):
     """The commit queue whose tickets channels wait for; `storage.group_commit.CommitQueue` is one."""
 
     @property
@@ -80,7 +80,7 @@ class CommitJoin:
         faults: Where an answer that raises is contained.
     """
 
-    def __init__(self, leader: Leader, on_done: OnDone, faults: Faults) -> None:
+    def __init__(self, leader: TicketSource, on_done: OnDone, faults: Faults) -> None:
         self._leader = leader
         self._faults = faults
         self._on_done = on_done

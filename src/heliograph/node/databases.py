@@ -275,7 +275,7 @@ class Databases(Part):
         return f"Databases({self._all})"
 
 
-class Commits(Part):
+class CommitsPart(Part):
     """Commits at the stop what the databases took, while what waits for it still runs; owned by the node."""
 
     name = "commits"

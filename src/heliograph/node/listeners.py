@@ -8,7 +8,7 @@ from typing import Final
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import Config
-from heliograph.config.listeners import Listener as ListenerSettings
+from heliograph.config.listeners import ListenerConfig as ListenerSettings
 from heliograph.config.listeners import enabled
 from heliograph.config.zones import zone_of
 from heliograph.mqtt import reason_codes as rc

@@ -60,7 +60,7 @@ _WHAT_HAPPENS: Final = (
 )
 
 
-class DelayedMessages(Protocol):
+class HeldMessages(Protocol):
     """The methods of delayed messages that are used here."""
 
     @property
@@ -82,7 +82,7 @@ class MemoryContract:
         broker: Broker,
         table: SessionTable,
         channels: ChannelTable,
-        delayed: DelayedMessages,
+        delayed: HeldMessages,
         alarms: Alarms,
         numbers: Callable[[], Mapping[str, float]],
     ) -> None:

@@ -9,7 +9,7 @@ from heliograph.broker.router import Router
 from heliograph.broker.shared_options import SharedOptions
 from heliograph.channel.options import INFINITE, AttributesOf, ChannelOptions
 from heliograph.config import Config, MessagesConfig, MqttConfig, RetainerConfig
-from heliograph.config.listeners import Listener
+from heliograph.config.listeners import ListenerConfig
 from heliograph.config.zones import levels_max, zone_of
 from heliograph.retainer.options import NOT_SET, RetainerOptions
 from heliograph.session.options import SessionOptions
@@ -133,7 +133,7 @@ def channel_options(config: Config, zone: str) -> ChannelOptions:
 
 
 def listener_options(
-    config: Config, listener: str, settings: Listener, attributes_of: AttributesOf | None
+    config: Config, listener: str, settings: ListenerConfig, attributes_of: AttributesOf | None
 ) -> ChannelOptions:
     """The same with what the listener says itself.
 

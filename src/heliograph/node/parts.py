@@ -12,7 +12,7 @@ from heliograph.message_policies.parts import NodeInfo, TransformationPart, Vali
 from heliograph.node.client_log import ClientLogPart
 from heliograph.node.clock import uptime_us
 from heliograph.node.data_dir import DataDirectory
-from heliograph.node.databases import Commits, Databases
+from heliograph.node.databases import CommitsPart, Databases
 from heliograph.node.delayed import DelayedPart
 from heliograph.node.durable_sessions import SessionsPart
 from heliograph.node.event_messages import EventMessagesPart
@@ -57,7 +57,7 @@ def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> 
         parts.append(ReaderLaunch(reader))
     parts += [bans, delayed, environment]
     if databases is not None:
-        parts += [databases, Commits(databases)]
+        parts += [databases, CommitsPart(databases)]
         if config.durable_storage.messages.topics:
             parts.append(SessionsPart(config, directory, kernel, databases))
     if config.retainer.enable:

@@ -29,7 +29,7 @@ from heliograph.retainer.retainer import Retainer
 from heliograph.storage.errors import StorageDamagedError, StorageError
 from heliograph.storage.group_commit import CommitQueue
 from heliograph.storage.health import Health
-from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.changes import KeyedChange
 from heliograph.storage.keyed.table import KeyedTable, keyed_path
 
 _log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class RetainedCommit(RetainedCommits):
             _log, alarms, _ALARM, "retained messages are refused", "retained messages are taken again", self._changed
         )
         self._follower = join.follow(RETAINED, lambda: self.is_full)
-        self._queue: CommitQueue[Change] = CommitQueue(
+        self._queue: CommitQueue[KeyedChange] = CommitQueue(
             table, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
         )
         try:
@@ -77,7 +77,7 @@ class RetainedCommit(RetainedCommits):
             # Each tick tries again to open it, and changes are refused until that works.
             self.health.tell(error, "the database of retained messages cannot be opened")
 
-    def submit(self, change: Change, awaited: bool) -> None:
+    def submit(self, change: KeyedChange, awaited: bool) -> None:
         """Take a change."""
         ticket = self._queue.take(change, change.size_bytes + _CHANGE_OVERHEAD_BYTES)
         if awaited:

@@ -17,7 +17,7 @@ from heliograph.retainer.presence import KnownTopics
 from heliograph.retainer.retainer import READ_WORK, Matches, Retainer
 from heliograph.storage.errors import StorageError
 from heliograph.storage.keyed import records as keyed_records
-from heliograph.storage.keyed.changes import Change
+from heliograph.storage.keyed.changes import KeyedChange
 from heliograph.storage.keyed.table import KeyedTable
 from heliograph.storage.keyed.walk import KeyedWalk
 
@@ -36,7 +36,7 @@ _PAGE_BYTES: Final = 256 << 10
 class RetainedCommits:
     """Who brings changes of the table to the disk; joined to the retainer by the node."""
 
-    def submit(self, change: Change, awaited: bool) -> None:
+    def submit(self, change: KeyedChange, awaited: bool) -> None:
         """Take a change.
 
         Args:

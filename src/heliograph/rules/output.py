@@ -34,7 +34,7 @@ from heliograph.rules.tree import (
 )
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """What is known about the values of an expression, apart from undefined."""
 
     STRING = "string"
@@ -45,28 +45,34 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
 
 
-_COLUMN_KINDS: Final[Mapping[str, Kind]] = {
-    "id": Kind.STRING,
-    "clientid": Kind.STRING,
-    "username": Kind.STRING,
-    "payload": Kind.BYTES,
-    "topic": Kind.STRING,
-    "qos": Kind.INTEGER,
-    "flags": Kind.UNKNOWN,
-    "pub_props": Kind.UNKNOWN,
-    "timestamp": Kind.INTEGER,
-    "publish_received_at": Kind.INTEGER,
-    "event": Kind.STRING,
+_COLUMN_KINDS: Final[Mapping[str, ValueKind]] = {
+    "id": ValueKind.STRING,
+    "clientid": ValueKind.STRING,
+    "username": ValueKind.STRING,
+    "payload": ValueKind.BYTES,
+    "topic": ValueKind.STRING,
+    "qos": ValueKind.INTEGER,
+    "flags": ValueKind.UNKNOWN,
+    "pub_props": ValueKind.UNKNOWN,
+    "timestamp": ValueKind.INTEGER,
+    "publish_received_at": ValueKind.INTEGER,
+    "event": ValueKind.STRING,
 }
 
 _COLUMN_FUNCTIONS: Final = {
     name: function.column for name, function in FUNCTIONS.items() if function.column is not None
 }
 
-_RESULT_KINDS: Final = {"S": Kind.STRING, "I": Kind.INTEGER, "F": Kind.NUMBER, "N": Kind.NUMBER, "B": Kind.BOOLEAN}
+_RESULT_KINDS: Final = {
+    "S": ValueKind.STRING,
+    "I": ValueKind.INTEGER,
+    "F": ValueKind.NUMBER,
+    "N": ValueKind.NUMBER,
+    "B": ValueKind.BOOLEAN,
+}
 
 
-def output_kinds(rule: Statement, has_metadata: bool = False) -> dict[str, Kind]:
+def output_kinds(rule: Statement, has_metadata: bool = False) -> dict[str, ValueKind]:
     """The columns of the rule's output in order, each with the kind of its values.
 
     Args:
@@ -76,28 +82,28 @@ def output_kinds(rule: Statement, has_metadata: bool = False) -> dict[str, Kind]
     if isinstance(rule, Select):
         return _kinds_of_fields(rule.fields, _COLUMN_KINDS, has_metadata)
     # What DO sees: the results of the fields, and the element, whose type is unknown.
-    below = {**_COLUMN_KINDS, **({"metadata": Kind.UNKNOWN} if has_metadata else {})}
-    below |= {**_kinds_of_fields(rule.fields[:-1], _COLUMN_KINDS, has_metadata), rule.element.root: Kind.UNKNOWN}
+    below = {**_COLUMN_KINDS, **({"metadata": ValueKind.UNKNOWN} if has_metadata else {})}
+    below |= {**_kinds_of_fields(rule.fields[:-1], _COLUMN_KINDS, has_metadata), rule.element.root: ValueKind.UNKNOWN}
     return below if rule.do is None else _kinds_of_fields(rule.do, below, has_metadata)
 
 
 def _kinds_of_fields(
-    fields: Sequence[Field | Star], columns: Mapping[str, Kind], has_metadata: bool
-) -> dict[str, Kind]:
-    kinds: dict[str, Kind] = {}
+    fields: Sequence[Field | Star], columns: Mapping[str, ValueKind], has_metadata: bool
+) -> dict[str, ValueKind]:
+    kinds: dict[str, ValueKind] = {}
     for position, field in enumerate(fields):
         if isinstance(field, Star):
             kinds.update(columns)
             if has_metadata:
-                kinds.setdefault("metadata", Kind.UNKNOWN)
+                kinds.setdefault("metadata", ValueKind.UNKNOWN)
             continue
         target = field.alias or implied_target(field.expression, position)
         known = {**columns, **kinds} if columns is not _COLUMN_KINDS else kinds
-        kinds[target.root] = Kind.UNKNOWN if target.steps else _kind_of_expression(field.expression, known)
+        kinds[target.root] = ValueKind.UNKNOWN if target.steps else _kind_of_expression(field.expression, known)
     return kinds
 
 
-def _kind_of_expression(node: Expression, stored: Mapping[str, Kind]) -> Kind:
+def _kind_of_expression(node: Expression, stored: Mapping[str, ValueKind]) -> ValueKind:
     """The kind of an expression's values.
 
     Args:
@@ -108,57 +114,57 @@ def _kind_of_expression(node: Expression, stored: Mapping[str, Kind]) -> Kind:
         return _kind_of_literal(node)
     if isinstance(node, Path):
         if node.steps:
-            return Kind.BOOLEAN if node.root == "flags" and "flags" not in stored else Kind.UNKNOWN
-        return stored.get(node.root) or _COLUMN_KINDS.get(node.root, Kind.UNKNOWN)
+            return ValueKind.BOOLEAN if node.root == "flags" and "flags" not in stored else ValueKind.UNKNOWN
+        return stored.get(node.root) or _COLUMN_KINDS.get(node.root, ValueKind.UNKNOWN)
     if isinstance(node, Arithmetic):
         return _kind_of_arithmetic(node, stored)
     if isinstance(node, Unary):
-        return Kind.INTEGER if _kind_of_expression(node.operand, stored) is Kind.INTEGER else Kind.NUMBER
+        return ValueKind.INTEGER if _kind_of_expression(node.operand, stored) is ValueKind.INTEGER else ValueKind.NUMBER
     if isinstance(node, Comparison | Membership | Logical | Not):
-        return Kind.BOOLEAN
+        return ValueKind.BOOLEAN
     if isinstance(node, Call):
         return _kind_of_call(node, stored)
     if isinstance(node, Case):
         results = [branch.then for branch in node.branches] + ([] if node.default is None else [node.default])
         kinds = {_kind_of_expression(result, stored) for result in results}
-        if kinds == {Kind.INTEGER, Kind.NUMBER}:
-            return Kind.NUMBER
-        return kinds.pop() if len(kinds) == 1 else Kind.UNKNOWN
-    return Kind.UNKNOWN
+        if kinds == {ValueKind.INTEGER, ValueKind.NUMBER}:
+            return ValueKind.NUMBER
+        return kinds.pop() if len(kinds) == 1 else ValueKind.UNKNOWN
+    return ValueKind.UNKNOWN
 
 
-def _kind_of_call(node: Call, stored: Mapping[str, Kind]) -> Kind:
+def _kind_of_call(node: Call, stored: Mapping[str, ValueKind]) -> ValueKind:
     function = FUNCTIONS.get(node.name)
     if function is None:
-        return Kind.UNKNOWN
+        return ValueKind.UNKNOWN
     if function.column is not None and not node.arguments:
-        return _COLUMN_KINDS.get(function.column, Kind.UNKNOWN)
+        return _COLUMN_KINDS.get(function.column, ValueKind.UNKNOWN)
     kinds = {_kind_of_expression(argument, stored) for argument in node.arguments}
     if node.name == "coalesce" and len(kinds) == 1 and len(node.arguments) == 2:
         return kinds.pop()
-    if node.name == "abs" and kinds == {Kind.INTEGER}:
-        return Kind.INTEGER
+    if node.name == "abs" and kinds == {ValueKind.INTEGER}:
+        return ValueKind.INTEGER
     if node.name == "flag":
         names = [argument.value for argument in node.arguments if isinstance(argument, Literal)]
-        return Kind.BOOLEAN if names in (["retain"], ["dup"]) else Kind.UNKNOWN
-    return _RESULT_KINDS.get(function.result, Kind.UNKNOWN)
+        return ValueKind.BOOLEAN if names in (["retain"], ["dup"]) else ValueKind.UNKNOWN
+    return _RESULT_KINDS.get(function.result, ValueKind.UNKNOWN)
 
 
-def _kind_of_literal(node: Literal) -> Kind:
+def _kind_of_literal(node: Literal) -> ValueKind:
     if isinstance(node.value, bool):
-        return Kind.BOOLEAN
+        return ValueKind.BOOLEAN
     if isinstance(node.value, str):
-        return Kind.STRING
-    return Kind.INTEGER if isinstance(node.value, int) else Kind.NUMBER
+        return ValueKind.STRING
+    return ValueKind.INTEGER if isinstance(node.value, int) else ValueKind.NUMBER
 
 
-def _kind_of_arithmetic(node: Arithmetic, stored: Mapping[str, Kind]) -> Kind:
+def _kind_of_arithmetic(node: Arithmetic, stored: Mapping[str, ValueKind]) -> ValueKind:
     if node.operator in ("div", "mod"):
-        return Kind.INTEGER
+        return ValueKind.INTEGER
     sides = {_kind_of_expression(node.left, stored), _kind_of_expression(node.right, stored)}
-    if node.operator == "+" and sides & {Kind.STRING, Kind.BYTES}:
-        return Kind.STRING
-    return Kind.INTEGER if sides == {Kind.INTEGER} and node.operator != "/" else Kind.NUMBER
+    if node.operator == "+" and sides & {ValueKind.STRING, ValueKind.BYTES}:
+        return ValueKind.STRING
+    return ValueKind.INTEGER if sides == {ValueKind.INTEGER} and node.operator != "/" else ValueKind.NUMBER
 
 
 def columns_read(rule: Statement) -> frozenset[str]:

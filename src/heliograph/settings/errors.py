@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from heliograph.hocon import HoconError, Position
+from heliograph.hocon import HoconError, SourcePosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        place = str(Position(self.file, self.line))
+        place = str(SourcePosition(self.file, self.line))
         return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
 
 

@@ -72,7 +72,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         self,
         kind: str,
         name: str,
-        settings: config.Listener,
+        settings: config.ListenerConfig,
         context: ChannelContext,
         options: ChannelOptions,
         identity: PeerIdentity | None = None,
@@ -189,7 +189,9 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             self._certificates.reload_if_changed()
         self._counters.tell()
 
-    def prepare(self, settings: config.Listener, options: ChannelOptions, identity: PeerIdentity) -> Callable[[], None]:
+    def prepare(
+        self, settings: config.ListenerConfig, options: ChannelOptions, identity: PeerIdentity
+    ) -> Callable[[], None]:
         """Read the certificates again; what is returned has them and these settings hold for connections from then on.
 
         Args:

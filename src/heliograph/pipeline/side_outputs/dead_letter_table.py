@@ -25,7 +25,7 @@ from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.identity import query_directory, read_identity
 from heliograph.pipeline.running.queries import RunSettings
 from heliograph.pipeline.side_outputs.side_tables import batches_in
-from heliograph.pipeline.sinks import Batch
+from heliograph.pipeline.sinks import MicroBatch
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.template import quoted
 from heliograph.rules.spark.outcomes import evaluate_outcomes
@@ -216,7 +216,7 @@ class _Replay:
         place = f"replay:{self._file.parent.name}/{self._file.name}:{attempt}"
         owner = str(uuid.uuid5(uuid.UUID(self._query), place))
         settings = self._settings
-        batch = Batch(self._rule.name, owner, 0, settings.output, settings.mqtt, self._refuse, self._query)
+        batch = MicroBatch(self._rule.name, owner, 0, settings.output, settings.mqtt, self._refuse, self._query)
         self._pipeline.sink(self._rule.name).write(rows, batch)
         return count
 

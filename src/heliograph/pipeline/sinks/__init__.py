@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import Final
 
 from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks.interface import Batch, ChecksRows, Guarantee, OutputMode, Sink, Written
+from heliograph.pipeline.sinks.interface import ChecksRows, Guarantee, MicroBatch, OutputMode, Sink, Written
 
-__all__ = ["KINDS", "Batch", "ChecksRows", "Guarantee", "OutputMode", "Sink", "Written", "read_sink"]
+__all__ = ["KINDS", "ChecksRows", "Guarantee", "MicroBatch", "OutputMode", "Sink", "Written", "read_sink"]
 
 #: The module and class of each `type`.
 KINDS: Final = {

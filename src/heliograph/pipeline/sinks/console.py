@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Self
 from pyspark.sql import DataFrame
 
 from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.template import row_as_json
 
 _ROWS: Final = 20
@@ -41,7 +41,7 @@ class ConsoleSink:
         """Standard output."""
         return "standard output"
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Print the first rows of a batch."""
         lines = [row[0] for row in rows.select(row_as_json(rows.columns)).take(self.rows + 1)]
         for line in lines[: self.rows]:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.files import target_size
-from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each_in_spark
 from heliograph.pipeline.sinks.lakes import (
     check_result_keys,
@@ -116,14 +116,14 @@ class DeltaSink:
         check_columns(self.partition_by, schema, "partition_by")
         check_columns(self.key, schema, "key")
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Bring a batch into the table, unless it is there."""
         faults = faults_of_texts(rows.schema, rows.columns)
         if not is_uri(self.path):
             faults += faults_of_directories(rows.schema, self.partition_by, Naming.DELTA)
         return write_without_rejected(rows, batch, faults, lambda kept: self._write_batch(kept, batch))
 
-    def _write_batch(self, rows: DataFrame, batch: Batch) -> Written:
+    def _write_batch(self, rows: DataFrame, batch: MicroBatch) -> Written:
         with _translated(self.path):
             table = self.find(batch)
             if self.has(table, batch):
@@ -138,12 +138,12 @@ class DeltaSink:
         self._maintain(table, batch.number)
         return Written(_count(table), figures)
 
-    def has(self, table: "DeltaTable | None", batch: Batch) -> bool:
+    def has(self, table: "DeltaTable | None", batch: MicroBatch) -> bool:
         """Whether the log says that a batch was written."""
         version = table.transaction_version(_application(batch)) if table is not None else None
         return version is not None and version >= batch.number
 
-    def commit(self, table: "DeltaTable | None", staged: StagedRows, batch: Batch) -> int:
+    def commit(self, table: "DeltaTable | None", staged: StagedRows, batch: MicroBatch) -> int:
         """Write the rows of a batch in one commit; returns how many files it added."""
         from deltalake import CommitProperties, Transaction
 
@@ -168,7 +168,7 @@ class DeltaSink:
         return int(metrics.get("num_added_files", 0))
 
     def _write(
-        self, table: "DeltaTable | None", staged: StagedRows, batch: Batch, properties: "CommitProperties"
+        self, table: "DeltaTable | None", staged: StagedRows, batch: MicroBatch, properties: "CommitProperties"
     ) -> None:
         from deltalake import WriterProperties, write_deltalake
 
@@ -200,7 +200,7 @@ class DeltaSink:
         except Exception as error:  # noqa: BLE001 (whatever its library raises)
             _log.warning("the Delta table %s could not be tidied up: %s", self.path, error)
 
-    def find(self, batch: Batch) -> "DeltaTable | None":
+    def find(self, batch: MicroBatch) -> "DeltaTable | None":
         """The table, None if there is none.
 
         Raises:
@@ -218,7 +218,7 @@ class DeltaSink:
             )
         return table
 
-    def _opened(self, batch: Batch) -> "DeltaTable":
+    def _opened(self, batch: MicroBatch) -> "DeltaTable":
         table: DeltaTable = _library().DeltaTable(
             self._uri(batch.output), storage_options=dict(self.storage_options) or None
         )
@@ -228,11 +228,11 @@ class DeltaSink:
         return self.path if is_uri(self.path) else str((output / self.path).resolve())
 
 
-def _application(batch: Batch) -> str:
+def _application(batch: MicroBatch) -> str:
     return f"heliograph/{batch.query}/{batch.owner}"
 
 
-def _owner(batch: Batch) -> str:
+def _owner(batch: MicroBatch) -> str:
     return batch.backfill_of or batch.owner
 
 

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.append_table import AppendTable, TargetSize
 from heliograph.pipeline.sinks.file_format import COMPRESSIONS, FileFormat
-from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.rejected_rows import Naming, faults_of_directories, write_without_rejected
 from heliograph.pipeline.sinks.table_locations import is_uri, open_location, store_fault
 from heliograph.pipeline.sinks.template import check_columns
@@ -113,13 +113,13 @@ class FilesSink:
         check_columns(self.partition_by, schema, "partition_by")
         check_columns(self.key, schema, "key")
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Append to the table."""
         # Spark stages files by directories on a disk, wherever they go from there.
         faults = faults_of_directories(rows.schema, self.partition_by, Naming.SPARK)
         return write_without_rejected(rows, batch, faults, lambda kept: self._append(kept, batch))
 
-    def _append(self, rows: DataFrame, batch: Batch) -> Written:
+    def _append(self, rows: DataFrame, batch: MicroBatch) -> Written:
         place = open_location(self.path, self.storage_options, batch.output)
         file_format = FileFormat(self.format_name, self.compression, self.options)
         table = AppendTable(place, batch.owner, file_format, self.partition_by, self.size, batch.backfill_of)

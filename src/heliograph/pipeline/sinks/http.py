@@ -25,7 +25,7 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.files.tls import read_tls, tls_context
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
-from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, Attempts, RetryPolicy, TransientError
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.template import bytes_column, placeholders, row_as_json, template_column
@@ -129,7 +129,7 @@ class HttpSink:
         """See `ChecksRows.check`."""
         _computed(schema, self)
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Post the rows and wait for every answer."""
         prepared = _prepare(rows, self)
         with self._client() as client, ThreadPoolExecutor(self.concurrency, "http-sink") as pool:

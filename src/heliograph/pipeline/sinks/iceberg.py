@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.iceberg_partitions import Partition, add_partitions, parse_partition
-from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each
 from heliograph.pipeline.sinks.lakes import check_result_keys, duration, refuse_foreign_table
 from heliograph.pipeline.sinks.rejected_rows import (
@@ -123,7 +123,7 @@ class IcebergSink:
         check_columns((partition.column for partition in self.partitions), schema, "partition_by")
         check_columns(self.key, schema, "key")
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Bring a batch into the table, unless it is there."""
         faults = faults_of_texts(rows.schema, rows.columns)
         if not self.catalog:
@@ -131,7 +131,7 @@ class IcebergSink:
             faults += faults_of_directories(rows.schema, whole, Naming.ICEBERG)
         return write_without_rejected(rows, batch, faults, lambda kept: self._write(kept, batch))
 
-    def _write(self, rows: DataFrame, batch: Batch) -> Written:
+    def _write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         with _translated(self.table):
             table = self.find(batch)
             if table is not None and self.has(table, batch):
@@ -146,7 +146,7 @@ class IcebergSink:
         files, size = (int(summary.get(name, 0)) for name in ("added-data-files", "added-files-size"))
         return Written(_total(table), {"rows": row_count, "files": files, "bytes": size})
 
-    def find(self, batch: Batch) -> "Table | None":
+    def find(self, batch: MicroBatch) -> "Table | None":
         """The table, None if there is none.
 
         Raises:
@@ -164,11 +164,11 @@ class IcebergSink:
             )
         return table
 
-    def has(self, table: "Table", batch: Batch) -> bool:
+    def has(self, table: "Table", batch: MicroBatch) -> bool:
         """Whether the table says that a batch was written."""
         return _newest(table, batch.owner) >= batch.number
 
-    def create(self, schema: pa.Schema, batch: Batch) -> "Table":
+    def create(self, schema: pa.Schema, batch: MicroBatch) -> "Table":
         """Make the table for rows of a schema."""
         catalog = self._catalog(batch.output)
         catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
@@ -179,7 +179,7 @@ class IcebergSink:
             add_partitions(transaction, self.partitions)
         return catalog.load_table(self.table)
 
-    def commit(self, table: "Table", staged: StagedRows, batch: Batch) -> int:
+    def commit(self, table: "Table", staged: StagedRows, batch: MicroBatch) -> int:
         """Write the rows of a batch in one commit; returns how many they were."""
         if not staged.rows and self.mode is not OutputMode.COMPLETE:
             return 0
@@ -211,7 +211,7 @@ class IcebergSink:
         if replacing and not staged.rows:
             transaction.overwrite(staged.schema.empty_table(), snapshot_properties=said)
 
-    def _merge(self, transaction: "Transaction", staged: StagedRows, batch: Batch, said: dict[str, str]) -> int:
+    def _merge(self, transaction: "Transaction", staged: StagedRows, batch: MicroBatch, said: dict[str, str]) -> int:
         table = staged.reader().read_all()
         is_keyed = pc.and_kleene  # of a key that is null the library would add a row each time
         valid = None

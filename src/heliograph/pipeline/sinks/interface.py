@@ -36,7 +36,7 @@ class Guarantee(StrEnum):
 
 
 @dataclass(frozen=True)
-class Batch:
+class MicroBatch:
     """One micro-batch on its way to a sink.
 
     Attributes:
@@ -116,7 +116,7 @@ class Sink(Protocol):
     def target(self) -> str:
         """Where rows go, for people: `PostgreSQL table obs at db:5432/weather`; no secrets."""
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Bring a batch to the target. Called on the driver, once after another for one query; it may block.
 
         Raises:

@@ -21,7 +21,7 @@ from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.files.tls import read_tls
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
-from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.template import bytes_column, row_as_json, template_column
@@ -132,7 +132,7 @@ class KafkaSink:
         """See `ChecksRows.check`."""
         self._columns(schema)
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Send the rows and wait until all are delivered."""
         has_spark = self.client != LIBRDKAFKA and spark_knows_kafka(rows.sparkSession)
         if self.client == SPARK and not has_spark:
@@ -145,7 +145,7 @@ class KafkaSink:
             return Written()
         return self._write_by_librdkafka(rows, batch)
 
-    def _write_by_librdkafka(self, rows: DataFrame, batch: Batch) -> Written:
+    def _write_by_librdkafka(self, rows: DataFrame, batch: MicroBatch) -> Written:
         held = ArrowRows(rows, computed=list(_renamed(self._columns(rows.schema))))
         delivery = _Delivery(self.target, self._producer_settings())
         for chunk in held.chunks(_CHUNK_ROWS):

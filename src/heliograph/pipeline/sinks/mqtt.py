@@ -21,7 +21,7 @@ from heliograph.pipeline.errors import OptionError, SinkError, sentence_of
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.files.tls import read_tls
 from heliograph.pipeline.sinks.arrow_rows import as_it_was, plain_columns
-from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy
 from heliograph.pipeline.sinks.secret import Secret, read_secret
 from heliograph.pipeline.sinks.template import bytes_column, row_as_json, template_column
@@ -106,7 +106,7 @@ class MqttSink:
         """See `ChecksRows.check`."""
         list(self._columns(schema))
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Publish the rows and wait for every acknowledgement."""
         names = tuple(name for name, _ in self.properties)
         publish = _PublishPartition(self._options(batch), rows.schema, self.retain, names)
@@ -126,7 +126,7 @@ class MqttSink:
                 figures["retries"] += result["reconnects"]
         return Written(figures=figures)
 
-    def _options(self, batch: Batch) -> SinkOptions:
+    def _options(self, batch: MicroBatch) -> SinkOptions:
         host, port = parse_endpoint("mqtt", self.server or batch.mqtt)
         return SinkOptions(
             host=host,

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.files import FilesSink
-from heliograph.pipeline.sinks.interface import Batch, OutputMode, Written
+from heliograph.pipeline.sinks.interface import MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.rejected_rows import faults_of_texts, write_without_rejected
 from heliograph.pipeline.sinks.result_table import ResultTable
 from heliograph.pipeline.sinks.table_locations import open_location
@@ -40,14 +40,14 @@ class ParquetSink(FilesSink):
         """The table."""
         return f"Parquet table {self.path}"
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Append to the table, or bring it up to date."""
         if self.mode is OutputMode.APPEND:
             return super().write(rows, batch)
         faults = faults_of_texts(rows.schema, self.key)
         return write_without_rejected(rows, batch, faults, lambda kept: self._replace(kept, batch))
 
-    def _replace(self, rows: DataFrame, batch: Batch) -> Written:
+    def _replace(self, rows: DataFrame, batch: MicroBatch) -> Written:
         place = open_location(self.path, self.storage_options, batch.output)
         key = self.key if self.mode is OutputMode.UPDATE else ()
         total = ResultTable(place, batch.backfill_of or batch.owner, key, self.compression or "zstd").write(

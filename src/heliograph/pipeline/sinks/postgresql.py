@@ -17,7 +17,7 @@ from pyspark.sql.types import DecimalType, StructField, StructType
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
-from heliograph.pipeline.sinks.interface import INSTALL, Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.postgresql_errors import translated
 from heliograph.pipeline.sinks.sql_batches import python_rows, write_exactly_once
 from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_rows_of, read_sql_settings
@@ -89,7 +89,7 @@ class PostgresqlSink:
         """See `ChecksRows.check`."""
         check_rows_of(self.settings, schema)
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Write a batch in one transaction."""
         settings = self.settings
         names = settings.template.names if settings.template is not None else ()

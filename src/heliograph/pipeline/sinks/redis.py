@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks.interface import Batch, Guarantee, OutputMode, Written
+from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.redis_cluster import ClusterBatch
 from heliograph.pipeline.sinks.redis_commands import Command, PreparedCommands, RowCommand, read_commands
 from heliograph.pipeline.sinks.redis_servers import SERVER_KEYS, RedisServers, RedisType
@@ -84,7 +84,7 @@ class RedisSink:
         for template in (template for command in self.commands for template in command):
             bytes_column(template, schema, "the command")
 
-    def write(self, rows: DataFrame, batch: Batch) -> Written:
+    def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Run the commands of a batch: in one transaction, or in a cluster in one for each slot."""
         prepared = PreparedCommands(rows, self.commands)
         attempts = Attempts(self.retry)
@@ -104,7 +104,7 @@ class RedisSink:
         figures = {"rows": outcome.rows - refused, "commands": outcome.commands, "retries": attempts.retries}
         return Written(figures=figures | {"refused": refused, "repeated": int(outcome.is_repeated)})
 
-    def _write_once(self, prepared: PreparedCommands, batch: Batch, outcome: "_Outcome") -> None:
+    def _write_once(self, prepared: PreparedCommands, batch: MicroBatch, outcome: "_Outcome") -> None:
         with self.servers.primary(self.target) as connection:
             bytes_max = argument_bytes_max(connection)
             transaction = RedisTransaction(connection, self.target, f"{_LEDGER_PREFIX}:{batch.owner}:{batch.query}")

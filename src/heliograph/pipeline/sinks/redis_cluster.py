@@ -13,7 +13,7 @@ from itertools import cycle
 from typing import Any, Final
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.sinks.interface import Batch
+from heliograph.pipeline.sinks.interface import MicroBatch
 from heliograph.pipeline.sinks.redis_commands import Arguments, Command, PreparedCommands, RowCommand
 from heliograph.pipeline.sinks.redis_servers import Address, RedisServers
 from heliograph.pipeline.sinks.redis_transaction import (
@@ -49,7 +49,7 @@ class ClusterBatch:
         servers: RedisServers,
         target: str,
         prepared: PreparedCommands,
-        batch: Batch,
+        batch: MicroBatch,
         replicas: int,
         ledger_prefix: str,
     ) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructTy
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
-from heliograph.pipeline.sinks.interface import Batch, Written
+from heliograph.pipeline.sinks.interface import MicroBatch, Written
 from heliograph.pipeline.sinks.template import quoted
 
 _REASON: Final = "heliograph_reason"
@@ -37,7 +37,7 @@ class Naming(Enum):
 
 
 def write_without_rejected(
-    rows: DataFrame, batch: Batch, faults: Sequence[Column], write: Callable[[DataFrame], Written]
+    rows: DataFrame, batch: MicroBatch, faults: Sequence[Column], write: Callable[[DataFrame], Written]
 ) -> Written:
     """Write a batch; if that fails because of rows that the table cannot hold, refuse these and write the others.
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
-from heliograph.pipeline.sinks.interface import Batch, Written
+from heliograph.pipeline.sinks.interface import MicroBatch, Written
 from heliograph.pipeline.sinks.retry import Attempts, RetryPolicy
 
 _log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class _Outcome:
 def write_exactly_once(
     connect: Callable[[], AbstractContextManager[SqlTransaction]],
     rows: ArrowRows,
-    batch: Batch,
+    batch: MicroBatch,
     policy: RetryPolicy,
     *,
     chunk_rows: int,
@@ -106,7 +106,7 @@ def write_exactly_once(
 class Telling:
     """Tells the refused rows of a batch, each once however often the batch is tried."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: MicroBatch) -> None:
         self._batch = batch
         self._told: list[tuple[dict[str, Any], str]] = []
 
@@ -124,7 +124,7 @@ class Telling:
 def _write_once(
     connect: Callable[[], AbstractContextManager[SqlTransaction]],
     rows: ArrowRows,
-    batch: Batch,
+    batch: MicroBatch,
     chunk_rows: int,
     replace: bool,
     telling: Telling,

@@ -112,7 +112,7 @@ class Directory:
         return pa.OSFile(str(file)) if file.exists() else None
 
 
-class Store:
+class ObjectStore:
     """A place by URI.
 
     Args:
@@ -193,7 +193,7 @@ def open_location(path: str, options: Mapping[str, str], output: Path) -> TableL
     Raises:
         SinkError: It is a URI that cannot be used.
     """
-    return Store(path, options, output) if is_uri(path) else Directory(output, path)
+    return ObjectStore(path, options, output) if is_uri(path) else Directory(output, path)
 
 
 def is_uri(path: str) -> bool:

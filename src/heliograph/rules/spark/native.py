@@ -17,7 +17,7 @@ from typing import Final
 
 from heliograph.mqtt.topic import has_wildcard, topic_filter_fault
 from heliograph.rules.functions import FUNCTIONS
-from heliograph.rules.output import Kind
+from heliograph.rules.output import ValueKind
 from heliograph.rules.paths import written_path
 from heliograph.rules.spark.native_functions import NATIVE_FUNCTIONS, call_natively
 from heliograph.rules.spark.sql import Native, NotNativeError, string_literal, text_in_sql
@@ -46,19 +46,19 @@ _MILLISECONDS_MAX: Final = 2**63 // 1000 + 1
 
 
 _COLUMNS: Final[Mapping[str, Native]] = {
-    "id": Native("hex(`guid`)", Kind.STRING),
-    "clientid": Native("`clientid`", Kind.STRING),
-    "username": Native("`username`", Kind.STRING, optional=True),
-    "payload": Native("`payload`", Kind.BYTES),
-    "topic": Native("`topic`", Kind.STRING),
-    "qos": Native("CAST(`qos` AS BIGINT)", Kind.INTEGER, size=127),
-    "timestamp": Native("unix_millis(`received_at`)", Kind.INTEGER, size=_MILLISECONDS_MAX),
-    "publish_received_at": Native("unix_millis(`received_at`)", Kind.INTEGER, size=_MILLISECONDS_MAX),
-    "event": Native("'message.publish'", Kind.STRING),
+    "id": Native("hex(`guid`)", ValueKind.STRING),
+    "clientid": Native("`clientid`", ValueKind.STRING),
+    "username": Native("`username`", ValueKind.STRING, optional=True),
+    "payload": Native("`payload`", ValueKind.BYTES),
+    "topic": Native("`topic`", ValueKind.STRING),
+    "qos": Native("CAST(`qos` AS BIGINT)", ValueKind.INTEGER, size=127),
+    "timestamp": Native("unix_millis(`received_at`)", ValueKind.INTEGER, size=_MILLISECONDS_MAX),
+    "publish_received_at": Native("unix_millis(`received_at`)", ValueKind.INTEGER, size=_MILLISECONDS_MAX),
+    "event": Native("'message.publish'", ValueKind.STRING),
 }
 _FLAGS: Final[Mapping[str, Native]] = {
-    "retain": Native("`retain`", Kind.BOOLEAN),
-    "dup": Native("false", Kind.BOOLEAN),
+    "retain": Native("`retain`", ValueKind.BOOLEAN),
+    "dup": Native("false", ValueKind.BOOLEAN),
 }
 
 
@@ -155,17 +155,17 @@ class NativeCompiler:
             return self._comparison(node)
         if isinstance(node, Logical):
             left, right = self.condition(node.left), self.condition(node.right)
-            return Native(f"({left.sql} {node.operator.upper()} {right.sql})", Kind.BOOLEAN)
+            return Native(f"({left.sql} {node.operator.upper()} {right.sql})", ValueKind.BOOLEAN)
         if isinstance(node, Not):
             return self._negation(node)
         if isinstance(node, Membership):
             found = self._is_one_of(self.compile(node.subject), node.candidates)
-            return Native(f"(NOT {found})" if node.negated else found, Kind.BOOLEAN)
+            return Native(f"(NOT {found})" if node.negated else found, ValueKind.BOOLEAN)
         if isinstance(node, Literal) and isinstance(node.value, bool):
             return _literal(node.value)
         if isinstance(node, Call):
             native = self._call(node)
-            if native.kind is Kind.BOOLEAN and not native.optional:
+            if native.kind is ValueKind.BOOLEAN and not native.optional:
                 return native
         raise NotNativeError("it is no condition, which fails the rule")
 
@@ -196,15 +196,15 @@ class NativeCompiler:
 
     def _number(self, node: Expression) -> Native:
         native = self.compile(node)
-        if native.kind not in (Kind.INTEGER, Kind.NUMBER) or native.optional:
+        if native.kind not in (ValueKind.INTEGER, ValueKind.NUMBER) or native.optional:
             raise NotNativeError("arithmetic on what is no number fails the rule")
         return native
 
     def _arithmetic(self, node: Arithmetic) -> Native:
         if node.operator == "+":
             left, right = self.compile(node.left), self.compile(node.right)
-            if any(side.kind is Kind.STRING and not side.optional for side in (left, right)):
-                return Native(f"concat({text_in_sql(left)}, {text_in_sql(right)})", Kind.STRING)
+            if any(side.kind is ValueKind.STRING and not side.optional for side in (left, right)):
+                return Native(f"concat({text_in_sql(left)}, {text_in_sql(right)})", ValueKind.STRING)
         left, right = self._number(node.left), self._number(node.right)
         if node.operator in ("div", "mod"):
             return _whole_division(node, left, right)
@@ -212,10 +212,10 @@ class NativeCompiler:
             return _division(node, left, right)
         size = left.size * right.size if node.operator == "*" else left.size + right.size
         sql = f"({left.sql} {node.operator} {right.sql})"
-        if left.kind is right.kind is Kind.INTEGER:
+        if left.kind is right.kind is ValueKind.INTEGER:
             if size > _INTEGER_MAX:
                 raise NotNativeError(f"the result of {node.operator} may need more than 64 bits")
-            return Native(sql, Kind.INTEGER, size=size)
+            return Native(sql, ValueKind.INTEGER, size=size)
         return _float(sql, size)
 
     def _comparison(self, node: Comparison) -> Native:
@@ -229,11 +229,11 @@ class NativeCompiler:
         if left.optional and right.optional:
             raise NotNativeError("both sides of the comparison may be undefined")
         # A comparison with one undefined side is false, whatever it asks.
-        return Native(f"coalesce({test}, false)" if left.optional or right.optional else test, Kind.BOOLEAN)
+        return Native(f"coalesce({test}, false)" if left.optional or right.optional else test, ValueKind.BOOLEAN)
 
     def _topic_comparison(self, node: Comparison, left: Native) -> str:
         topic_filter = node.right.value if isinstance(node.right, Literal) else None
-        if node.operator != "=~" or left.kind is not Kind.STRING or not isinstance(topic_filter, str):
+        if node.operator != "=~" or left.kind is not ValueKind.STRING or not isinstance(topic_filter, str):
             raise NotNativeError("a topic is matched natively with =~ and a filter that is written in the rule")
         if topic_filter_fault(topic_filter, _LEVELS_MAX) is not None:
             raise NotNativeError("an invalid topic filter fails the rule")
@@ -241,10 +241,10 @@ class NativeCompiler:
 
     def _negation(self, node: Not) -> Native:
         operand = self.compile(node.operand)
-        if operand.kind is not Kind.BOOLEAN:
-            return Native("false", Kind.BOOLEAN)
+        if operand.kind is not ValueKind.BOOLEAN:
+            return Native("false", ValueKind.BOOLEAN)
         test = f"(NOT {operand.sql})"
-        return Native(f"coalesce({test}, false)" if operand.optional else test, Kind.BOOLEAN)
+        return Native(f"coalesce({test}, false)" if operand.optional else test, ValueKind.BOOLEAN)
 
     def _is_one_of(self, subject: Native, candidates: tuple[Expression, ...]) -> str:
         tests = []
@@ -253,7 +253,7 @@ class NativeCompiler:
                 raise NotNativeError("both sides of the comparison may be undefined")
             if candidate.kind is subject.kind:
                 tests.append(f"coalesce({subject.sql} = {candidate.sql}, false)")
-            elif Kind.BYTES in (candidate.kind, subject.kind):
+            elif ValueKind.BYTES in (candidate.kind, subject.kind):
                 raise NotNativeError("the payload as a whole is compared by the broker's engine")
         return f"({' OR '.join(tests)})" if tests else "false"
 
@@ -281,20 +281,20 @@ def _column_call(column: str, node: Call) -> Native:
 
 def _literal(value: str | int | float | bool) -> Native:
     if isinstance(value, bool):
-        return Native("true" if value else "false", Kind.BOOLEAN)
+        return Native("true" if value else "false", ValueKind.BOOLEAN)
     if isinstance(value, str):
-        return Native(string_literal(value), Kind.STRING)
+        return Native(string_literal(value), ValueKind.STRING)
     if isinstance(value, float):
         return _float(f"{value!r}D", value)
     if value > _INTEGER_MAX:
         raise NotNativeError(f"the integer {value} needs more than 64 bits")
-    return Native(f"{value}L", Kind.INTEGER, size=value)
+    return Native(f"{value}L", ValueKind.INTEGER, size=value)
 
 
 def _float(sql: str, size: float) -> Native:
     if size > _FLOAT_MAX:
         raise NotNativeError("the result may be larger than a 64-bit float can be")
-    return Native(sql, Kind.NUMBER, size=size)
+    return Native(sql, ValueKind.NUMBER, size=size)
 
 
 def _divisor(node: Arithmetic) -> int | float:
@@ -306,9 +306,11 @@ def _divisor(node: Arithmetic) -> int | float:
 
 def _whole_division(node: Arithmetic, left: Native, right: Native) -> Native:
     _divisor(node)
-    if not left.kind is right.kind is Kind.INTEGER:
+    if not left.kind is right.kind is ValueKind.INTEGER:
         raise NotNativeError(f"{node.operator} of what is no integer fails the rule")
-    return Native(f"({left.sql} {'div' if node.operator == 'div' else '%'} {right.sql})", Kind.INTEGER, size=left.size)
+    return Native(
+        f"({left.sql} {'div' if node.operator == 'div' else '%'} {right.sql})", ValueKind.INTEGER, size=left.size
+    )
 
 
 def _division(node: Arithmetic, left: Native, right: Native) -> Native:
@@ -318,11 +320,11 @@ def _division(node: Arithmetic, left: Native, right: Native) -> Native:
 
 def _check_comparable(left: Native, right: Native) -> None:
     kinds = {left.kind, right.kind}
-    if kinds == {Kind.INTEGER, Kind.NUMBER}:
-        whole = left if left.kind is Kind.INTEGER else right
+    if kinds == {ValueKind.INTEGER, ValueKind.NUMBER}:
+        whole = left if left.kind is ValueKind.INTEGER else right
         if whole.size > _EXACT_IN_DOUBLE:
             raise NotNativeError("large integers are compared with floats by the broker's engine")
-    elif len(kinds) > 1 or Kind.BYTES in kinds:
+    elif len(kinds) > 1 or ValueKind.BYTES in kinds:
         raise NotNativeError(f"{left.kind} and {right.kind} are compared by the broker's engine")
 
 
@@ -337,12 +339,12 @@ def _case_of(tests: list[str], results: list[Native], default: Native | None, br
     return Native(sql, kinds.pop(), optional, max(value.size for value in values))
 
 
-_NATIVE_CASTS: Final[Mapping[Kind, Callable[[str, float], bool]]] = {
-    Kind.STRING: lambda name, size: name == "string",
-    Kind.BYTES: lambda name, size: name == "binary",
-    Kind.BOOLEAN: lambda name, size: name in ("boolean", "string"),
-    Kind.NUMBER: lambda name, size: name == "double",
-    Kind.INTEGER: lambda name, size: (
+_NATIVE_CASTS: Final[Mapping[ValueKind, Callable[[str, float], bool]]] = {
+    ValueKind.STRING: lambda name, size: name == "string",
+    ValueKind.BYTES: lambda name, size: name == "binary",
+    ValueKind.BOOLEAN: lambda name, size: name in ("boolean", "string"),
+    ValueKind.NUMBER: lambda name, size: name == "double",
+    ValueKind.INTEGER: lambda name, size: (
         name in ("bigint", "double", "string") or size < {"tinyint": 2**7, "smallint": 2**15, "int": 2**31}.get(name, 0)
     ),
 }

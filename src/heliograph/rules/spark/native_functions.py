@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from heliograph.rules.output import Kind
+from heliograph.rules.output import ValueKind
 from heliograph.rules.spark.sql import Native, NotNativeError, string_literal, text_in_sql
 
 Translate: TypeAlias = Callable[[Sequence[Native]], Native]
@@ -37,27 +37,27 @@ def _only(arguments: Sequence[Native]) -> Native:
 
 def _bytes(arguments: Sequence[Native]) -> str:
     value = _only(arguments)
-    if value.kind not in (Kind.STRING, Kind.BYTES) or value.optional:
+    if value.kind not in (ValueKind.STRING, ValueKind.BYTES) or value.optional:
         raise NotNativeError("a function of strings fails for other kinds")
     return f"CAST({value.sql} AS BINARY)"
 
 
 def _number(arguments: Sequence[Native]) -> Native:
     value = _only(arguments)
-    if value.kind not in (Kind.INTEGER, Kind.NUMBER) or value.optional:
+    if value.kind not in (ValueKind.INTEGER, ValueKind.NUMBER) or value.optional:
         raise NotNativeError("a function of numbers fails for other kinds")
     return value
 
 
 def _of_bytes(pattern: str) -> Translate:
-    return lambda arguments: Native(pattern.format(_bytes(arguments)), Kind.STRING)
+    return lambda arguments: Native(pattern.format(_bytes(arguments)), ValueKind.STRING)
 
 
 def _size_in(unit_bits: int) -> Translate:
     def size(arguments: Sequence[Native]) -> Native:
         count = f"CAST(octet_length({_bytes(arguments)}) AS BIGINT)"
         sql = count if unit_bits == 8 else f"({count} * 8L)"
-        return Native(sql, Kind.INTEGER, size=_BYTES_MAX * 8 // unit_bits)
+        return Native(sql, ValueKind.INTEGER, size=_BYTES_MAX * 8 // unit_bits)
 
     return size
 
@@ -66,18 +66,18 @@ def _is_undefined(wanted: bool) -> Translate:
     def test(arguments: Sequence[Native]) -> Native:
         value = _only(arguments)
         if not value.optional:
-            return Native("false" if wanted else "true", Kind.BOOLEAN)
-        return Native(f"({value.sql} IS {'NULL' if wanted else 'NOT NULL'})", Kind.BOOLEAN)
+            return Native("false" if wanted else "true", ValueKind.BOOLEAN)
+        return Native(f"({value.sql} IS {'NULL' if wanted else 'NOT NULL'})", ValueKind.BOOLEAN)
 
     return test
 
 
-def _is_of(*kinds: Kind) -> Translate:
+def _is_of(*kinds: ValueKind) -> Translate:
     def test(arguments: Sequence[Native]) -> Native:
         value = _only(arguments)
         if value.kind not in kinds:
-            return Native("false", Kind.BOOLEAN)
-        return Native(f"({value.sql} IS NOT NULL)" if value.optional else "true", Kind.BOOLEAN)
+            return Native("false", ValueKind.BOOLEAN)
+        return Native(f"({value.sql} IS NOT NULL)" if value.optional else "true", ValueKind.BOOLEAN)
 
     return test
 
@@ -89,26 +89,26 @@ def _absolute(arguments: Sequence[Native]) -> Native:
 
 def _integer(arguments: Sequence[Native]) -> Native:
     value = _only(arguments)
-    if value.kind is Kind.BOOLEAN and not value.optional:
-        return Native(f"CAST({value.sql} AS BIGINT)", Kind.INTEGER, size=1)
-    if _number(arguments).kind is Kind.NUMBER:
+    if value.kind is ValueKind.BOOLEAN and not value.optional:
+        return Native(f"CAST({value.sql} AS BIGINT)", ValueKind.INTEGER, size=1)
+    if _number(arguments).kind is ValueKind.NUMBER:
         raise NotNativeError("int of a float may need more than 64 bits")
     return value
 
 
 def _float(arguments: Sequence[Native]) -> Native:
     value = _number(arguments)
-    return Native(f"CAST({value.sql} AS DOUBLE)", Kind.NUMBER, size=value.size)
+    return Native(f"CAST({value.sql} AS DOUBLE)", ValueKind.NUMBER, size=value.size)
 
 
 def _text(arguments: Sequence[Native]) -> Native:
-    return Native(text_in_sql(_only(arguments)), Kind.STRING)
+    return Native(text_in_sql(_only(arguments)), ValueKind.STRING)
 
 
 def _joined(arguments: Sequence[Native]) -> Native:
     if len(arguments) != 2:
         raise NotNativeError("concat of an array is left to the broker's engine")
-    return Native(f"concat({', '.join(map(text_in_sql, arguments))})", Kind.STRING)
+    return Native(f"concat({', '.join(map(text_in_sql, arguments))})", ValueKind.STRING)
 
 
 def _first_defined(arguments: Sequence[Native]) -> Native:
@@ -133,16 +133,16 @@ NATIVE_FUNCTIONS: Final[Mapping[str, Translate]] = {
     "float": _float,
     "int": _integer,
     "is_array": _is_of(),
-    "is_bool": _is_of(Kind.BOOLEAN),
-    "is_float": _is_of(Kind.NUMBER),
-    "is_int": _is_of(Kind.INTEGER),
+    "is_bool": _is_of(ValueKind.BOOLEAN),
+    "is_float": _is_of(ValueKind.NUMBER),
+    "is_int": _is_of(ValueKind.INTEGER),
     "is_map": _is_of(),
     "is_not_null": _is_undefined(False),
     "is_not_null_var": _is_undefined(False),
     "is_null": _is_undefined(True),
     "is_null_var": _is_undefined(True),
-    "is_num": _is_of(Kind.INTEGER, Kind.NUMBER),
-    "is_str": _is_of(Kind.STRING, Kind.BYTES),
+    "is_num": _is_of(ValueKind.INTEGER, ValueKind.NUMBER),
+    "is_str": _is_of(ValueKind.STRING, ValueKind.BYTES),
     "md5": _of_bytes("md5({})"),
     "sha": _of_bytes("sha1({})"),
     "sha256": _of_bytes("sha2({}, 256)"),

@@ -17,7 +17,7 @@ from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions.conversion import to_boolean
 from heliograph.rules.functions.time import timestamp_of_rfc3339
 from heliograph.rules.json_text import encode_exactly, text_of
-from heliograph.rules.output import Kind
+from heliograph.rules.output import ValueKind
 from heliograph.rules.values import Number, Value, bytes_of, describe, number_of_text
 
 Convert: TypeAlias = Callable[[Value], Any]
@@ -151,13 +151,13 @@ _SYNONYMS: Final = {"byte": "tinyint", "short": "smallint", "integer": "int", "l
 _DECIMAL: Final = re.compile(r"decimal\( ?([0-9]+) ?(?:, ?([0-9]+) ?)?\)")
 _PRECISION_MAX: Final = 38
 
-_TYPES_BY_KIND: Final[Mapping[Kind, str]] = {
-    Kind.STRING: "string",
-    Kind.BYTES: "binary",
-    Kind.INTEGER: "bigint",
-    Kind.NUMBER: "double",
-    Kind.BOOLEAN: "boolean",
-    Kind.UNKNOWN: "string",
+_TYPES_BY_KIND: Final[Mapping[ValueKind, str]] = {
+    ValueKind.STRING: "string",
+    ValueKind.BYTES: "binary",
+    ValueKind.INTEGER: "bigint",
+    ValueKind.NUMBER: "double",
+    ValueKind.BOOLEAN: "boolean",
+    ValueKind.UNKNOWN: "string",
 }
 
 
@@ -180,6 +180,6 @@ def output_type(text: str) -> OutputType:
     raise ValueError(f"{text!r} is no type of an output column; there are {', '.join(_TYPES)} and decimal(P, S)")
 
 
-def inferred_type(kind: Kind) -> OutputType:
+def inferred_type(kind: ValueKind) -> OutputType:
     """The type of a column that the sink does not declare."""
     return _TYPES[_TYPES_BY_KIND[kind]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heliograph.rules.columns import STORED_BY_COLUMN, STORED_NAMES
 from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule, implied_target
-from heliograph.rules.output import Kind, columns_read, output_kinds
+from heliograph.rules.output import ValueKind, columns_read, output_kinds
 from heliograph.rules.spark.native import NativeCompiler, as_type, topic_condition
 from heliograph.rules.spark.output_types import inferred_type, output_type
 from heliograph.rules.spark.sql import Native, NotNativeError
@@ -132,7 +132,7 @@ def _check_names(tree: Statement, names: list[str]) -> None:
             raise RuleSyntaxError(problem, tree.text, Place(0, len(tree.text), 1, 1))
 
 
-def _column_types(kinds: Mapping[str, Kind], declared: Mapping[str, str]) -> dict[str, str]:
+def _column_types(kinds: Mapping[str, ValueKind], declared: Mapping[str, str]) -> dict[str, str]:
     for name in declared:
         if name not in kinds:
             raise ValueError(f"the rule has no output column {name}; it has {', '.join(kinds)}")
@@ -143,7 +143,7 @@ def _column_types(kinds: Mapping[str, Kind], declared: Mapping[str, str]) -> dic
 
 
 def _try_natively(
-    tree: Statement, kinds: Mapping[str, Kind], types: Mapping[str, str], declared: frozenset[str]
+    tree: Statement, kinds: Mapping[str, ValueKind], types: Mapping[str, str], declared: frozenset[str]
 ) -> tuple[dict[str, str | NotNativeError], str | NotNativeError | None]:
     """Each output column, and WHERE, as Spark SQL or as the reason why it has none."""
     if isinstance(tree, Foreach):

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.rules.output import Kind
+from heliograph.rules.output import ValueKind
 
 # Neither quotes nor backslashes, whose meaning depends on the session, nor what substitution could take for its own.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 /_.:,;+*?!#$@~()\[\]^=|<>-]*")
@@ -26,7 +26,7 @@ class Native:
     """
 
     sql: str
-    kind: Kind
+    kind: ValueKind
     optional: bool = False
     size: float = 0
 
@@ -44,7 +44,7 @@ def text_in_sql(native: Native) -> str:
     Raises:
         NotNativeError: Spark writes such values in another way.
     """
-    if native.kind in (Kind.BYTES, Kind.NUMBER):
+    if native.kind in (ValueKind.BYTES, ValueKind.NUMBER):
         raise NotNativeError("the text of floats and payloads is made by the broker's engine")
-    sql = native.sql if native.kind is Kind.STRING else f"CAST({native.sql} AS STRING)"
+    sql = native.sql if native.kind is ValueKind.STRING else f"CAST({native.sql} AS STRING)"
     return f"coalesce({sql}, 'undefined')" if native.optional else sql

@@ -49,7 +49,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPlan:
+class StreamPlan:
     """How far each stream may be read, and how many rows are left behind that."""
 
     steps: Mapping[StreamId, Step]
@@ -103,7 +103,7 @@ def plan_read(
     positions: Mapping[StreamId, Position],
     limits: ReadLimits,
     shards: Collection[int] | None = None,
-) -> ReadPlan:
+) -> StreamPlan:
     """How far the streams of some filters may be read.
 
     Without limits, everything is taken. With limits, whole commits are taken in the order of their time, at least one
@@ -131,7 +131,7 @@ def plan_read(
     time = TIME_MAX if unlimited else _reachable_time(database, readable, limits)
     steps = {cursor.stream.id: Step(cursor.given, 0, 0) for cursor in cursors}
     steps |= {cursor.stream.id: cursor.step(database, time) for cursor in readable}
-    return ReadPlan(steps, waiting - sum(step.rows for step in steps.values()))
+    return StreamPlan(steps, waiting - sum(step.rows for step in steps.values()))
 
 
 def _oldest_of_each_shard(cursors: Sequence[_StreamCursor]) -> list[_StreamCursor]:

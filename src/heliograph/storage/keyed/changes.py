@@ -14,7 +14,7 @@ ABSENT = -1
 Base = tuple[int, int]
 
 
-class Change:
+class KeyedChange:
     """A topic's new message, or none. Made by the database, handed to its commit queue once, then forgotten.
 
     Attributes:
@@ -84,7 +84,7 @@ class PendingChanges:
     """The newest change of each key; owned by the database."""
 
     def __init__(self) -> None:
-        self._newest: dict[bytes, Change] = {}
+        self._newest: dict[bytes, KeyedChange] = {}
         self._keys: list[bytes] | None = None  # sorted, made when it is asked for
         self.messages = 0
         self.bytes = 0
@@ -92,7 +92,7 @@ class PendingChanges:
     def __len__(self) -> int:
         return len(self._newest)
 
-    def get(self, key: bytes) -> Change | None:
+    def get(self, key: bytes) -> KeyedChange | None:
         """The newest change of a key."""
         return self._newest.get(key)
 
@@ -102,7 +102,7 @@ class PendingChanges:
             self._keys = sorted(self._newest)
         return self._keys
 
-    def add(self, change: Change, base: Base) -> None:
+    def add(self, change: KeyedChange, base: Base) -> None:
         """Lay a change over what there is.
 
         Args:
@@ -118,7 +118,7 @@ class PendingChanges:
         self._newest[change.key] = change
         self._count(change, 1)
 
-    def written(self, change: Change) -> None:
+    def written(self, change: KeyedChange) -> None:
         """RocksDB has a change."""
         newest = self._newest[change.key]
         self._count(newest, -1)
@@ -128,7 +128,7 @@ class PendingChanges:
             newest.base = change.as_base()
             self._count(newest, 1)
 
-    def refused(self, changes: Iterable[Change]) -> None:
+    def refused(self, changes: Iterable[KeyedChange]) -> None:
         """Changes will not be written; what RocksDB has counts, or what was changed later."""
         for change in changes:
             if self._newest.get(change.key) is change:
@@ -146,7 +146,7 @@ class PendingChanges:
         del self._newest[key]
         self._keys = None
 
-    def _count(self, change: Change, sign: int) -> None:
+    def _count(self, change: KeyedChange, sign: int) -> None:
         self.messages += sign * change.messages
         self.bytes += sign * change.bytes
 

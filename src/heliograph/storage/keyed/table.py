@@ -23,7 +23,7 @@ from heliograph.storage.errors import (
 )
 from heliograph.storage.interface import KeyedOptions, StorableMessage
 from heliograph.storage.keyed import records as records_of
-from heliograph.storage.keyed.changes import ABSENT, Base, Change, PendingChanges, Removed
+from heliograph.storage.keyed.changes import ABSENT, Base, KeyedChange, PendingChanges, Removed
 from heliograph.storage.keyed.topics import KeyedTopics
 from heliograph.storage.keyed.walk import Found, KeyedWalk
 from heliograph.storage.store import KeptInStore, Store
@@ -195,7 +195,7 @@ class KeyedTable(KeptInStore):
 
     # --- changing
 
-    def put(self, message: StorableMessage, expires_us: int = 0, expiry_s: int = -1) -> Change:
+    def put(self, message: StorableMessage, expires_us: int = 0, expiry_s: int = -1) -> KeyedChange:
         """Make a message the one of its topic.
 
         Args:
@@ -206,12 +206,12 @@ class KeyedTable(KeptInStore):
             The change, which is to be handed to `write`.
         """
         if not self._can_place():
-            return Change(_UNPLACED, None, 0)
+            return KeyedChange(_UNPLACED, None, 0)
         key = self.topics.learn(message.topic)
         record = records_of.pack(message, self._next_time(), expires_us, expiry_s)
-        return self._add(Change(key, record, expires_us), None)
+        return self._add(KeyedChange(key, record, expires_us), None)
 
-    def remove(self, topic: str, *, even_if_absent: bool = False) -> Change | None:
+    def remove(self, topic: str, *, even_if_absent: bool = False) -> KeyedChange | None:
         """Take a topic's message away: the change, as of `put`, or None if there is nothing to do.
 
         Args:
@@ -219,19 +219,19 @@ class KeyedTable(KeptInStore):
                 refused.
         """
         if not self._can_place():
-            return Change(_UNPLACED, None, 0)
+            return KeyedChange(_UNPLACED, None, 0)
         key = self.topics.find(topic)
         return None if key is None else self.remove_key(key, even_if_absent=even_if_absent)
 
-    def remove_key(self, key: bytes, *, even_if_absent: bool = False) -> Change | None:
+    def remove_key(self, key: bytes, *, even_if_absent: bool = False) -> KeyedChange | None:
         """As `remove`, by the key of a record that was read."""
         base = None if self._pending.get(key) is not None else self._base(key)
         if base is not None and base[0] == ABSENT and not even_if_absent:
             return None
         self._next_time()
-        return self._add(Change(key, None, 0), base)
+        return self._add(KeyedChange(key, None, 0), base)
 
-    def commit(self, changes: Sequence[Change]) -> None:
+    def commit(self, changes: Sequence[KeyedChange]) -> None:
         """Write changes and wait for the disk.
 
         Raises:
@@ -240,7 +240,7 @@ class KeyedTable(KeptInStore):
         self.write(changes)
         self._store.sync()
 
-    def write(self, changes: Sequence[Change]) -> None:
+    def write(self, changes: Sequence[KeyedChange]) -> None:
         """Write changes, all or none.
 
         Raises:
@@ -273,13 +273,13 @@ class KeyedTable(KeptInStore):
         self.last_time = max(self._clock(), self.last_time + 1)
         return self.last_time
 
-    def _add(self, change: Change, base: Base | None) -> Change:
+    def _add(self, change: KeyedChange, base: Base | None) -> KeyedChange:
         if base is None:
             base = self._base(change.key) if self._pending.get(change.key) is None else (ABSENT, 0)
         self._pending.add(change, base)
         return change
 
-    def _write(self, changes: Sequence[Change]) -> None:
+    def _write(self, changes: Sequence[KeyedChange]) -> None:
         batch = new_batch()
         self.topics.stage(batch)
         messages, size_bytes, earliest_us = self._messages, self._bytes, _NEVER
