@@ -420,7 +420,7 @@ def test_who_waits_for_a_rate_and_an_authenticator_waits_for_both() -> None:
         kernel.advance(5) if rate_first else answer.resolve((hooks.STOP, AuthStep(rc.SUCCESS)))
         kernel.run()
         peer.feed(b"")
-        peer.channel.receive(b"")  # as a transport that has read ahead
+        peer.channel.reader.receive(b"")  # as a transport that has read ahead
         kernel.run()
         assert peer.heard() == ([] if rate_first else ["CONNACK 0x00"])
         answer.resolve((hooks.STOP, AuthStep(rc.SUCCESS))) if rate_first else kernel.advance(5)

@@ -7,7 +7,7 @@ import pytest
 from heliograph.broker.guid import IdSource
 from heliograph.broker.internal_publish_queue import InternalPublishQueue, PublishCounters
 from heliograph.broker.message import make_message
-from heliograph.channel.context import WORK_PER_TURN
+from heliograph.channel.turns import WORK_PER_TURN
 from heliograph.mqtt import packets as p
 from support.kernel import Kernel, Peer
 from support.packets import publish

@@ -8,7 +8,7 @@ from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Router
 from heliograph.broker.subscription import Subscriber, Subscription
-from heliograph.channel.context import ChannelHandle
+from heliograph.channel.handles import ChannelHandle, CommitWaiter, ReaderHandle
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
@@ -58,6 +58,41 @@ class FaultySubscriber(Subscriber):
         self.aborted += 1
 
 
+class FaultyWaiter(CommitWaiter):
+    """Raises when its commit is done."""
+
+    def __init__(self) -> None:
+        self.aborted = 0
+
+    def on_committed(self, ticket: int, code: int) -> None:
+        raise FaultError
+
+    def abort(self) -> None:
+        self.aborted += 1
+
+
+class FaultyReader(ReaderHandle):
+    """A reader that raises whatever wakes it."""
+
+    def __init__(self) -> None:
+        self.aborted = 0
+
+    def fail(self) -> None:
+        raise FaultError
+
+    def on_room(self) -> None:
+        self.fail()
+
+    def on_turn(self) -> None:
+        self.fail()
+
+    def on_spread(self) -> None:
+        self.fail()
+
+    def abort(self) -> None:
+        self.aborted += 1
+
+
 class FaultyChannel(ChannelHandle):
     """A channel that raises whatever it is told."""
 
@@ -67,23 +102,11 @@ class FaultyChannel(ChannelHandle):
     def fail(self) -> None:
         raise FaultError
 
-    def on_committed(self, ticket: int, code: int) -> None:
-        self.fail()
-
-    def on_room(self) -> None:
-        self.fail()
-
-    def on_turn(self) -> None:
-        self.fail()
-
     def on_tick(self, uptime_us: int) -> None:
         self.fail()
 
-    def on_spread(self) -> None:
-        self.fail()
-
-    def take_over(self, discard: bool) -> None:
-        self.fail()
+    def take_over(self, discard: bool) -> Pending[bool] | None:
+        raise FaultError
 
     def shut_down(self, code: int) -> None:
         self.fail()
@@ -243,7 +266,7 @@ def test_a_publisher_that_raises_when_its_message_has_reached_all_holds_up_no_ot
     for peer in many:
         peer.subscribe("t/2", 1)
         peer.subscribe("t/1", 1)
-    faulty = FaultyChannel()
+    faulty = FaultyReader()
     message = make_message(kernel.broker.now_us, 1, "t/1", b"one", 1, False, b"", "p", None)
     assert kernel.broker.dispatch(kernel.broker.route(b"t/1"), message, faulty) == -1
     pub = kernel.connect("pub")
@@ -261,7 +284,7 @@ def test_a_channel_that_raises_at_a_commit_keeps_no_acknowledgement_from_others(
     kernel.contain_faults()
     pubs = [kernel.connect(f"pub-{number}") for number in range(2)]
     pubs[0].publish("t", b"", 1, 1)
-    faulty = FaultyChannel()
+    faulty = FaultyWaiter()
     kernel.context.commits.wait(1, faulty)
     pubs[1].publish("t", b"", 1, 2)
     kernel.commit()
@@ -273,7 +296,7 @@ def test_a_channel_that_raises_at_a_commit_keeps_no_acknowledgement_from_others(
 def test_a_channel_that_raises_when_there_is_room_keeps_no_other_from_being_read() -> None:
     kernel = Kernel(stored=["#"])
     kernel.contain_faults()
-    pub, faulty = kernel.connect("pub"), FaultyChannel()
+    pub, faulty = kernel.connect("pub"), FaultyReader()
     kernel.sink.full = True
     kernel.context.commits.wait_for_room(faulty)
     pub.publish("t", b"", 1, 1)
@@ -291,7 +314,7 @@ def test_a_channel_that_raises_in_its_turn_keeps_no_other_from_having_its_own() 
     subs, pub = [kernel.connect(f"sub-{number}") for number in range(30)], kernel.connect("pub")
     for sub in subs:
         sub.subscribe("t")
-    faulty = FaultyChannel()
+    faulty = FaultyReader()
     kernel.context.turns.wait(faulty)
     pub.feed(b"".join(publish("t", b"x").data for _ in range(4000)))
     assert pub.paused()
@@ -401,7 +424,7 @@ def test_what_came_behind_a_message_that_failed_after_a_decision_is_not_publishe
     kernel.broker.hooks.client_authorize.add(lambda client, action, topic, _: decision if topic == "faulty" else None)
     peer = kernel.connect("c")
     peer.send(publish("faulty", b"1", 1, 1), publish("t", b"2", 1, 2))
-    kernel.context.turns.wait(FaultyChannel())  # there is a turn before the end of the connection is told
+    kernel.context.turns.wait(FaultyReader())  # there is a turn before the end of the connection is told
     decision.resolve(OK)
     kernel.run()
     kernel.commit()

@@ -1,6 +1,6 @@
 """Packets with very many filters are decoded bit by bit."""
 
-from heliograph.channel.context import WORK_PER_TURN
+from heliograph.channel.turns import WORK_PER_TURN
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from support.kernel import Kernel

@@ -4,8 +4,8 @@ import gc
 from itertools import product
 
 from heliograph.channel.channel import Channel
-from heliograph.channel.context import WORK_PER_TURN
 from heliograph.channel.peer import Peer as Address
+from heliograph.channel.turns import WORK_PER_TURN
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
@@ -167,7 +167,7 @@ def test_a_connection_that_ends_within_a_packet_leaves_nothing_behind() -> None:
         before = sum(isinstance(found, Channel) for found in gc.get_objects())
         channel = Channel(kernel.context, FakeWire(), kernel.options)
         channel.connection_made(Address("192.0.2.1:1"))
-        channel.receive(connect + publish("t", b"x" * 1000).data[:-1])
+        channel.reader.receive(connect + publish("t", b"x" * 1000).data[:-1])
         kernel.run()
         channel.connection_lost()
         kernel.run()

@@ -68,7 +68,7 @@ class Watched:
             return
         data = bytes(written[self._read_at :])
         self._read_at = len(written)
-        version = int(self.peer.channel._version)
+        version = int(self.peer.channel.reader.version)
         for packet in decode_all(data, version):
             self._check_one(packet, version)
         if self._is_over:

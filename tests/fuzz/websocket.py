@@ -177,7 +177,7 @@ def run(data: bytes) -> None:
 def _check_frames(stream: bytes, size: int, bytes_max: int) -> Recorder:
     recorder = Recorder()
     peer = Kernel().peer()
-    reader = FrameReader(peer.channel, recorder, _unmask, True, bytes_max)
+    reader = FrameReader(peer.channel.reader, recorder, _unmask, True, bytes_max)
     for piece in _in_pieces(stream, size):
         reader.receive(piece)
         assert len(reader._rest) <= 14 + 125, "frames are gathered"
@@ -210,12 +210,12 @@ def _check_joint(stream: bytes, size: int) -> None:
     """MQTT in frames is the MQTT that a plain connection would have brought."""
     heard = Recorder()
     framed, plain = Kernel().peer(), Kernel().peer()
-    reader = FrameReader(framed.channel, heard, _unmask, False, 0)
+    reader = FrameReader(framed.channel.reader, heard, _unmask, False, 0)
     head = bytes((0x82, 0x80 | len(_CONNECT))) + bytes(4) + _CONNECT
     for piece in [head, *_in_pieces(stream, size)]:
         reader.receive(piece)
     expected = _without_compression(stream)
-    plain.channel.receive(_CONNECT + expected)
+    plain.channel.reader.receive(_CONNECT + expected)
     framed.kernel.run()
     plain.kernel.run()
     assert framed.wire.written == plain.wire.written

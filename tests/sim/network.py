@@ -190,7 +190,7 @@ class Connection(Wire):
             if self._network.chance.random() < 0.3:  # what has come meanwhile is read in one go
                 data += b"".join(self._arrived)
                 self._arrived.clear()
-            self._channel.receive(data)
+            self._channel.reader.receive(data)
 
     def _deliver(self, piece: bytes) -> None:
         self._may_break()

@@ -26,7 +26,7 @@ from heliograph.mqtt.topic import topic_matches
 from heliograph.node.commit_join import CommitJoin, Follower
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.session.options import SessionOptions
-from heliograph.session.outbox import Flusher, Wire
+from heliograph.session.outbox import Wire
 from heliograph.session.table import SessionTable
 from support.packets import PropertyValue, decode_all, properties, publish, say
 
@@ -197,7 +197,6 @@ class Kernel:
             1,
             self.broker,
             self.sessions,
-            Flusher(self.defer, self.broker.counters, self.broker.faults),
             lambda: self.now_us,
             self.defer,
             self.call_later,
@@ -451,7 +450,7 @@ class Peer:
         if self._unread and not self.wire.reading_paused and not self.wire.closed and not self.lost:
             data = bytes(self._unread)
             self._unread.clear()
-            self.channel.receive(data)
+            self.channel.reader.receive(data)
 
     def _lose(self) -> None:
         if not self.lost:

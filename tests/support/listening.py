@@ -17,7 +17,6 @@ from heliograph.broker.router import Router
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import listeners as config
-from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 from heliograph.settings.units import Address
 from heliograph.transport.listener import Listener
@@ -104,7 +103,6 @@ class Rig:
             1,
             self.broker,
             SessionTable(self.broker),
-            Flusher(loop.call_soon, self.broker.counters, self.broker.faults),
             lambda: self.now_us,
             loop.call_soon,
             loop.call_later,

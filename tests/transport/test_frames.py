@@ -61,7 +61,7 @@ class Bench:
         self.wire = RecordingWire()
         channel = Channel(self.kernel.context, self.wire, self.kernel.options)
         channel.connection_made(Peer("192.0.2.1:50000"))
-        self.reader = FrameReader(channel, self.wire, apply_mask, compresses, message_bytes_max)
+        self.reader = FrameReader(channel.reader, self.wire, apply_mask, compresses, message_bytes_max)
 
     def receive(self, *reads: bytes) -> bytes:
         """What the broker answers to these reads of the socket."""

@@ -16,7 +16,7 @@ from heliograph.mqtt.strictness import strict_fault, strict_property_fault
 from heliograph.mqtt.template import split_template
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, has_wildcard, topic_name_fault
 from heliograph.session.access_check import AccessCheck
-from heliograph.session.session import PACKET_BYTES_MAX
+from heliograph.session.session import PACKET_BYTES_MAX, Session
 from heliograph.session.will import Will
 
 _ATTRIBUTE: Final = "client_attrs."
@@ -150,6 +150,21 @@ def _keepalive_s(connect: p.Connect, options: ChannelOptions) -> int:
     if options.server_keepalive_s < 0 or connect.version != p.V5:
         return connect.keepalive_s  # [MQTT-3.2.2-22]
     return options.server_keepalive_s
+
+
+def check_disconnect(disconnect: p.Disconnect, session: Session) -> None:
+    """Take what a DISCONNECT says of its session.
+
+    Raises:
+        ProtocolError: It is not a client's, or makes a session outlive its connection that CONNECT did not.
+    """
+    if disconnect.code not in rc.DISCONNECT_FROM_CLIENT:  # [MQTT-3.14.2-1]
+        raise ProtocolError(f"DISCONNECT with reason code 0x{disconnect.code:02x}, which is not a client's")
+    expiry_s = disconnect.properties.number(props.SESSION_EXPIRY_INTERVAL, -1)
+    if expiry_s >= 0:
+        if expiry_s > 0 and session.expiry_interval_s == 0:  # a protocol error by section 3.14.2.2.2
+            raise ProtocolError("DISCONNECT sets a session expiry interval where CONNECT had none")
+        session.expiry_interval_s = expiry_s
 
 
 def session_expiry_s(connect: p.Connect, options: ChannelOptions) -> int:

@@ -8,6 +8,7 @@ from heliograph.broker import hooks
 from heliograph.broker.authentication import AuthAttempt, AuthStep, as_step
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import PendingChain
+from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
@@ -15,8 +16,35 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 
 
+class PendingStep(Pending[bool]):
+    """A step of an authentication of which an authenticator has yet to answer; resolved when `outcome` is there.
+
+    Attributes:
+        outcome: The verdict and the accumulator of `client.authenticate`.
+    """
+
+    def __init__(self, chain: PendingChain) -> None:
+        super().__init__()
+        self.outcome: tuple[str, object] | None = None
+        self._chain = chain
+        chain.then(self._on_answer)
+
+    def expire(self) -> None:
+        """The deadline has passed: go on without the authenticator that has not answered."""
+        self._chain.expire()
+
+    def cancel(self) -> None:
+        """Stop waiting."""
+        super().cancel()
+        self._chain.cancel()
+
+    def _on_answer(self, outcome: tuple[str, object]) -> None:
+        self.outcome = outcome
+        self.resolve(True)
+
+
 class Handshake:
-    """One client's authentication; made at its CONNECT, kept by the channel while AUTH packets may come."""
+    """One client's authentication; made at its CONNECT, kept by its connect flow while AUTH packets may come."""
 
     def __init__(self, broker: Broker, client: ClientInfo, connect: p.Connect) -> None:
         self._broker = broker
@@ -27,8 +55,9 @@ class Handshake:
         self.is_running = True
         self._is_banned = False  # refused before anybody looked who it is
         self._is_anonymous = True  # nobody looked who it is
+        self._awaited: PendingStep | None = None
 
-    def begin(self, connect: p.Connect, enable_authn: bool, deny_anonymous: bool) -> AuthStep | PendingChain:
+    def begin(self, connect: p.Connect, enable_authn: bool, deny_anonymous: bool) -> AuthStep | PendingStep:
         """The answer to CONNECT, which is not kept: it may hold a password."""
         verdict, code = self._broker.hooks.run(hooks.CLIENT_CONNECT, (self._client, connect), rc.SUCCESS)
         if verdict == hooks.FAILED:  # the one that failed might have refused it
@@ -42,7 +71,7 @@ class Handshake:
             return AuthStep(rc.SUCCESS)
         return self._ask()
 
-    def proceed(self, auth: p.Auth) -> AuthStep | PendingChain:
+    def proceed(self, auth: p.Auth) -> AuthStep | PendingStep:
         """The answer to an AUTH of an authentication that is running.
 
         Raises:
@@ -54,7 +83,7 @@ class Handshake:
         self._attempt.data = auth.properties.binaries.get(props.AUTHENTICATION_DATA)
         return self._ask()
 
-    def renew(self, auth: p.Auth) -> AuthStep | PendingChain:
+    def renew(self, auth: p.Auth) -> AuthStep | PendingStep:
         """The answer to an AUTH of a connected client: it authenticates anew, or goes on with that.
 
         Raises:
@@ -85,16 +114,26 @@ class Handshake:
             detail = f"AUTH with authentication method {method!r}; CONNECT named {self.method!r}"
             raise ProtocolError(detail, rc.BAD_AUTHENTICATION_METHOD if method is not None else rc.PROTOCOL_ERROR)
 
-    def _ask(self) -> AuthStep | PendingChain:
+    def _ask(self) -> AuthStep | PendingStep:
         point = self._broker.hooks.point(hooks.CLIENT_AUTHENTICATE)
         # Nobody refuses a client without a method; a method must be somebody's.
         self._is_anonymous = self.method is None and not point.callbacks
         begins_with = rc.SUCCESS if self.method is None else rc.BAD_AUTHENTICATION_METHOD  # [MQTT-4.12.0-1]
         verdict, outcome = point.run((self._client, self._attempt), begins_with)
         if isinstance(outcome, PendingChain):
-            return outcome
-        return self.step(verdict, outcome)
+            self._awaited = PendingStep(outcome)
+            return self._awaited
+        return _step(verdict, outcome)
 
-    def step(self, verdict: str, outcome: object) -> AuthStep:
-        """What the chain's outcome means."""
-        return AuthStep(rc.SERVER_UNAVAILABLE) if verdict == hooks.FAILED else as_step(outcome)
+    def awaited_step(self) -> AuthStep:
+        """What the step comes to that was waited for."""
+        awaited = self._awaited
+        self._awaited = None
+        if awaited is None or awaited.outcome is None:
+            return AuthStep(rc.SERVER_UNAVAILABLE)
+        return _step(awaited.outcome[0], awaited.outcome[1])
+
+
+def _step(verdict: str, outcome: object) -> AuthStep:
+    """What the outcome of the chain means."""
+    return AuthStep(rc.SERVER_UNAVAILABLE) if verdict == hooks.FAILED else as_step(outcome)

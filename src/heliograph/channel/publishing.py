@@ -9,7 +9,6 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker import publishing
-from heliograph.broker.client import ClientInfo
 from heliograph.broker.durable import NOT_STORED
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import Refusal
@@ -17,20 +16,20 @@ from heliograph.broker.message import NEVER, Message
 from heliograph.broker.repetition import Repetition
 from heliograph.broker.router import Route
 from heliograph.channel import answers
-from heliograph.channel.acks import PendingAcks
+from heliograph.channel.acks import PendingAcks, put_ack
 from heliograph.channel.aliases import InboundAliases, with_topic
-from heliograph.channel.authorization import Authorizer
-from heliograph.channel.context import ChannelContext, ChannelHandle
+from heliograph.channel.context import ChannelContext
+from heliograph.channel.conversation import ConnectedClient
 from heliograph.channel.options import ChannelOptions
+from heliograph.channel.publish_check import check_properties, check_publish
+from heliograph.channel.reader import Reader
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import UINT16, encode_ack
 from heliograph.mqtt.errors import ProtocolError
-from heliograph.mqtt.strictness import strict_fault, strict_property_fault
-from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
+from heliograph.mqtt.topic import topic_name_fault
 from heliograph.session.outbox import Outbox
-from heliograph.session.session import Session
 
 # What a user property costs, in deliveries.
 _USER_PROPERTY_WORK: Final = 8
@@ -49,34 +48,32 @@ class Publishing:
     """The publishing half of one client's conversation; made with its CONNACK, owned by its channel.
 
     Args:
-        channel: Told of the commits that this client's acknowledgements wait for, and waits for answers.
+        reader: Reads its packets, and is paused where a message must wait.
         ids: Where its messages get their ids.
-        reason_bytes_max: How large an acknowledgement with a reason may be; 0 for any size, -1 for no reasons.
+        connected: Whose messages they are.
     """
 
     def __init__(
         self,
         context: ChannelContext,
         options: ChannelOptions,
-        session: Session,
+        reader: Reader,
         outbox: Outbox,
-        channel: ChannelHandle,
         ids: IdSource,
-        client: ClientInfo,
-        authorizer: Authorizer,
-        reason_bytes_max: i64 = -1,
+        connected: ConnectedClient,
     ) -> None:
+        client = connected.client
         self._context = context
         self._broker = context.broker
         self._options = options
-        self._session = session
+        self._session = connected.session
         self._outbox = outbox
-        self._channel = channel
+        self._reader = reader
         self._ids = ids
         self._version: i64 = client.version
         self._username = client.username
-        self._authorizer = authorizer
-        self._reason_bytes_max: i64 = reason_bytes_max
+        self._authorizer = connected.authorizer
+        self._reason_bytes_max: i64 = connected.packet_bytes_max if connected.wants_reasons else -1
         self._joined = False  # other databases keep the message that is handled now too
         self._mountpoint: bytes = client.mountpoint.encode("utf-8")
         # What makes every PUBLISH take the long way through `_check`.
@@ -96,7 +93,6 @@ class Publishing:
         self._allowed_until_us: i64 = 0
         self._waiting: WaitingPublish | None = None  # until an answer is there
         self._acks: PendingAcks | None = None  # made when the first acknowledgement must wait
-        self.stored = False  # something went to storage; reset by the channel
 
     def on_publish(self, publish: p.Publish) -> None:
         """Route, store and deliver a message; its acknowledgement leaves now or after its commit.
@@ -137,7 +133,7 @@ class Publishing:
             awaited = self._authorizer.awaited
             if awaited is not None:
                 self._waiting = WaitingPublish(publish, expiry_s)
-                self._channel.wait_for(awaited, self._on_decided)
+                self._reader.wait_for(awaited, self._on_decided)
                 return
             self._deny(publish, route)
             return
@@ -162,14 +158,13 @@ class Publishing:
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
         )
         # At QoS 0 nobody repeats what is refused: it goes on to its subscribers.
-        outcome = publishing.publish(broker, message, route, self._channel, publish.qos != 0, False)
+        outcome = publishing.publish(broker, message, route, self._reader, publish.qos != 0, False)
         if outcome.pending is not None:
             pending = outcome.pending
-            waited_us_max = self._options.idle_timeout_us
-            pending.due_us = broker.uptime_us + waited_us_max if waited_us_max != 0 else 0
+            pending.due_us = 0  # it waits as long as its listener says
             self._waiting = WaitingPublish(publish, expiry_s)
             self._waiting.pending = pending
-            self._channel.wait_for(pending, self._on_published)
+            self._reader.wait_for(pending, self._on_published)
         elif publish.qos != 0 or outcome.ticket != NOT_STORED or route.hooked or outcome.refusal is not None:
             self._conclude(publish, route, outcome)
 
@@ -184,7 +179,7 @@ class Publishing:
     def _conclude(self, publish: p.Publish, route: Route, outcome: publishing.Outcome) -> None:
         """Answer a PUBLISH by what became of its message."""
         if outcome.ticket != NOT_STORED or route.hooked:  # a rule may have stored what it made of it
-            self.stored = True
+            self._reader.has_stored = True
         if publish.qos == 0 and outcome.refusal is None:
             return
         self._joined = outcome.is_joined
@@ -198,32 +193,6 @@ class Publishing:
             code = rc.NO_MATCHING_SUBSCRIBERS if outcome.is_unheard else rc.SUCCESS
             self._answer(publish, outcome.ticket, code)
 
-    def on_committed(self, ticket: i64, code: int, answering: bool) -> int:
-        """Send the acknowledgements that waited for this commit, as refusals if it was refused with `code`.
-
-        Args:
-            answering: False when the connection is closed, and only what the session knows is put right.
-
-        Returns:
-            The code that the conversation must end with, or 0: MQTT 3 has no refusal, and an acknowledgement would be
-            a lie.
-        """
-        if self._acks is None:
-            return rc.SUCCESS
-        refused: int = rc.SUCCESS
-        for batch in self._acks.release(ticket, code, self._context.commits.joined_code):
-            if batch.code != rc.SUCCESS and batch.stored:
-                refused = batch.code
-                self._refuse(batch.acks, batch.code, answering)
-            elif answering and (refused == rc.SUCCESS or self._version == p.V5):
-                for ack in batch.acks:
-                    self._put(ack)
-        return refused if self._version != p.V5 else rc.SUCCESS
-
-    def has_pending(self) -> bool:
-        """Whether acknowledgements wait for their commits."""
-        return self._acks is not None and bool(self._acks)
-
     def _check(self, publish: p.Publish) -> tuple[p.Publish, i64]:
         """What an ordinary PUBLISH at QoS 0 or 1 needs no look at."""
         options = self._options
@@ -233,31 +202,14 @@ class Publishing:
                 publish.property_bytes, props.ALLOWED_PUBLISH_TO_CLIENT, options.max_user_properties
             )
             self._broker.work += _USER_PROPERTY_WORK * len(properties.user)
-            if properties.subscription_ids:
-                raise ProtocolError("PUBLISH with a subscription identifier, which is the broker's")  # [MQTT-3.3.4-6]
+            check_properties(properties, options)
             expiry_s = properties.number(props.MESSAGE_EXPIRY_INTERVAL, expiry_s)
-            response_topic = properties.strings.get(props.RESPONSE_TOPIC)
-            if response_topic is not None and ("+" in response_topic or "#" in response_topic):
-                raise ProtocolError(f"response topic {response_topic!r} holds a wildcard")  # [MQTT-3.3.2-14]
-            if options.strict_mode:
-                _refuse_fault(strict_property_fault(properties))
             if props.TOPIC_ALIAS in properties.numbers:
                 if self._aliases is None:
                     self._aliases = InboundAliases(options.max_topic_alias)
                 publish = self._aliases.resolve(publish, properties)
-        if not publish.topic:
-            raise ProtocolError("PUBLISH with neither a topic name nor a topic alias")
-        if publish.qos > options.max_qos_allowed:  # [MQTT-3.2.2-11]
-            detail = f"PUBLISH at QoS {int(publish.qos)}; {int(options.max_qos_allowed)} is allowed"
-            raise ProtocolError(detail, rc.QOS_NOT_SUPPORTED)
-        if publish.retain and not options.retain_available:  # [MQTT-3.2.2-14]
-            raise ProtocolError("PUBLISH with retain, which is not available", rc.RETAIN_NOT_SUPPORTED)
-        if options.strict_mode:
-            _refuse_fault(strict_fault(publish.topic.decode("utf-8", "replace")))
+        check_publish(publish, options, len(self._mountpoint))
         if self._mountpoint:
-            if len(self._mountpoint) + len(publish.topic) > MAX_TOPIC_BYTES:
-                detail = f"topic of {len(publish.topic)} bytes, which leaves no room for the mountpoint"
-                raise ProtocolError(detail, rc.TOPIC_NAME_INVALID)
             publish = with_topic(publish, self._mountpoint + publish.topic, publish.property_bytes)
         return publish, expiry_s
 
@@ -271,13 +223,8 @@ class Publishing:
             raise ProtocolError("storage refused a message", code)
         kind: i64 = p.PUBACK if publish.qos == 1 else p.PUBREC
         ack = UINT16[(kind << 12) | 2] + UINT16[publish.packet_id]
-        self._acknowledge(self._refused(ack, code, self._broker.refusal_reason), NOT_STORED)
-
-    def _refused(self, ack: bytes, code: int, reason: str) -> bytes:
-        """What refuses the message that `ack` would have accepted."""
-        if self._reason_bytes_max < 0:
-            reason = ""
-        return answers.refused(ack, code, reason, max(0, self._reason_bytes_max))
+        reason = self._broker.refusal_reason if self._reason_bytes_max >= 0 else ""
+        self._acknowledge(answers.refused(ack, code, reason, max(0, self._reason_bytes_max)), NOT_STORED)
 
     def alias_bytes(self) -> int:
         """Bytes of the topic aliases that the client set."""
@@ -403,39 +350,20 @@ class Publishing:
     def _acknowledge(self, ack: bytes, ticket: i64) -> None:
         acks = self._acks
         if ticket == NOT_STORED and (acks is None or not acks):
-            self._put(ack)
+            put_ack(self._outbox, self._broker.counters, ack)
             return
         if acks is None:
-            acks = PendingAcks()
+            reason_bytes_max = self._reason_bytes_max
+            acks = PendingAcks(
+                self._context, self._reader, self._session, self._outbox, self._version, reason_bytes_max
+            )
             self._acks = acks
         if self._version == p.V5 and acks.count >= self._receive_maximum():  # [MQTT-3.3.4-7]
             detail = f"more than {int(self._receive_maximum())} QoS 1 and 2 messages without acknowledgement"
             raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
-        if acks.add(ticket, ack, ticket != NOT_STORED and self._joined):
-            self._context.commits.wait(ticket, self._channel)
+        acks.add(ticket, ack, ticket != NOT_STORED and self._joined)
 
     def _receive_maximum(self) -> i64:
         """What the CONNACK told the client."""
         told: i64 = self._session.options.max_awaiting_rel
         return told if 0 < told < 65_535 else 65_535
-
-    def _put(self, ack: bytes) -> None:
-        if ack[0] >> 4 == p.PUBACK:
-            self._broker.counters.puback_sent += 1
-        else:
-            self._broker.counters.pubrec_sent += 1
-        self._outbox.put(ack)
-
-    def _refuse(self, acks: list[bytes], code: int, answering: bool) -> None:
-        self._broker.counters.messages_refused += len(acks)
-        for ack in acks:
-            if ack[0] >> 4 == p.PUBREC:
-                # It was not taken: a repetition is a new message.
-                self._session.awaiting_rel.release((ack[2] << 8) | ack[3])  # [MQTT-4.3.3-9]
-            if answering and self._version == p.V5:
-                self._put(self._refused(ack, code, self._context.commits.reason))
-
-
-def _refuse_fault(fault: str | None) -> None:
-    if fault is not None:
-        raise ProtocolError(fault, rc.MALFORMED_PACKET)

@@ -1,15 +1,19 @@
 """From the bytes of a connection to packets: one synchronous loop, and everything that makes it wait.
 
-What must wait (a full storage buffer, a turn that has done enough, an authenticator, a rate, a peer that does not read
-its answers) pauses reading, and nothing overtakes it. What packets mean is the channel's.
+What must wait (a full storage buffer, a turn that has done enough, an answer that comes later, a rate, a peer that does
+not read its answers) pauses reading, and nothing overtakes it. What packets mean is for the conversation to know.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import i64
 
 from heliograph.broker.faults import CONNECTIONS
-from heliograph.channel.context import ChannelContext, ChannelHandle
+from heliograph.broker.pending import Pending
+from heliograph.channel.context import ChannelContext
+from heliograph.channel.conversation import Conversation
+from heliograph.channel.handles import ReaderHandle
 from heliograph.channel.inbox import Inbox
 from heliograph.channel.limiter import RateLimiter
 from heliograph.channel.options import ChannelOptions
@@ -20,7 +24,7 @@ from heliograph.session.outbox import Outbox, Wire
 
 # What a conversation waits for.
 IDLE: Final = 0  # CONNECT
-AUTHENTICATING: Final = 1  # CONNECT came; AUTH packets or an authenticator's answer are awaited
+AUTHENTICATING: Final = 1  # CONNECT came; AUTH packets or an answer are awaited
 CONNECTED: Final = 2
 CLOSED: Final = 3
 
@@ -46,56 +50,52 @@ _RATE_TIMER_US_MAX: Final = 1_000_000.0
 _UNREAD_ANSWERS_MAX: Final = 65_536
 
 
-class Reader(ChannelHandle):
-    """The reading half of a channel, which is its only subclass; a view of one connection."""
+class Reader(ReaderHandle):
+    """The reading half of one client's conversation; a view of one connection, owned by its channel.
 
-    def __init__(self, context: ChannelContext, wire: Wire, options: ChannelOptions) -> None:
+    Args:
+        conversation: Gets the packets.
+
+    Attributes:
+        conversation: None when the connection is gone, so that the two are freed at once.
+        state: What the conversation waits for; set by those who move it on.
+        version: The protocol version, once CONNECT was read.
+        heard_at_us: When the last packet came, or the conversation ended.
+        has_stored: Something that it read went to storage; set by those who act on it.
+        waits_for_turn: Whether it goes on in a later turn.
+        awaited: The answer without which nothing more is handled.
+    """
+
+    def __init__(
+        self, context: ChannelContext, wire: Wire, outbox: Outbox, options: ChannelOptions, conversation: Conversation
+    ) -> None:
         self._context = context
         self._broker = context.broker
         self._options = options
         self._wire = wire
-        self._outbox = Outbox(context.flusher, wire)
-        self._state: i64 = IDLE
-        self._version: i64 = p.V3_1_1
+        self._outbox = outbox
+        self.conversation: Conversation | None = conversation
+        self.state: i64 = IDLE
+        self.version: i64 = p.V3_1_1
+        self.has_stored = False
+        self.waits_for_turn = False
+        self.awaited: AwaitedAnswer | None = None
         self._inbox: Inbox | None = None  # made when a packet does not come whole
-        self._limiter: RateLimiter | None = None
-        self._rate_until_us: i64 = 0  # when it may send again
+        self._rate: RatePause | None = None
         self._paused: i64 = 0
         self._on_hold = False  # not one more packet may be parsed now
-        self._waits_for_turn = False
         self._unparsed = False  # the inbox may hold whole packets
         self._began_work: i64 = 0  # the broker's, when it was given what it reads
-        self._heard_at_us: i64 = self._begin_turn()
+        context.begin_turn()
+        self.heard_at_us: i64 = self._broker.uptime_us
         if options.messages_rate > 0.0 or options.bytes_rate > 0.0:
-            self._limiter = RateLimiter(options, self._heard_at_us)
-
-    # --- what the channel makes of it
-
-    def dispatch(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
-        """Act on the packet that fills `data[pos:stop]` with its body at `body`.
-
-        Raises:
-            ProtocolError: It breaks the specification or a limit.
-        """
-        raise NotImplementedError
-
-    def on_protocol_error(self, error: ProtocolError) -> None:
-        """The peer broke the protocol: end its conversation."""
-        raise NotImplementedError
-
-    def has_stored(self) -> bool:
-        """Whether something went to storage since the last call."""
-        raise NotImplementedError
-
-    def go_on(self) -> None:
-        """Go on with what was more than a turn's work: filters to subscribe to, retained messages to deliver."""
-        raise NotImplementedError
+            self._rate = RatePause(self, context, options)
 
     # --- bytes to packets
 
     def receive(self, data: bytes) -> None:
         """Take bytes as they came from the socket; a fault of ours ends this connection and no other."""
-        self._begin_turn()
+        self._context.begin_turn()
         self.take(data)
 
     def take(self, data: bytes) -> None:
@@ -106,22 +106,25 @@ class Reader(ChannelHandle):
             self._broker.faults.contain(CONNECTIONS, error, self.abort)
 
     def _take(self, data: bytes) -> None:
+        conversation = self.conversation
+        if conversation is None:
+            return
         self._broker.counters.bytes_received += len(data)
         if self._inbox is not None:
             joined = self._inbox.join(data)
             if joined is None:
                 return
             data = joined
-        if self._state == CONNECTED:
+        if self.state == CONNECTED:
             # Packets count, not bytes: one that drips in for ever, CONNECT above all, keeps nobody alive.
-            self._heard_at_us = self._broker.uptime_us
-        self._parse(data)
-        if self.has_stored():
+            self.heard_at_us = self._broker.uptime_us
+        self._parse(conversation, data)
+        if self.has_stored:
             self._wait_for_room()
         if self._outbox.congested and self._outbox.waiting_bytes > _UNREAD_ANSWERS_MAX:
             self._pause(CONGESTED)
 
-    def _parse(self, data: bytes) -> None:
+    def _parse(self, conversation: Conversation, data: bytes) -> None:
         pos: i64 = 0
         end: i64 = len(data)
         wanted: i64 = 0
@@ -130,9 +133,9 @@ class Reader(ChannelHandle):
         work_max = self._context.turns.work_max
         self._began_work = broker.work
         try:
-            while end - pos >= 2 and self._state != CLOSED:  # [MQTT-3.1.4-6] 3.1.1 [MQTT-3.1.4-5]
+            while end - pos >= 2 and self.state != CLOSED:  # [MQTT-3.1.4-6] 3.1.1 [MQTT-3.1.4-5]
                 if self._on_hold or (broker.work > work_max and self._has_had_turn(pos, end)):
-                    self._hold(data[pos:])
+                    self._hold_rest(data[pos:])
                     return
                 length: i64 = data[pos + 1]
                 body: i64 = pos + 2
@@ -140,86 +143,26 @@ class Reader(ChannelHandle):
                     length, body = remaining_length(data, pos + 1, end)
                     if length < 0:
                         break
-                    if data[body - 1] == 0 and self._version == p.V5:  # [MQTT-1.5.5-1]
+                    if data[body - 1] == 0 and self.version == p.V5:  # [MQTT-1.5.5-1]
                         raise MalformedPacketError("the remaining length is longer than it needs to be")
                 stop: i64 = body + length
                 if stop - pos > size_max:
                     # [MQTT-3.2.2-15]
                     raise PacketTooLargeError(f"packet of {int(stop - pos)} bytes; at most {int(size_max)} are allowed")
-                if self._state == IDLE and data[pos] != p.CONNECT << 4:  # [MQTT-3.1.0-1] 3.1.1 [MQTT-3.1.0-1]
+                if self.state == IDLE and data[pos] != p.CONNECT << 4:  # [MQTT-3.1.0-1] 3.1.1 [MQTT-3.1.0-1]
                     raise MalformedPacketError(f"the first byte is 0x{data[pos]:02x}, not that of a CONNECT")
                 if stop > end:
                     wanted = stop - pos
                     break
                 broker.work += _PACKET_WORK + ((stop - pos) >> 10)
-                self.dispatch(data, pos, body, stop)
-                if self._limiter is not None:
-                    self._limit(self._limiter, data[pos] >> 4 == p.PUBLISH, stop - pos)
+                conversation.dispatch(data, pos, body, stop)
+                if self._rate is not None:
+                    self._rate.take(data[pos] >> 4 == p.PUBLISH, stop - pos)
                 pos = stop
         except ProtocolError as error:
-            self.on_protocol_error(error)
-        if pos < end and self._state != CLOSED:
+            conversation.on_protocol_error(error)
+        if pos < end and self.state != CLOSED:
             self._keep(data[pos:], wanted)
-
-    def _begin_turn(self) -> i64:
-        self._context.begin_turn()
-        return self._broker.uptime_us
-
-    # --- pausing
-
-    def on_turn(self) -> None:
-        """It has its turn: go on where the last one ended."""
-        self._waits_for_turn = False
-        self._begin_turn()
-        self.go_on()
-        if self._unparsed and self._paused == TURN and self._state != CLOSED:
-            self._unparsed = False
-            self.receive(b"")
-            if not self._unparsed:
-                self._resume(TURN)
-
-    def on_spreading(self) -> None:
-        """One more of its messages is on its way to very many."""
-        if self.spreading > _SPREADING_MAX and not self._paused & SPREAD and self._state != CLOSED:
-            self._hold_packets(SPREAD)
-
-    def on_spread(self) -> None:
-        """All of them have reached their receivers."""
-        self._resume(SPREAD)
-
-    def on_room(self) -> None:
-        """Storage takes messages again."""
-        self._resume(STORAGE)
-
-    def abort(self) -> None:
-        """Close the connection at once: what it was called for raised, and what waits for the peer is lost."""
-        self._outbox.abandon()
-        self._wire.abort()
-
-    def on_rate(self) -> None:
-        """It may send again, unless it has sent more than a timer is set for."""
-        try:
-            self._wait_for_rate(float(self._rate_until_us - self._begin_turn()))
-        except Exception as error:  # noqa: BLE001 - else it would never be read from again
-            self._broker.faults.contain(CONNECTIONS, error, self.abort)
-
-    def _hold_packets(self, why: i64) -> None:
-        """Parse no packet more until `_resume` is called with the same reason."""
-        self._on_hold = True
-        self._pause(why)
-
-    def _limit(self, limiter: RateLimiter, is_message: bool, packet_bytes: i64) -> None:
-        wait_us = limiter.take(is_message, packet_bytes, self._broker.uptime_us)
-        if wait_us > 0.0 and self._state != CLOSED:
-            self._hold_packets(RATE)
-            self._rate_until_us = self._broker.uptime_us + i64(wait_us)
-            self._wait_for_rate(wait_us)
-
-    def _wait_for_rate(self, wait_us: float) -> None:
-        if wait_us > 0.0 and self._state != CLOSED:
-            self._context.call_later(min(wait_us, _RATE_TIMER_US_MAX) / 1e6, self.on_rate)
-        else:
-            self._resume(RATE)
 
     def _keep(self, rest: bytes, wanted_bytes: i64) -> None:
         inbox = self._inbox
@@ -228,6 +171,46 @@ class Reader(ChannelHandle):
             self._inbox = inbox
         inbox.keep(rest, wanted_bytes)
 
+    def unparsed_bytes(self) -> int:
+        """Bytes that wait for the rest of their packet, or for their turn."""
+        return 0 if self._inbox is None else self._inbox.size_bytes
+
+    def part(self) -> None:
+        """The connection is gone."""
+        self.conversation = None
+        self._inbox = None
+        self._rate = None
+
+    def close(self) -> None:
+        """The conversation has ended: close the connection behind what the peer has yet to be sent."""
+        self.heard_at_us = self._broker.uptime_us
+        self._outbox.close_after_flush()  # [MQTT-3.2.2-7] [MQTT-3.14.4-1] [MQTT-3.14.4-2] 3.1.1 [MQTT-3.2.2-5]
+
+    def abort(self) -> None:
+        """Close the connection at once: what it was called for raised, and what waits for the peer is lost."""
+        self._outbox.abandon()
+        self._wire.abort()
+
+    # --- turns
+
+    def on_turn(self) -> None:
+        """It has its turn: go on where the last one ended."""
+        self.waits_for_turn = False
+        self._context.begin_turn()
+        if self.conversation is not None:
+            self.conversation.go_on()
+        if self._unparsed and self._paused == TURN and self.state != CLOSED:
+            self._unparsed = False
+            self.receive(b"")
+            if not self._unparsed:
+                self.resume(TURN)
+
+    def wait_for_turn(self) -> None:
+        """Have the conversation go on in a later turn."""
+        if not self.waits_for_turn:
+            self.waits_for_turn = True
+            self._context.turns.wait(self)
+
     def _has_had_turn(self, pos: i64, end: i64) -> bool:
         """Whether the rest must wait for another turn, now that this one has done its work."""
         broker = self._broker
@@ -235,39 +218,159 @@ class Reader(ChannelHandle):
             return False
         return self._context.turns.has_ended()
 
-    def _hold(self, rest: bytes) -> None:
+    def _hold_rest(self, rest: bytes) -> None:
         self._keep(rest, 0)
         self._unparsed = True
         self._pause(TURN)
         if not self._on_hold:
-            self._wait_for_turn()
+            self.wait_for_turn()
 
-    def _wait_for_turn(self) -> None:
-        if not self._waits_for_turn:
-            self._waits_for_turn = True
-            self._context.turns.wait(self)
+    # --- pausing
 
-    def _wait_for_room(self) -> None:
-        sink = self._broker.sink
-        if sink is None or self._state == CLOSED or self._paused & STORAGE:
-            return
-        has_little = self._broker.work - self._began_work <= _SHORT_WORK
-        if sink.is_full() if has_little else sink.is_filling():
-            self._context.commits.wait_for_room(self)
-            self._pause(STORAGE)
+    def on_spreading(self) -> None:
+        """One more of its messages is on its way to very many."""
+        if self.spreading > _SPREADING_MAX and not self._paused & SPREAD and self.state != CLOSED:
+            self.hold(SPREAD)
+
+    def on_spread(self) -> None:
+        """All of them have reached their receivers."""
+        self.resume(SPREAD)
+
+    def on_room(self) -> None:
+        """Storage takes messages again."""
+        self.resume(STORAGE)
+
+    def hold(self, why: i64) -> None:
+        """Parse no packet more until `resume` is called with the same reason."""
+        self._on_hold = True
+        self._pause(why)
+
+    def resume(self, why: i64) -> None:
+        """Read on, unless there is another reason to wait."""
+        if self._paused & why:
+            self._paused &= ~why
+            self._on_hold = self._paused & (RATE | ANSWER | FILTERS | SPREAD) != 0  # one may wait for several
+            if self.state == CLOSED:
+                return
+            if self._paused == 0:
+                self._wire.resume_reading()
+            elif self._paused == TURN and self._unparsed:
+                self.wait_for_turn()
+
+    def on_tick(self, uptime_us: i64) -> bool:
+        """Time has passed: do without an answer that is late.
+
+        Returns:
+            Whether reading is paused, so that it means nothing that the client is silent.
+        """
+        awaited = self.awaited
+        if awaited is None and self._paused == 0:
+            return False
+        self.heard_at_us = uptime_us
+        if awaited is not None and awaited.pending.is_late(uptime_us):
+            awaited.pending.expire()
+            if awaited.pending.is_cancelled and self.awaited is awaited:  # it has no answer for that
+                awaited.on_answer(False)
+        return True
 
     def _pause(self, why: i64) -> None:
         if self._paused == 0:
             self._wire.pause_reading()
         self._paused |= why
 
-    def _resume(self, why: i64) -> None:
-        if self._paused & why:
-            self._paused &= ~why
-            self._on_hold = self._paused & (RATE | ANSWER | FILTERS | SPREAD) != 0  # one may wait for several
-            if self._state == CLOSED:
-                return
-            if self._paused == 0:
-                self._wire.resume_reading()
-            elif self._paused == TURN and self._unparsed:
-                self._wait_for_turn()
+    def _wait_for_room(self) -> None:
+        self.has_stored = False
+        sink = self._broker.sink
+        if sink is None or self.state == CLOSED or self._paused & STORAGE:
+            return
+        has_little = self._broker.work - self._began_work <= _SHORT_WORK
+        if sink.is_full() if has_little else sink.is_filling():
+            self._context.commits.wait_for_room(self)
+            self._pause(STORAGE)
+
+    # --- answers that come later
+
+    def wait_for(self, pending: Pending[bool], go_on: Callable[[bool], None]) -> None:
+        """Handle nothing more of the client until an answer is there; then go on with it, and with what came since.
+
+        Args:
+            pending: The answer; waited for as long as `idle_timeout` allows, unless it has a deadline of its own.
+            go_on: Gets the answer. Never called if the client goes meanwhile.
+        """
+        waited_us_max = self._options.idle_timeout_us
+        if pending.due_us == 0 and waited_us_max != 0:
+            pending.due_us = self._broker.uptime_us + waited_us_max
+        self.hold(ANSWER)
+        awaited = AwaitedAnswer(self, pending, go_on)
+        self.awaited = awaited
+        pending.then(awaited.on_answer)
+
+    def on_answer(self, go_on: Callable[[bool], None], answer: bool) -> None:
+        """What was waited for is there: go on with it, and with what came meanwhile."""
+        self._context.begin_turn()
+        self.awaited = None
+        try:
+            go_on(answer)
+        except ProtocolError as error:
+            if self.conversation is not None:
+                self.conversation.on_protocol_error(error)
+        except Exception as fault:  # noqa: BLE001 - what gave the answer is to know nothing of it
+            self._broker.faults.contain(CONNECTIONS, fault, self.abort)
+            return  # nothing that came behind it is handled
+        if self.awaited is None:  # else there is another one to wait for
+            if self.has_stored:
+                self._wait_for_room()
+            self.resume(ANSWER)
+
+    def cancel_awaited(self) -> None:
+        """The conversation ends: no answer is waited for any more."""
+        awaited = self.awaited
+        if awaited is not None:
+            self.awaited = None
+            awaited.pending.cancel()
+
+
+class AwaitedAnswer:
+    """An answer without which nothing more of a client is handled; owned by its reader."""
+
+    def __init__(self, reader: Reader, pending: Pending[bool], go_on: Callable[[bool], None]) -> None:
+        self.pending = pending
+        self._reader = reader
+        self._go_on = go_on
+
+    def on_answer(self, answer: bool) -> None:
+        """It is there."""
+        self._reader.on_answer(self._go_on, answer)
+
+
+class RatePause:
+    """Pauses a reader that takes in more than its listener's rates allow; made only where there are any."""
+
+    def __init__(self, reader: Reader, context: ChannelContext, options: ChannelOptions) -> None:
+        self._reader = reader
+        self._context = context
+        self._limiter = RateLimiter(options, context.broker.uptime_us)
+        self._until_us: i64 = 0  # when it may send again
+
+    def take(self, is_message: bool, packet_bytes: i64) -> None:
+        """A packet was read."""
+        now = self._context.broker.uptime_us
+        wait_us = self._limiter.take(is_message, packet_bytes, now)
+        if wait_us > 0.0 and self._reader.state != CLOSED:
+            self._reader.hold(RATE)
+            self._until_us = now + i64(wait_us)
+            self._wait(wait_us)
+
+    def on_timer(self) -> None:
+        """It may send again, unless it has sent more than a timer is set for."""
+        try:
+            self._context.begin_turn()
+            self._wait(float(self._until_us - self._context.broker.uptime_us))
+        except Exception as error:  # noqa: BLE001 - else it would never be read from again
+            self._context.broker.faults.contain(CONNECTIONS, error, self._reader.abort)
+
+    def _wait(self, wait_us: float) -> None:
+        if wait_us > 0.0 and self._reader.state != CLOSED:
+            self._context.call_later(min(wait_us, _RATE_TIMER_US_MAX) / 1e6, self.on_timer)
+        else:
+            self._reader.resume(RATE)

@@ -16,7 +16,6 @@ from heliograph.node.reports import ProtocolErrorLog
 from heliograph.observe.alarms import Alarm, Alarms
 from heliograph.observe.outgoing import Outgoing
 from heliograph.parts import Part, each
-from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
 
 
@@ -87,7 +86,6 @@ class KernelPart(Part):
             self._directory.number,
             broker,
             sessions,
-            Flusher(loop.call_soon, broker.counters, broker.faults),
             uptime_us,
             loop.call_soon,
             loop.call_later,

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from heliograph.broker.faults import CONNECTIONS
 from heliograph.broker.pubsub import Broker
-from heliograph.channel.context import ChannelTable
+from heliograph.channel.channel_table import ChannelTable
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node import memory_policy as policy
 from heliograph.node.allocator import Allocator

@@ -19,7 +19,7 @@ class Connection(ChannelLink, Wire):
         pending: The accepted socket that it takes over.
     """
 
-    # `data_received` is the channel's own method: between the socket and compiled code stands no Python frame.
+    # `data_received` is a method of the channel's reader: between the socket and compiled code stands no Python frame.
     __slots__ = ("_channel", "_listener", "_pending", "_transport", "data_received")
 
     def __init__(self, listener: LinkOwner, pending: PendingConnection) -> None:
@@ -41,7 +41,7 @@ class Connection(ChannelLink, Wire):
         self._transport.set_write_buffer_limits(high=listener.high_watermark)
         channel = Channel(listener.context, self, listener.options)
         self._channel = channel
-        self.data_received = channel.receive
+        self.data_received = channel.reader.receive
         self._transport.set_protocol(cast("asyncio.Protocol", self))  # the event loop looks up `data_received` here
         channel.connection_made(peer)
 

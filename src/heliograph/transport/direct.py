@@ -4,6 +4,7 @@ Written for mypyc, like the packages below.
 """
 
 from heliograph.channel.channel import Channel
+from heliograph.channel.reader import Reader
 from heliograph.transport.link import LinkOwner
 from heliograph.transport.pending_connection import PendingConnection
 from heliograph.transport.sockets import Poller, SocketTransport
@@ -22,6 +23,7 @@ class DirectConnection(SocketTransport):
         self._listener = listener
         self._pending: PendingConnection | None = pending
         self._channel: Channel | None = None
+        self._reader: Reader | None = None  # the channel's
 
     def on_connected(self) -> None:
         """Begin a channel."""
@@ -33,13 +35,14 @@ class DirectConnection(SocketTransport):
         self.set_write_buffer_limits(listener.high_watermark)
         channel = Channel(listener.context, self, listener.options)
         self._channel = channel
+        self._reader = channel.reader
         channel.connection_made(peer)
 
     def on_bytes(self, data: bytes) -> None:
         """Give them to the channel."""
-        channel = self._channel
-        if channel is not None:
-            channel.take(data)
+        reader = self._reader
+        if reader is not None:
+            reader.take(data)
 
     def on_end(self) -> None:
         """Nothing to do: the channel is called when the connection is lost."""
@@ -57,4 +60,5 @@ class DirectConnection(SocketTransport):
         """Tell the channel, and part from it: they are freed at once then, and not by the garbage collector."""
         channel = self._channel
         self._channel = None
+        self._reader = None
         self._listener.lose(self, channel)

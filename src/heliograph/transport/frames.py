@@ -11,7 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from heliograph.channel.channel import Channel
+from heliograph.channel.reader import Reader
 from heliograph.session.outbox import Wire
 
 # First bytes of frames: FIN and the opcode.
@@ -63,7 +63,7 @@ class FrameReader:  # [MQTT-6.0.0-2] 3.1.1 [MQTT-6.0.0-2]
     """Reads one client's frames; a view of one connection, owned by it.
 
     Args:
-        channel: Gets the MQTT bytes.
+        reader: Gets the MQTT bytes.
         unmask: Applies a mask of 4 bytes to a payload.
         compresses: Whether compression was agreed on; pieces of messages then go to `wire`.
         message_bytes_max: Bytes of the largest message, as they are on the wire; 0 for no limit.
@@ -75,13 +75,13 @@ class FrameReader:  # [MQTT-6.0.0-2] 3.1.1 [MQTT-6.0.0-2]
 
     def __init__(
         self,
-        channel: Channel,
+        reader: Reader,
         wire: FramedWire,
         unmask: Callable[[bytes, bytes], bytes],
         compresses: bool,
         message_bytes_max: i64,
     ) -> None:
-        self._channel: Channel | None = channel
+        self._reader: Reader | None = reader
         self._wire: FramedWire | None = wire
         self._unmask = unmask
         self._compresses = compresses
@@ -101,8 +101,8 @@ class FrameReader:  # [MQTT-6.0.0-2] 3.1.1 [MQTT-6.0.0-2]
 
     def receive(self, data: bytes) -> None:
         """Take bytes as they came from the socket."""
-        wire, channel = self._wire, self._channel
-        if wire is None or channel is None:
+        wire, reader = self._wire, self._reader
+        if wire is None or reader is None:
             return
         self.heard = True
         if self._rest:
@@ -111,7 +111,7 @@ class FrameReader:  # [MQTT-6.0.0-2] 3.1.1 [MQTT-6.0.0-2]
         pieces: list[bytes] = []
         self._read(data, pieces, wire)
         if pieces and not self.discards:
-            channel.receive(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            reader.receive(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if self._goodbye is not None:
             self.stop()
             wire.on_close(self._goodbye)
@@ -120,8 +120,8 @@ class FrameReader:  # [MQTT-6.0.0-2] 3.1.1 [MQTT-6.0.0-2]
             wire.on_fault(self._fault_code, self._fault)
 
     def stop(self) -> None:
-        """Read nothing any more; parts from channel and wire, which refer to it."""
-        self._channel = None
+        """Read nothing any more; parts from reader and wire, which refer to it."""
+        self._reader = None
         self._wire = None
         self._rest = b""
 

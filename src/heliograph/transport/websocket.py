@@ -152,7 +152,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
         self._codec: MessageCodec | None = None
         if upgrade.inflater is not None and upgrade.deflater is not None:
             self._codec = MessageCodec(upgrade.inflater, upgrade.deflater, bytes_max)
-        self.reader = FrameReader(channel, self, apply_mask, self._codec is not None, bytes_max)
+        self.reader = FrameReader(channel.reader, self, apply_mask, self._codec is not None, bytes_max)
         self.data_received: Callable[[bytes], None] = self.reader.receive
 
     def begin(self, peer: Peer) -> None:
@@ -268,7 +268,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
                     return
                 if piece is None:
                     break
-                self._channel.receive(piece)
+                self._channel.reader.receive(piece)
         if self._is_paused:
             return
         if self._goodbye is not None:

@@ -1,0 +1,147 @@
+"""From a client that has proved who it is to its open session: what must be known first, and who must part with it."""
+
+from mypy_extensions import i64
+
+from heliograph.broker.authentication import AuthStep
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.faults import CONNECTIONS
+from heliograph.broker.pending import Pending
+from heliograph.channel import connect as decide
+from heliograph.channel.authorization import Authorizer, PendingDecision
+from heliograph.channel.context import ChannelContext
+from heliograph.channel.handles import ChannelHandle
+from heliograph.channel.options import ChannelOptions
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.errors import ProtocolError
+from heliograph.mqtt.topic import bare_filter
+from heliograph.session.outbox import Outbox
+from heliograph.session.session import Session
+
+
+class Admission:
+    """A client that has proved who it is, until its session is open; owned by its connect flow.
+
+    Args:
+        step: What its authenticator answered last.
+
+    Attributes:
+        authorizer: Asks what it may do.
+        denied: The subscriptions of its session that it may not have any more.
+    """
+
+    def __init__(
+        self, context: ChannelContext, options: ChannelOptions, client: ClientInfo, connect: p.Connect, step: AuthStep
+    ) -> None:
+        self.client = client
+        self.connect = connect
+        self.step = step
+        self.authorizer = Authorizer(context.broker, client, options)
+        self.denied: list[str] = []
+        self._context = context
+        self._options = options
+        self._clean_start = connect.clean_start
+        self._is_looked_up = False  # what the disk has of its session was read
+        self._asked: dict[str, None] = {}  # the subscriptions that were asked about
+        self._name = ""  # of the one that is asked about now,
+        self._decision: PendingDecision | None = None  # and the answer that is waited for
+        self._parting: ChannelHandle | None = None  # what parts with the client now,
+        self._parted: ChannelHandle | None = None  # and what has
+
+    def advance(self) -> Pending[bool] | None:
+        """Find out what decides about the session, and have another connection part with it.
+
+        Returns:
+            What must be waited for; give its answer to `answered` and call this again. None: `open` the session now.
+
+        Raises:
+            ProtocolError: The session cannot be had now.
+        """
+        sessions, client, connect = self._context.sessions, self.client, self.connect
+        if not self._is_looked_up:
+            lookup = sessions.look_up(client.clientid, connect.clean_start)
+            if lookup is not None:
+                return lookup
+        known = sessions.find(client.clientid)
+        # Subscriptions of another mountpoint are not this client's.
+        self._clean_start = connect.clean_start or (known is not None and known.mountpoint != client.mountpoint)
+        if known is not None and not self._clean_start and self._context.broker.hooks.client_authorize.callbacks:
+            self._decision = self._ask_rights(known)
+            if self._decision is not None:
+                return self._decision
+        return self._take_over()
+
+    def answered(self, answer: bool) -> None:
+        """What was waited for is there.
+
+        Raises:
+            ProtocolError: The session cannot be had now.
+        """
+        decision, parting = self._decision, self._parting
+        self._decision = None
+        self._parting = None
+        if decision is None and parting is None:
+            if not answer:
+                detail = f"the session of {self.client.clientid!r} cannot be read now"
+                raise ProtocolError(detail, rc.SERVER_UNAVAILABLE)
+            self._is_looked_up = True
+            return
+        self._is_looked_up = False  # it may have been let go from memory meanwhile
+        if parting is not None:
+            self._parted = parting
+            if not answer:
+                raise _held()
+        elif decision is not None and decision.is_expired:  # no subscription is dropped because nobody answers
+            detail = f"nobody says in time what {self.client.clientid!r} may still have"
+            raise ProtocolError(detail, rc.SERVER_UNAVAILABLE)
+        elif not answer:
+            self.denied.append(self._name)
+
+    def open(self, outbox: Outbox) -> tuple[Session, bool]:
+        """Open the session, for what is sent by `outbox`; whether it was there before.
+
+        Raises:
+            ProtocolError: It cannot be had now.
+        """
+        client = self.client
+        expiry_s: i64 = decide.session_expiry_s(self.connect, self._options)
+        # [MQTT-3.1.4-4] 3.1.1 [MQTT-3.1.4-3]
+        session, present = self._context.sessions.open(
+            client.clientid, self._clean_start, self._options.session, expiry_s, outbox
+        )
+        client.expiry_interval_s = session.expiry_interval_s
+        session.mountpoint = client.mountpoint
+        return session, present
+
+    def _take_over(self) -> Pending[bool] | None:
+        """Have the connection that serves the client id part with it."""
+        context = self._context
+        other = context.channels.find(self.client.clientid)
+        if other is None or other is self._parted:
+            return None
+        try:
+            parting = other.take_over(self._clean_start)
+        except Exception as error:
+            context.broker.faults.contain(CONNECTIONS, error, other.abort)
+            raise _held() from error
+        if parting is not None:
+            self._parting = other
+        return parting
+
+    def _ask_rights(self, session: Session) -> PendingDecision | None:
+        """Ask which subscriptions the client may still have: its rights may have changed while it was away."""
+        authorizer = self.authorizer
+        for name in list(session.subscriptions):
+            if name in self._asked:
+                continue
+            self._asked[name] = None
+            self._name = name
+            if not authorizer.may_subscribe(bare_filter(name)):
+                if authorizer.awaited is not None:
+                    return authorizer.awaited
+                self.denied.append(name)
+        return None
+
+
+def _held() -> ProtocolError:
+    return ProtocolError("the connection that has its client id cannot be ended now", rc.SERVER_UNAVAILABLE)

@@ -1,0 +1,82 @@
+"""A channel as its own parts call it: the reader, and the connect flow."""
+
+from mypy_extensions import i64
+
+from heliograph.broker.client import ClientInfo
+from heliograph.channel import connect as decide
+from heliograph.channel.authorization import Authorizer
+from heliograph.channel.handles import ChannelHandle
+from heliograph.channel.options import ChannelOptions
+from heliograph.mqtt import packets as p
+from heliograph.mqtt.errors import ProtocolError
+from heliograph.session.session import Session
+from heliograph.session.will import Will
+
+
+class ConnectedClient:
+    """What a channel must know of the client that it serves from now on; made by its connect flow.
+
+    Args:
+        session: Its session, open for this connection and not attached to it yet.
+        authorizer: Asks what it may do.
+        will: The will of its CONNECT.
+        packet_bytes_max: Bytes of the largest packet that it takes; 0 for anything.
+        wants_reasons: Whether it is told why something was refused [MQTT-3.1.2-29].
+    """
+
+    def __init__(
+        self,
+        client: ClientInfo,
+        session: Session,
+        authorizer: Authorizer,
+        will: p.Will | None,
+        packet_bytes_max: i64,
+        wants_reasons: bool,
+    ) -> None:
+        self.client = client
+        self.session = session
+        self.authorizer = authorizer
+        self.will = will
+        self.packet_bytes_max: i64 = packet_bytes_max
+        self.wants_reasons = wants_reasons
+
+    def make_will(self, options: ChannelOptions, id_low: int, now_us: int) -> Will | None:
+        """Its will, on its way to be published."""
+        will = self.will
+        return None if will is None else decide.will(will, self.client, options, now_us, id_low, self.authorizer)
+
+
+class Conversation(ChannelHandle):
+    """One client's conversation, as those call it that are parts of it."""
+
+    # --- for the reader
+
+    def dispatch(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
+        """Act on the packet that fills `data[pos:stop]` with its body at `body`.
+
+        Raises:
+            ProtocolError: It breaks the specification or a limit.
+        """
+        raise NotImplementedError
+
+    def on_protocol_error(self, error: ProtocolError) -> None:
+        """The peer broke the protocol: end its conversation with the reason code that says how."""
+        raise NotImplementedError
+
+    def go_on(self) -> None:
+        """Go on with what was more than a turn's work: filters to subscribe to, retained messages to deliver."""
+        raise NotImplementedError
+
+    def report(self, detail: str) -> None:
+        """Tell why the conversation ends badly."""
+        raise NotImplementedError
+
+    # --- for the connect flow
+
+    def begin(self, connected: ConnectedClient) -> None:
+        """Serve the client from now on; its CONNACK is the next packet that it is sent."""
+        raise NotImplementedError
+
+    def end(self, code: int, reason: str, detail: str = "") -> None:
+        """End the conversation, with a DISCONNECT where the client knows it."""
+        raise NotImplementedError

@@ -1,0 +1,131 @@
+"""The topic filters of one packet: decided and carried out in as many turns as they need.
+
+A packet may hold a hundred thousand of them.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from heliograph.channel.authorization import PendingDecision
+from heliograph.channel.options import INFINITE
+from heliograph.channel.subscribing import Subscribing
+from heliograph.mqtt import packets as p
+from heliograph.mqtt.properties import Properties
+
+# What deciding a filter costs, in deliveries, and how many are decided whatever they cost.
+_FILTER_WORK: Final = 8
+_FILTERS_AT_ONCE: Final = 16
+
+
+class FilterWork:
+    """The filters of one SUBSCRIBE or UNSUBSCRIBE, and how far they are.
+
+    Attributes:
+        kind: The type of the answer, SUBACK or UNSUBACK.
+        packet_id: Whose answer it is.
+        codes: The reason codes so far, in order [MQTT-3.8.4-6] [MQTT-3.9.3-1] [MQTT-3.11.3-1].
+        fault: Why the first refused filter of a SUBSCRIBE was refused.
+        is_authorized: Whether the client need not be asked for any more what it may subscribe to.
+        awaited: Whether it may subscribe to a filter, where that is not known yet.
+    """
+
+    def __init__(
+        self,
+        subscribing: Subscribing,
+        kind: int,
+        packet_id: int,
+        entries: list[p.SubscribeEntry],
+        topic_filters: list[str],
+        properties: Properties,
+    ) -> None:
+        self.kind = kind
+        self.packet_id = packet_id
+        self.codes: list[int] = []
+        self.fault = ""
+        self.is_authorized = True
+        self.awaited: PendingDecision | None = None
+        self._authorized_count: i64 = 0
+        self._is_hooked = kind != p.SUBACK
+        self._subscribing = subscribing
+        self._entries = entries
+        self._topic_filters = topic_filters
+        self._properties = properties
+        subscribing.fault = ""
+
+    def decided(self, allowed: bool) -> None:
+        """The answer that was waited for is there."""
+        self.awaited = None
+        if not allowed:
+            self._subscribing.deny(self._entries[self._authorized_count - 1])
+
+    def _authorize(self, work_max: i64) -> bool:
+        """Ask what the client may subscribe to; whether that is known of all filters."""
+        broker, subscribing = self._subscribing.broker, self._subscribing
+        until: i64 = self._authorized_count + _FILTERS_AT_ONCE
+        while self._authorized_count < len(self._entries):
+            if self._authorized_count >= until and broker.work > work_max:
+                return False
+            broker.work += _FILTER_WORK
+            self.awaited = subscribing.authorize(self._entries[self._authorized_count])
+            self._authorized_count += 1
+            if self.awaited is not None:
+                return False
+        self.is_authorized = True
+        return True
+
+    def advance(self, work_max: i64) -> bool:
+        """Go on until the broker has done so much work, or must wait for an answer; whether all filters are done."""
+        if not self.is_authorized and not self._authorize(work_max):
+            return False
+        if not self._is_hooked:  # callbacks may change what the client named, and was asked about
+            self._is_hooked = True
+            self._entries = self._subscribing.hooked(self._entries, self._properties)
+        subscribing = self._subscribing
+        broker = subscribing.broker
+        at: i64 = len(self.codes)
+        count: i64 = max(len(self._entries), len(self._topic_filters))
+        until: i64 = at + _FILTERS_AT_ONCE
+        # One after the other, as if each had a packet of its own: [MQTT-3.8.4-5] [MQTT-3.10.4-6] 3.1.1 [MQTT-3.8.4-4]
+        # 3.1.1 [MQTT-3.10.4-6]; and a code for each: [MQTT-3.8.4-6] [MQTT-3.9.3-1] 3.1.1 [MQTT-3.8.4-5]
+        # 3.1.1 [MQTT-3.9.3-1]
+        while at < count:
+            if at >= until and broker.work > work_max:
+                subscribing.pass_on()
+                return False
+            broker.work += _FILTER_WORK
+            if self.kind == p.SUBACK:
+                self.codes.append(subscribing.subscribe_one(self._entries[at], self._properties))
+            else:
+                self.codes.append(subscribing.unsubscribe_one(self._topic_filters[at], self._properties))
+            at += 1
+        subscribing.pass_on()
+        self.fault = subscribing.fault
+        return True
+
+
+def subscribe_work(subscribing: Subscribing, packet: p.Subscribe) -> FilterWork:
+    """A SUBSCRIBE: what the client may not subscribe to, by the filters that it named, is refused."""
+    work = FilterWork(subscribing, p.SUBACK, packet.packet_id, packet.entries, [], packet.properties)
+    work.is_authorized = not subscribing.broker.hooks.client_authorize.callbacks
+    return work
+
+
+def unsubscribe_work(subscribing: Subscribing, packet: p.Unsubscribe) -> FilterWork:
+    """An UNSUBSCRIBE."""
+    topic_filters = subscribing.unhooked(packet.topic_filters, packet.properties)
+    return FilterWork(subscribing, p.UNSUBACK, packet.packet_id, [], topic_filters, packet.properties)
+
+
+def subscribe_now(subscribing: Subscribing, entries: list[p.SubscribeEntry]) -> list[int]:
+    """Subscribe on a client's behalf, whatever it may do itself: a reason code for each filter."""
+    work = FilterWork(subscribing, p.SUBACK, 0, entries, [], Properties())
+    work.advance(INFINITE)
+    return work.codes
+
+
+def unsubscribe_now(subscribing: Subscribing, topic_filters: list[str]) -> list[int]:
+    """Unsubscribe on a client's behalf: a reason code for each filter."""
+    work = unsubscribe_work(subscribing, p.Unsubscribe(0, topic_filters, Properties()))
+    work.advance(INFINITE)
+    return work.codes

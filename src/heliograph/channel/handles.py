@@ -1,0 +1,99 @@
+"""What a node calls on its channels: one small interface for each thing that a channel waits for."""
+
+from mypy_extensions import i64, mypyc_attr
+
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.fanout import Spreader
+from heliograph.broker.pending import Pending
+from heliograph.mqtt.packets import SubscribeEntry
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class CommitWaiter:
+    """What waits for storage commits, as `Commits` calls it."""
+
+    def on_committed(self, ticket: i64, code: int) -> None:
+        """The commit with this ticket is done: `code` 0, or refused with that reason code."""
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Close the connection at once: it raised where others are handled too."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReaderHandle(Spreader):
+    """What has paused reading, as `Turns` and `Commits` wake it; and as `Fanouts` do, by the methods of its base."""
+
+    def on_room(self) -> None:
+        """Storage takes messages again."""
+        raise NotImplementedError
+
+    def on_turn(self) -> None:
+        """It has its turn now."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ChannelHandle:
+    """What serves a client, as `ChannelTable` and the node call it: ticks, takeover, kick; here or on another node."""
+
+    def on_tick(self, uptime_us: i64) -> None:
+        """Time has passed."""
+        raise NotImplementedError
+
+    def take_over(self, discard: bool) -> Pending[bool] | None:
+        """Part from the client: another connection has its id now.
+
+        Args:
+            discard: The other connection begins a session of its own.
+
+        Returns:
+            Whether it has parted, where that takes longer than this call: its session is not opened before. None if
+            it has.
+        """
+        raise NotImplementedError
+
+    def shut_down(self, code: int) -> None:
+        """The broker ends the conversation."""
+        raise NotImplementedError
+
+    def abort(self) -> None:
+        """Close the connection at once: it raised where others are handled too."""
+        raise NotImplementedError
+
+    def subscribe(self, entries: list[SubscribeEntry]) -> list[int]:
+        """Subscribe on the client's behalf: a reason code for each filter; none if the client is not connected."""
+        raise NotImplementedError
+
+    def unsubscribe(self, topic_filters: list[str]) -> list[int]:
+        """Unsubscribe on the client's behalf: a reason code for each filter; none if the client is not connected."""
+        raise NotImplementedError
+
+    def client_info(self) -> ClientInfo | None:
+        """Who the client is, once its CONNECT was read."""
+        return None
+
+    def buffered_bytes(self) -> int:
+        """Bytes that closing it would free: what waits for the peer, or for its next packet to be whole.
+
+        What its session queues is among them only if the session ends with the connection; else it would wait on, and
+        for longer than with its reader there.
+        """
+        return 0
+
+    def held_bytes(self, shared: dict[int, int]) -> int:
+        """Bytes that the connection holds beside its session.
+
+        Args:
+            shared: Where larger pieces are noted instead, by the identity of the object: others may hold them too.
+        """
+        return 0
+
+    def alias_bytes(self) -> int:
+        """Bytes of the topic aliases that the client set."""
+        return 0
+
+    def cut(self, code: int, why: str) -> None:
+        """End the conversation at once: what waits for the peer is lost."""
+        self.shut_down(code)
