@@ -39,9 +39,9 @@ class Oracle:
         """The question that was asked last in these words."""
         return self._pending[asked]
 
-    def say(self, asked: str, decision: str) -> None:
-        """Answer a question, and run what comes of it."""
-        self._pending[asked].resolve((hooks.STOP, decision))
+    def say(self, asked: str, decision: str | None) -> None:
+        """Answer a question, and run what comes of it; None leaves the decision to the callbacks behind."""
+        self._pending[asked].resolve(hooks.OK if decision is None else (hooks.STOP, decision))
         self.kernel.run()
 
 
@@ -199,16 +199,16 @@ def test_a_client_that_waits_is_not_silent() -> None:
 # --- SUBSCRIBE
 
 
-def test_each_filter_of_a_subscribe_waits_for_its_decision() -> None:
+def test_all_filters_of_a_subscribe_wait_for_their_decisions_together() -> None:
     kernel, oracle = world()
     peer = kernel.connect()
     filters = [entry(name) for name in ("?a", "b", "?c", "!d", "?e")]
     peer.send(p.Subscribe(1, filters, properties()), publish("b", b"x", 1, 2))
-    assert oracle.asked == ["c subscribe ?a"]
-    oracle.say("c subscribe ?a", "allow")
+    assert oracle.asked == ["c subscribe ?a", "c subscribe ?c", "c subscribe !d", "c subscribe ?e"]
+    oracle.say("c subscribe ?e", "allow")
     oracle.say("c subscribe ?c", "deny")
     assert peer.received() == []
-    oracle.say("c subscribe ?e", "allow")
+    oracle.say("c subscribe ?a", "allow")
     assert peer.heard() == ["SUBACK #1 [0x01 0x01 0x87 0x01 0x01]", "PUBLISH b 'x' q1 #1", "PUBACK #2"]
     assert kernel.broker.counters.subscriptions_not_authorized == 1
 
@@ -240,14 +240,53 @@ def test_a_subscribe_that_gets_no_decision_in_time() -> None:
     assert oracle.cancelled == ["c subscribe ?a"]
 
 
-def test_a_client_goes_while_a_filter_waits() -> None:
+def test_a_subscribe_waits_for_one_deadline_however_many_filters_get_no_decision() -> None:
+    kernel, oracle = world()
+    peer = kernel.connect()
+    names = [f"?{number}" for number in range(200)]
+    peer.send(p.Subscribe(1, [entry(name) for name in names], properties()), publish("b", b"x", 1, 2))
+    assert len(oracle.asked) == 64
+    for name in names[:64]:
+        oracle.say(f"c subscribe {name}", "allow")
+    assert len(oracle.asked) == 128
+    kernel.advance(14)
+    assert peer.received() == []
+    kernel.advance(1)
+    codes = " ".join(["0x01"] * 64 + ["0x87"] * 136)
+    assert peer.heard() == [f"SUBACK #1 [{codes}]", "PUBACK #2 0x10"]
+    assert len(oracle.asked) == 200
+    assert oracle.cancelled == [f"c subscribe {name}" for name in names[64:]]
+
+
+def test_a_subscribe_asks_once_for_filters_that_mean_the_same() -> None:
+    kernel, oracle = world()
+    peer = kernel.connect()
+    peer.send_subscribe(entry("?a"), entry("$share/g/?a"), entry("?a"))
+    assert oracle.asked == ["c subscribe ?a"]
+    oracle.say("c subscribe ?a", "allow")
+    assert peer.heard() == ["SUBACK #1 [0x01 0x01 0x01]"]
+
+
+def test_a_client_goes_while_filters_wait() -> None:
     kernel, oracle = world()
     peer = kernel.connect()
     peer.send(p.Subscribe(1, [entry("?a"), entry("?b")], properties()))
     peer.drop()
+    assert oracle.cancelled == ["c subscribe ?a", "c subscribe ?b"]
     oracle.say("c subscribe ?a", "allow")
-    assert oracle.asked == ["c subscribe ?a"]
     assert kernel.broker.statistics()["subscriptions.count"] == 0
+
+
+def test_questions_about_messages_that_get_no_answer_keep_no_client_from_subscribing() -> None:
+    kernel, oracle = world()
+    peer = subscribed(kernel, "c", "+")
+    other = kernel.connect("other")
+    for number in range(64):
+        other.publish(f"?{number}", b"", 0)
+        oracle.say(f"other publish ?{number}", "allow")
+    peer.send(p.Subscribe(2, [entry("?new")], properties()))
+    oracle.say("c subscribe ?new", "allow")
+    assert peer.heard() == ["SUBACK #2 [0x01]"]
 
 
 def test_what_a_wildcard_matches_is_refused_until_the_decision_is_known() -> None:
@@ -352,6 +391,42 @@ def test_a_session_loses_no_subscription_because_nobody_answers_in_time() -> Non
     again = back(kernel)
     oracle.say("c subscribe ?a", "allow")
     oracle.say("c subscribe ?b", "allow")
+    assert again.heard() == ["CONNACK 0x00 present"]
+    assert kernel.broker.statistics()["subscriptions.count"] == 2
+
+
+def test_the_rights_of_a_session_that_goes_on_are_asked_for_together() -> None:
+    kernel, oracle = world()
+    left(kernel, oracle, *(f"?{number}" for number in range(100)))
+    peer = back(kernel)
+    assert len(oracle.asked) == 64
+    for number in range(64):
+        oracle.say(f"c subscribe ?{number}", "allow" if number % 2 else "deny")
+    assert (peer.received(), len(oracle.asked)) == ([], 100)
+    for number in range(64, 100):
+        oracle.say(f"c subscribe ?{number}", "allow" if number % 2 else "deny")
+    assert peer.heard() == ["CONNACK 0x00 present"]
+    session = kernel.sessions.held("c")
+    assert session is not None
+    assert sorted(session.subscriptions) == sorted(f"?{number}" for number in range(1, 100, 2))
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_session_loses_no_subscription_because_a_callback_fails(is_late: bool) -> None:
+    kernel, oracle = world()
+    left(kernel, oracle, "?a", "b")
+
+    def fail(client: ClientInfo, action: str, topic: str, decision: str) -> object:
+        raise ValueError(topic)
+
+    hook = kernel.broker.hooks.client_authorize
+    hook.add(fail, -1 if is_late else 1)
+    peer = back(kernel)
+    oracle.say("c subscribe ?a", None if is_late else "allow")
+    assert peer.heard() == ["CONNACK 0x88"]
+    hook.remove(fail)
+    again = back(kernel)
+    oracle.say("c subscribe ?a", "allow")
     assert again.heard() == ["CONNACK 0x00 present"]
     assert kernel.broker.statistics()["subscriptions.count"] == 2
 

@@ -7,10 +7,11 @@ from heliograph.broker.client import ClientInfo
 from heliograph.broker.faults import CONNECTIONS
 from heliograph.broker.pending import Pending
 from heliograph.channel import connect as decide
-from heliograph.channel.authorization import Authorizer, PendingDecision
+from heliograph.channel.authorization import Authorizer
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.handles import ChannelHandle
 from heliograph.channel.options import ChannelOptions
+from heliograph.channel.rights import RightsCheck
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
@@ -42,9 +43,11 @@ class Admission:
         self._options = options
         self._clean_start = connect.clean_start
         self._is_looked_up = False  # what the disk has of its session was read
-        self._asked: dict[str, None] = {}  # the subscriptions that were asked about
-        self._name = ""  # of the one that is asked about now,
-        self._decision: PendingDecision | None = None  # and the answer that is waited for
+        self._rights: RightsCheck | None = None  # made when its session has subscriptions that somebody decides about
+        self._names: list[str] = []  # of these subscriptions,
+        self._known: set[str] = set()  # the same,
+        self._asked_count = 0  # and how many of them were asked about
+        self._awaits_rights = False
         self._parting: ChannelHandle | None = None  # what parts with the client now,
         self._parted: ChannelHandle | None = None  # and what has
 
@@ -66,9 +69,10 @@ class Admission:
         # Subscriptions of another mountpoint are not this client's.
         self._clean_start = connect.clean_start or (known is not None and known.mountpoint != client.mountpoint)
         if known is not None and not self._clean_start and self._context.broker.hooks.client_authorize.callbacks:
-            self._decision = self._ask_rights(known)
-            if self._decision is not None:
-                return self._decision
+            rights = self._ask_rights(known)
+            if rights is not None:
+                self._awaits_rights = True
+                return rights
         return self._take_over()
 
     def answered(self, answer: bool) -> None:
@@ -77,10 +81,10 @@ class Admission:
         Raises:
             ProtocolError: The session cannot be had now.
         """
-        decision, parting = self._decision, self._parting
-        self._decision = None
+        parting, awaited_rights = self._parting, self._awaits_rights
         self._parting = None
-        if decision is None and parting is None:
+        self._awaits_rights = False
+        if parting is None and not awaited_rights:
             if not answer:
                 detail = f"the session of {self.client.clientid!r} cannot be read now"
                 raise ProtocolError(detail, rc.SERVER_UNAVAILABLE)
@@ -91,11 +95,6 @@ class Admission:
             self._parted = parting
             if not answer:
                 raise _held()
-        elif decision is not None and decision.is_expired:  # no subscription is dropped because nobody answers
-            detail = f"nobody says in time what {self.client.clientid!r} may still have"
-            raise ProtocolError(detail, rc.SERVER_UNAVAILABLE)
-        elif not answer:
-            self.denied.append(self._name)
 
     def open(self, outbox: Outbox) -> tuple[Session, bool]:
         """Open the session, for what is sent by `outbox`; whether it was there before.
@@ -128,19 +127,38 @@ class Admission:
             self._parting = other
         return parting
 
-    def _ask_rights(self, session: Session) -> PendingDecision | None:
-        """Ask which subscriptions the client may still have: its rights may have changed while it was away."""
-        authorizer = self.authorizer
-        for name in list(session.subscriptions):
-            if name in self._asked:
-                continue
-            self._asked[name] = None
-            self._name = name
-            if not authorizer.may_subscribe(bare_filter(name)):
-                if authorizer.awaited is not None:
-                    return authorizer.awaited
-                self.denied.append(name)
+    def _ask_rights(self, session: Session) -> Pending[bool] | None:
+        """Ask which subscriptions the client may still have: its rights may have changed while it was away.
+
+        Raises:
+            ProtocolError: Nobody can say so now; no subscription is dropped for that.
+        """
+        broker, rights = self._context.broker, self._rights
+        if rights is None:
+            waited_us_max = self._options.idle_timeout_us
+            rights = RightsCheck(self.authorizer, broker.uptime_us + waited_us_max if waited_us_max != 0 else 0)
+            self._rights = rights
+        while True:
+            while self._asked_count < len(self._names) and rights.has_room:
+                rights.ask(self._asked_count, bare_filter(self._names[self._asked_count]), broker.uptime_us)
+                self._asked_count += 1
+            awaited = rights.awaited()
+            if awaited is not None:
+                return awaited
+            if rights.has_failed:
+                detail = f"nobody can say now what {self.client.clientid!r} may still have"
+                raise ProtocolError(detail, rc.SERVER_UNAVAILABLE)
+            if self._asked_count == len(self._names) and not self._find_names(session):
+                break
+        self.denied = [self._names[number] for number in rights.denied]
         return None
+
+    def _find_names(self, session: Session) -> bool:
+        """Find subscriptions that were not asked about, such as came meanwhile; whether there are any."""
+        found = [name for name in session.subscriptions if name not in self._known]
+        self._names.extend(found)
+        self._known.update(found)
+        return len(found) > 0
 
 
 def _held() -> ProtocolError:

@@ -25,7 +25,7 @@ SUBSCRIBE: Final = "subscribe"
 ALLOW: Final = "allow"
 DENY: Final = "deny"
 
-# Questions of one client that may wait for their answers at a time.
+# Questions about messages for one client that may wait for their answers at a time; it is asked no more until then.
 _ASKED_MAX: Final = 64
 
 
@@ -39,7 +39,7 @@ class PendingDecision(Pending[bool]):
 
     Attributes:
         is_waited_for: Whether somebody goes on when it is there, and looks at its deadline.
-        is_expired: Whether it was not there in time, so that nobody has decided.
+        has_failed: Whether a callback raised or did not answer in time, so that it is denied and nobody has decided.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class PendingDecision(Pending[bool]):
         self.action = action
         self.topic = topic
         self.is_waited_for = False
-        self.is_expired = False
+        self.has_failed = False
         self._broker = broker
         self._chain = chain
         self._client = client
@@ -71,7 +71,6 @@ class PendingDecision(Pending[bool]):
 
     def expire(self) -> None:
         """The deadline has passed: go on without the callback that has not answered, which denies it."""
-        self.is_expired = True
         self._chain.expire()
 
     def cancel(self) -> None:
@@ -82,6 +81,7 @@ class PendingDecision(Pending[bool]):
             self._authorizer.forget(self)
 
     def _on_answer(self, outcome: tuple[str, object]) -> None:
+        self.has_failed = outcome[0] == hooks.FAILED
         allowed = concluded(self._broker, self._client, self.action, self.topic, outcome[0], outcome[1])
         if self._authorizer is not None:
             self._authorizer.remember(self, allowed)
@@ -94,6 +94,7 @@ class Authorizer(AccessCheck):
     Attributes:
         allowed_until_us: Until when the last thing that it was allowed may be taken for allowed without asking again.
         awaited: The answer to the last question, where that is not there yet; the client is denied until then.
+        has_failed: Whether a callback raised at the last question, so that the client is denied and nobody has decided.
 
     Topics are those that the client knows, without its mountpoint.
     """
@@ -107,6 +108,7 @@ class Authorizer(AccessCheck):
         self._waited_us_max: i64 = options.idle_timeout_us
         self.allowed_until_us: i64 = 0
         self.awaited: PendingDecision | None = None
+        self.has_failed = False
         # Until when a decision holds; a negative time is a denial's. Made when somebody decides.
         self._publishing: dict[str, int] | None = None
         self._subscribing: dict[str, int] | None = None
@@ -114,11 +116,11 @@ class Authorizer(AccessCheck):
 
     def may_publish(self, topic: str) -> bool:
         """Whether the client may publish to a topic; look at `awaited` if not."""
-        return self._decide(self._cache(PUBLISH), PUBLISH, topic)
+        return self._decide(self._cache(PUBLISH), PUBLISH, topic, False)
 
     def may_subscribe(self, topic_filter: str) -> bool:
         """Whether the client may subscribe to a filter; look at `awaited` if not."""
-        return self._decide(self._cache(SUBSCRIBE), SUBSCRIBE, topic_filter)
+        return self._decide(self._cache(SUBSCRIBE), SUBSCRIBE, topic_filter, False)
 
     def tell_denied(self, topic: str) -> None:
         """Tell those who want to know that it may not publish to a topic, which nobody was asked about."""
@@ -126,7 +128,7 @@ class Authorizer(AccessCheck):
 
     def may_receive(self, topic: str) -> bool:
         """Whether it may have a message that one of its wildcards matched: if it may subscribe to just its topic."""
-        allowed = self.may_subscribe(self._without_mountpoint(topic))
+        allowed = self._decide(self._cache(SUBSCRIBE), SUBSCRIBE, self._without_mountpoint(topic), True)
         if self.awaited is not None:
             self._expire(self.awaited)
         return allowed
@@ -180,8 +182,9 @@ class Authorizer(AccessCheck):
     def _due_us(self) -> i64:
         return self._broker.uptime_us + self._waited_us_max if self._waited_us_max != 0 else 0
 
-    def _decide(self, cache: dict[str, int], action: str, topic: str) -> bool:
+    def _decide(self, cache: dict[str, int], action: str, topic: str, is_for_message: bool) -> bool:
         self.awaited = None
+        self.has_failed = False
         if self._client.is_superuser:
             return True
         self.allowed_until_us = 0
@@ -197,7 +200,7 @@ class Authorizer(AccessCheck):
             self.awaited = asked.get((action, topic))
             if self.awaited is not None:
                 return False
-            if len(asked) >= _ASKED_MAX and not self._expire_some(asked):
+            if is_for_message and len(asked) >= _ASKED_MAX and not self._expire_some(asked):
                 return False
         outcome = self._ask(self._client, action, topic)
         if isinstance(outcome, PendingChain):
@@ -240,6 +243,7 @@ class Authorizer(AccessCheck):
         if action == PUBLISH:
             topic = without_delay(topic)  # `$delayed/0/secret` is a way to `secret`
         verdict, decision = point.run((client, action, topic), ALLOW)
+        self.has_failed = verdict == hooks.FAILED
         if isinstance(decision, PendingChain):
             return decision
         return concluded(self._broker, client, action, topic, verdict, decision)

@@ -332,7 +332,9 @@ class Channel(Conversation):
         client = connected.client
         self._context.channels.unregister(client.clientid, self)
         self._subscribing = None
-        self._request = None
+        if self._request is not None:
+            self._request.cancel()
+            self._request = None
         # [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-12]
         will = connected.make_will(self._options, self._ids.next_low(), self._broker.now_us) if with_will else None
         end = hooks.SESSION_DISCARDED if reason == "discarded" else hooks.SESSION_TERMINATED

@@ -107,10 +107,14 @@ class FilterRequest:
                 decode_topic_filters(packet, self._data, self._stop, DECODED_AT_ONCE)
         return packet.rest_at >= self._stop
 
-    def _on_decided(self, allowed: bool) -> None:
+    def cancel(self) -> None:
+        """The client is gone: nothing is asked for it any more."""
+        if self._work is not None and self._work.rights is not None:
+            self._work.rights.cancel()
+
+    def _on_decided(self, _: bool) -> None:
         conversation = self._reader.conversation
-        if self._work is not None and conversation is not None:
-            self._work.decided(allowed)
+        if conversation is not None:
             conversation.go_on()
 
     def _answer(self, work: FilterWork) -> None:

@@ -7,8 +7,9 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from heliograph.channel.authorization import PendingDecision
+from heliograph.broker.pending import Pending
 from heliograph.channel.options import INFINITE
+from heliograph.channel.rights import RightsCheck
 from heliograph.channel.subscribing import Subscribing
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.properties import Properties
@@ -26,8 +27,8 @@ class FilterWork:
         packet_id: Whose answer it is.
         codes: The reason codes so far, in order [MQTT-3.8.4-6] [MQTT-3.9.3-1] [MQTT-3.11.3-1].
         fault: Why the first refused filter of a SUBSCRIBE was refused.
-        is_authorized: Whether the client need not be asked for any more what it may subscribe to.
-        awaited: Whether it may subscribe to a filter, where that is not known yet.
+        rights: Asks what the client may subscribe to; None where that need not be asked any more.
+        awaited: What must be known of that before this goes on; None where another turn is enough.
     """
 
     def __init__(
@@ -43,9 +44,9 @@ class FilterWork:
         self.packet_id = packet_id
         self.codes: list[int] = []
         self.fault = ""
-        self.is_authorized = True
-        self.awaited: PendingDecision | None = None
-        self._authorized_count: i64 = 0
+        self.rights: RightsCheck | None = None
+        self.awaited: Pending[bool] | None = None
+        self._asked_count: i64 = 0
         self._is_hooked = kind != p.SUBACK
         self._subscribing = subscribing
         self._entries = entries
@@ -53,30 +54,31 @@ class FilterWork:
         self._properties = properties
         subscribing.fault = ""
 
-    def decided(self, allowed: bool) -> None:
-        """The answer that was waited for is there."""
-        self.awaited = None
-        if not allowed:
-            self._subscribing.deny(self._entries[self._authorized_count - 1])
-
-    def _authorize(self, work_max: i64) -> bool:
+    def _authorize(self, rights: RightsCheck, work_max: i64) -> bool:
         """Ask what the client may subscribe to; whether that is known of all filters."""
-        broker, subscribing = self._subscribing.broker, self._subscribing
-        until: i64 = self._authorized_count + _FILTERS_AT_ONCE
-        while self._authorized_count < len(self._entries):
-            if self._authorized_count >= until and broker.work > work_max:
-                return False
-            broker.work += _FILTER_WORK
-            self.awaited = subscribing.authorize(self._entries[self._authorized_count])
-            self._authorized_count += 1
+        broker, subscribing, entries = self._subscribing.broker, self._subscribing, self._entries
+        until: i64 = self._asked_count + _FILTERS_AT_ONCE
+        while True:
+            while self._asked_count < len(entries) and rights.has_room:
+                if self._asked_count >= until and broker.work > work_max:
+                    return False
+                broker.work += _FILTER_WORK
+                subscribing.ask(entries[self._asked_count], self._asked_count, rights)
+                self._asked_count += 1
+            self.awaited = rights.awaited()
             if self.awaited is not None:
                 return False
-        self.is_authorized = True
+            if self._asked_count == len(entries):
+                break
+        for number in rights.denied:
+            subscribing.deny(entries[number])
+        self.rights = None
         return True
 
     def advance(self, work_max: i64) -> bool:
         """Go on until the broker has done so much work, or must wait for an answer; whether all filters are done."""
-        if not self.is_authorized and not self._authorize(work_max):
+        rights = self.rights
+        if rights is not None and not self._authorize(rights, work_max):
             return False
         if not self._is_hooked:  # callbacks may change what the client named, and was asked about
             self._is_hooked = True
@@ -107,7 +109,10 @@ class FilterWork:
 def subscribe_work(subscribing: Subscribing, packet: p.Subscribe) -> FilterWork:
     """A SUBSCRIBE: what the client may not subscribe to, by the filters that it named, is refused."""
     work = FilterWork(subscribing, p.SUBACK, packet.packet_id, packet.entries, [], packet.properties)
-    work.is_authorized = not subscribing.broker.hooks.client_authorize.callbacks
+    if subscribing.broker.hooks.client_authorize.callbacks:
+        waited_us_max = subscribing.options.idle_timeout_us
+        due_us: i64 = subscribing.broker.uptime_us + waited_us_max if waited_us_max != 0 else 0
+        work.rights = RightsCheck(subscribing.connected.authorizer, due_us)
     return work
 
 

@@ -6,12 +6,12 @@ messages that new subscriptions match follow as the client takes them (`retained
 
 from heliograph.broker import hooks
 from heliograph.broker.subscription import Subscription
-from heliograph.channel.authorization import PendingDecision
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.conversation import ConnectedClient
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.reader import Reader
 from heliograph.channel.retained import RetainedDelivery
+from heliograph.channel.rights import RightsCheck
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
@@ -41,7 +41,6 @@ class Subscribing:
         self._reader = reader
         self._session = connected.session
         self._client = connected.client
-        self._authorizer = connected.authorizer
         self._retained: RetainedDelivery | None = None  # what new subscriptions have yet to get
         self._leaves_group = False  # what waits for its members has yet to be passed on
         self.fault = ""
@@ -100,19 +99,10 @@ class Subscribing:
                 entry.code = before.code  # another filter makes nobody allowed who was not
         return changed
 
-    def authorize(self, entry: p.SubscribeEntry) -> PendingDecision | None:
-        """Refuse a filter that the client may not subscribe to, by the name that it gave, without a group before it.
-
-        Returns:
-            The answer if that is not there yet; then the filter is not refused.
-        """
-        fault = subscription_fault(entry.topic_filter, self.options.max_topic_levels)
-        authorizer = self._authorizer
-        if fault is None and not authorizer.may_subscribe(bare_filter(entry.topic_filter)):
-            if authorizer.awaited is not None:
-                return authorizer.awaited
-            self.deny(entry)
-        return None
+    def ask(self, entry: p.SubscribeEntry, number: int, rights: RightsCheck) -> None:
+        """Ask whether the client may subscribe to a filter, by the name that it gave, without a group before it."""
+        if subscription_fault(entry.topic_filter, self.options.max_topic_levels) is None:
+            rights.ask(number, bare_filter(entry.topic_filter), self.broker.uptime_us)
 
     def deny(self, entry: p.SubscribeEntry) -> None:
         """Refuse a filter that the client may not subscribe to."""
