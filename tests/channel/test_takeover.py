@@ -3,8 +3,11 @@
 import pytest
 
 from heliograph.broker import hooks
+from heliograph.broker.pending import Pending
+from heliograph.channel.handles import ChannelHandle
+from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
-from support.kernel import Kernel
+from support.kernel import Kernel, Peer
 from support.packets import properties
 
 
@@ -145,3 +148,125 @@ def test_a_taken_over_client_that_waited_for_something_waits_no_more() -> None:
     second.ack(p.PUBREL, 2)
     assert second.heard() == ["PUBREC #2", "PUBCOMP #2"]
     assert len(kernel.sink.messages) == 2
+
+
+# --- another connection that parts later
+
+
+class Elsewhere(ChannelHandle):
+    """The connection of client "c" at another node, which takes some time to part with it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self.asked: list[bool] = []  # whether the session was to be discarded
+        self.cancelled_count = 0
+        self._parting: list[Pending[bool]] = []
+        kernel.context.channels.register("c", self)
+
+    def take_over(self, discard: bool) -> Pending[bool] | None:
+        self.asked.append(discard)
+        pending: Pending[bool] = Pending()
+        pending.on_cancel(self._on_cancel)
+        self._parting.append(pending)
+        return pending
+
+    def abort(self) -> None:
+        """There is no connection here."""
+
+    def part(self, has_parted: bool = True) -> None:
+        """Answer all that wait, and run what comes of it."""
+        if has_parted:
+            self._kernel.context.channels.unregister("c", self)
+        for pending in self._parting:
+            pending.resolve(has_parted)
+        self._kernel.run()
+
+    def _on_cancel(self) -> None:
+        self.cancelled_count += 1
+
+
+def coming(kernel: Kernel, *, clean_start: bool = False) -> Peer:
+    """A client that sends CONNECT, and something behind it."""
+    peer = kernel.peer()
+    peer.connect("c", clean_start=clean_start)
+    peer.send(p.Ping(p.PINGREQ))
+    return peer
+
+
+@pytest.mark.parametrize("clean_start", [False, True])
+def test_a_client_is_let_in_when_the_other_connection_has_parted_and_no_other_client_waits(clean_start: bool) -> None:
+    kernel = Kernel()
+    elsewhere = Elsewhere(kernel)
+    peer = coming(kernel, clean_start=clean_start)
+    other = kernel.connect("other")
+    kernel.advance(5)
+    assert (peer.heard(), peer.paused(), other.paused()) == ([], True, False)
+    assert elsewhere.asked == [clean_start]
+    elsewhere.part()
+    assert peer.heard() == ["CONNACK 0x00", "PINGRESP"]
+    assert not peer.paused()
+    assert elsewhere.asked == [clean_start]
+
+
+def test_a_client_is_refused_when_the_other_connection_does_not_part_in_time() -> None:
+    kernel = Kernel()
+    elsewhere = Elsewhere(kernel)
+    peer = coming(kernel)
+    kernel.advance(14)
+    assert peer.heard() == []
+    kernel.advance(1)
+    assert (peer.heard(), elsewhere.cancelled_count) == (["CONNACK 0x88"], 1)
+    assert kernel.context.channels.find("c") is elsewhere
+    elsewhere.part()
+    assert coming(kernel).heard() == ["CONNACK 0x00", "PINGRESP"]
+
+
+def test_a_client_waits_for_another_connection_for_ever_where_there_is_no_deadline() -> None:
+    kernel = Kernel(ChannelOptions(idle_timeout_us=0))
+    elsewhere = Elsewhere(kernel)
+    peer = coming(kernel)
+    kernel.advance(1000)
+    elsewhere.part()
+    assert peer.heard() == ["CONNACK 0x00", "PINGRESP"]
+
+
+def test_a_client_is_refused_when_the_other_connection_says_that_it_cannot_part() -> None:
+    kernel = Kernel()
+    elsewhere = Elsewhere(kernel)
+    peer = coming(kernel)
+    elsewhere.part(has_parted=False)
+    assert peer.heard() == ["CONNACK 0x88"]
+    assert kernel.context.channels.find("c") is elsewhere
+
+
+def test_a_client_that_goes_while_it_waits_for_another_connection_takes_nothing_over() -> None:
+    kernel = Kernel()
+    elsewhere = Elsewhere(kernel)
+    peer = coming(kernel)
+    peer.drop()
+    assert elsewhere.cancelled_count == 1
+    elsewhere.part()
+    assert kernel.context.channels.find("c") is None
+    assert len(kernel.context.channels) == 0
+    assert kernel.sessions.held("c") is None
+
+
+def test_two_clients_wait_for_the_same_connection_and_the_last_one_stays() -> None:
+    kernel = Kernel()
+    elsewhere = Elsewhere(kernel)
+    first, second = coming(kernel), coming(kernel)
+    elsewhere.part()
+    assert first.heard() == ["CONNACK 0x00", "DISCONNECT 0x8e"]
+    assert second.heard() == ["CONNACK 0x00", "PINGRESP"]
+    assert elsewhere.asked == [False, False]
+    assert kernel.context.channels.statistics() == {"connections.count": 1, "live_connections.count": 1}
+
+
+def test_a_session_that_came_back_meanwhile_goes_on() -> None:
+    """What the other node had of the session is here when its connection has parted."""
+    kernel = Kernel()
+    elsewhere = Elsewhere(kernel)
+    peer = coming(kernel)
+    kernel.sessions.open("c", False, kernel.options.session, 60)
+    elsewhere.part()
+    assert peer.heard() == ["CONNACK 0x00 present", "PINGRESP"]
