@@ -308,7 +308,6 @@ class Reader(ReaderHandle):
     def on_answer(self, go_on: Callable[[bool], None], answer: bool) -> None:
         """What was waited for is there: go on with it, and with what came meanwhile."""
         self._context.begin_turn()
-        self.awaited = None
         try:
             go_on(answer)
         except ProtocolError as error:
@@ -340,6 +339,7 @@ class AwaitedAnswer:
 
     def on_answer(self, answer: bool) -> None:
         """It is there."""
+        self._reader.awaited = None
         self._reader.on_answer(self._go_on, answer)
 
 
