@@ -124,7 +124,7 @@ def test_packet_identifiers_wrap_and_pass_over_those_in_use() -> None:
     session = kernel.sessions.find("sub")
     assert session is not None
     for packet_id in range(2, 65_536):
-        pub.channel.receive(b"\x32\x08\x00\x01t\x00\x01\x00x!")
+        pub.channel.reader.receive(b"\x32\x08\x00\x01t\x00\x01\x00x!")
         assert session.on_puback(packet_id)
     kernel.run()
     sub.skip()
