@@ -97,7 +97,7 @@ class SessionLoader:
             awaiting = session.durable_awaiting_rel()
             awaiting.has_orphans = has_orphans
             for key, value in taken.items():
-                record.decode_taken(value)  # a record that is none is told now
+                record.decode_taken(value)  # an invalid record is reported now
                 packet_id = int.from_bytes(record.owner(key)[1], "big")
                 awaiting.restore(packet_id, self._broker.uptime_us)
         self._subscribe(session, subscriptions)
@@ -138,5 +138,5 @@ class SessionLoader:
 
 
 def is_over(saved: record.SessionRecord, now_us: int) -> bool:
-    """Whether a session ended while nobody looked."""
+    """Whether a session ended while it was on the disk only."""
     return saved.expiry_s != EXPIRY_NEVER and saved.left_us + saved.expiry_s * 1_000_000 <= now_us

@@ -1,7 +1,7 @@
 """Replaying what a durable session has missed: the streams of all its subscriptions, merged by commit time.
 
 A **round** goes up to a commit time, the head at its beginning. Every source is asked once for what comes next; what it
-has is given to the session in the order of commits, so a stream that is far behind holds up nobody, and how far the
+has is given to the session in the order of commits, so a stream that is far behind delays no other, and how far the
 session is can be said by one time. A round may take any number of turns.
 """
 

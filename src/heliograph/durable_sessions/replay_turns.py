@@ -40,7 +40,7 @@ class Replays:
         batch_size: How many messages a session gets in one turn.
         begin_turn: Tells the broker the time; called when the loop calls.
         faults: Where sessions that raise are contained.
-        alarms: Where it is told when a session has lost something.
+        alarms: Where an alarm stands when a session has lost something.
     """
 
     def __init__(

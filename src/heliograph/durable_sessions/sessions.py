@@ -71,7 +71,7 @@ class DurableSessions(Durability):
         messages: The database of messages; may be out of order.
         state: The database of sessions.
         begin_turn: Tells the broker the time; called when the loop calls.
-        alarms: Where it is told while session state is refused, and when a session has lost something.
+        alarms: Where alarms stand while session state is refused, and when a session has lost something.
 
     Attributes:
         health: Whether sessions can be read and saved; looked at in each tick.
@@ -111,15 +111,15 @@ class DurableSessions(Durability):
         self._replays = Replays(messages, settings.batch_size, loop, begin_turn, broker.faults, alarms)
         self._newest_us = 0  # the time of the newest commit
         self._heads: deque[tuple[int, int]] = deque()  # tickets and times of commits that the head does not cover yet
-        self._unjoined: deque[tuple[int, int]] = deque()  # the same, of which another database may not have its part
-        self._whole: tuple[int, int] = 0, 0  # the newest of which all have theirs
+        self._unjoined: deque[tuple[int, int]] = deque()  # the same, with a part that may not be committed
+        self._whole: tuple[int, int] = 0, 0  # the newest with all parts committed
         broker.fanouts.on_passed = self._follow
         self._saves_due_us = 0
         self._sweep_due_us = 0
         self._parking: deque[DurableSession] = deque()
         self._swept: list[Session] = []  # of the sweep that is under way
         self._counts = {"awoken": 0, "slept": 0}
-        self.on_saved: Callable[[int], object] | None = None  # told of each ticket of session state that is durable
+        self.on_saved: Callable[[int], object] | None = None  # called with each ticket of session state that is durable
         self.health = Health(_log, alarms, _REFUSED_ALARM, "", "")  # the log says it with more detail
         self._log = BoundedLog(_log, lambda: int(broker.uptime_us))
         self._fault: StorageError | None = None  # why the sessions on the disk are not known yet
@@ -133,7 +133,7 @@ class DurableSessions(Durability):
         """Put right what a crash left, and keep sessions from now on. Most are read when their clients come.
 
         At once are read those that must be awake to get what is not stored, and wills. Until that works it is tried
-        again and again; meanwhile who has or wants a durable session is not let in.
+        again and again; meanwhile clients with durable sessions are refused.
         """
         self._table.durability = self
         try:
@@ -156,7 +156,7 @@ class DurableSessions(Durability):
 
     def _load(self) -> None:
         """All that may fail comes first, or may be done again."""
-        # Where nobody knows how far messages go, a session would count as having all of them.
+        # While the newest message is unknown, a session would count as having all of them.
         self.head_us = self._newest_us = self._messages.newest_commit_us()
         self.head_ticket = self.committed
         self._heads.clear()
@@ -194,13 +194,13 @@ class DurableSessions(Durability):
         self._is_right = True
 
     def _can_sleep(self, name: str, value: bytes) -> bool:
-        """Whether a subscription needs nobody awake: all that it matches is stored."""
+        """Whether a session may sleep with this subscription: all that it matches is stored."""
         if name.startswith("$"):  # shared, exclusive, or of topics that are not stored with others
             return False
         try:
             return self.covers(record.decode_subscription(value).mountpoint + name)
         except (ValueError, TypeError):
-            return True  # it cannot be read, which is told when its client comes
+            return True  # it cannot be read, which is reported when its client comes
 
     def _on_discovered(self) -> None:
         self.knows_all = True
@@ -222,7 +222,7 @@ class DurableSessions(Durability):
     def look_up(self, clientid: str, clean_start: bool) -> Pending[bool] | None:
         """Read what a client that comes needs of the disk, in later turns; None if there is nothing to read."""
         if self._fault is not None:
-            return None  # nobody knows; `begin` and `give_up` see to it
+            return None  # unknown; `begin` and `give_up` see to it
         session = self._table.held(clientid)
         if session is None or (isinstance(session, DurableSession) and session.has_lost and not clean_start):
             return self._lookups.begin(clientid, self._read_for_client(clientid, clean_start))
@@ -239,7 +239,7 @@ class DurableSessions(Durability):
     def awaken(self, clientid: str) -> Session | None:
         """Read a session that lies on the disk only."""
         if self._fault is not None:
-            return None  # nobody knows; `begin` and `give_up` see to it
+            return None  # unknown; `begin` and `give_up` see to it
         try:
             session = self._loader.load(clientid)
         except StorageError as error:
@@ -381,7 +381,7 @@ class DurableSessions(Durability):
             raise ProtocolError(detail, rc.SERVER_UNAVAILABLE) from error
 
     def note(self, key: bytes, value: bytes | None) -> int:
-        """Keep a record of somebody else's, or delete it, in the commit that session state is gathered for now."""
+        """Write or delete a record of another owner, in the next commit of session state."""
         if value is None:
             self._journal.batch.delete(key)
         else:
@@ -439,7 +439,7 @@ class DurableSessions(Durability):
     def _follow(self) -> None:
         """Let the head follow the commits, up to the oldest message that has yet to be handed to a subscriber.
 
-        Who is behind would get it from the disk and once more; who leaves would take it for assigned.
+        A session that is behind would get it twice; one that leaves would count it as assigned.
         """
         heads, on_its_way = self._heads, self._broker.fanouts.oldest_ticket()
         moved = False
@@ -562,5 +562,5 @@ class DurableSessions(Durability):
 
 
 def refusal_code(error: StorageError) -> int:
-    """What a client is told that publishes while a disk fails."""
+    """The reason for a client that publishes while a disk fails."""
     return rc.QUOTA_EXCEEDED if isinstance(error, StorageFullError) else rc.UNSPECIFIED_ERROR

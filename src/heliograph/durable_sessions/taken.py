@@ -64,7 +64,7 @@ class TakenRecords:
             if ticket > complete_ticket and (record.owner(key)[0], id_high, id_low) not in ids:
                 batch.delete(key)
             elif ticket:
-                batch.put(key, record.encode_taken(0, id_high, id_low))  # tickets begin anew
+                batch.put(key, record.encode_taken(0, id_high, id_low))  # tickets start again
         for clientid, some in recent.items():
             self._note_orphans(clientid, some)
 

@@ -1,11 +1,11 @@
 """A borrower: one shared subscription of a connected client, towards the leader of its group.
 
-A state machine like the leader: it is told messages, the time, and what the session did, and answers with messages for
-the leader in `outgoing` and with events for the session in `events`. Its status goes one way only:
+A state machine like the leader: its inputs are messages, the time, and what the session did; it answers with messages
+for the leader in `outgoing` and with events for the session in `events`. Its status goes one way only:
 
     connecting -> connected -> unsubscribing -> ended
 
-What is inconsistent ends it, and whoever made it makes another with another id, whom the leader does not confuse
+An inconsistency ends it, and its member makes another with another id, which the leader does not confuse
 with it.
 """
 
@@ -79,7 +79,7 @@ class ProgressSaved:
 
 @dataclass(frozen=True, slots=True)
 class Invalidated:
-    """It has ended, and another is wanted in its place; what was taken and not reported will come to somebody again."""
+    """It has ended, and another must replace it; what was taken and not reported will be granted again."""
 
 
 Event = Granted | Revoking | Overdue | Forgotten | ProgressSaved | Invalidated
@@ -237,7 +237,7 @@ class Borrower:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody has to hear of the other, and all that was said is saved."""
+        """Whether no answer is awaited on either side, and all that was reported is saved."""
         return (
             self.status == CONNECTED and self._resend_us is None and not (self._fresh or self.outgoing or self.events)
         )

@@ -28,7 +28,7 @@ class Turns(MemberTurns, Protocol):
         """There may be something to read."""
 
     def awaits(self, reader: StreamReader) -> bool:
-        """Whether a reader waits for its turn, or has yet to be told that its stream has more."""
+        """Whether a reader waits for its turn, or does not know yet that its stream has more."""
 
 
 class Node(Protocol):
@@ -44,7 +44,7 @@ class Node(Protocol):
 
     @property
     def timers(self) -> Timers:
-        """How long who waits for what."""
+        """Timeouts of leaders and borrowers."""
 
     @property
     def publishers(self) -> Publishers:
@@ -74,7 +74,7 @@ class Node(Protocol):
         """A client's session has a message that its group may not count."""
 
     def on_damage(self, damage: Damage) -> None:
-        """Some of a stream cannot be read; told each time that a reader comes across it."""
+        """Some of a stream cannot be read; called each time that a reader comes across it."""
 
     def await_saved(self, member: Member) -> None:
         """A member is to hear when session state is durable."""
@@ -122,7 +122,7 @@ class DurableGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody needs it any more."""
+        """Whether it is not needed any more."""
         return not self.is_declared and not self.clients_count and self.members is None
 
     @property
@@ -208,7 +208,7 @@ class AwakeGroup:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody has a message that is not done, and how far all are is saved, as far as they know."""
+        """Whether all delivered messages are done and the members' progress is saved, as far as they know."""
         return not self._strays and all(member.is_quiet for member in self.members)
 
     @property
@@ -280,7 +280,7 @@ class AwakeGroup:
         settle(entry)
 
     def offer_strays(self) -> None:
-        """Somebody has room: try again what nobody had."""
+        """A member has room: try again what no member took."""
         for _ in range(len(self._strays)):
             entry = self._strays.pop(0)
             owner = entry.share.owner

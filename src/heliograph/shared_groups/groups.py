@@ -57,7 +57,7 @@ _DROPPED_AT_ONCE: Final = 32
 _AWAKE_MAX: Final = 1024  # groups beyond which those that have nothing to do fall asleep at once
 _RESTING_MEMBERS_MAX: Final = 256  # a group at which more are at work does not fall asleep: that would take long
 _CLOCKS_US: Final = 60_000_000  # how far the clock of commits may be behind that of the broker
-_DAMAGES_MAX: Final = 10_000  # places that were told; beyond that, they are counted each time
+_DAMAGES_MAX: Final = 10_000  # places that were reported; beyond that, they are counted each time
 
 
 class GroupMessages(Messages, Protocol):
@@ -82,8 +82,8 @@ class Declared:
 class DurableGroups(GroupKeeper):
     """Every durable group of a node; owned by the node, in whose event loop it lives.
 
-    It is given to the broker before sessions are read, and started when they are. Whoever subscribes to a shared filter
-    before that may join a group that is kept, and nobody knows: so all groups that are joined then are kept.
+    It is given to the broker before sessions are read, and started when they are. A subscription to a shared filter
+    before that may join a durable group, which is not known yet: so all groups that are joined then are durable.
 
     Args:
         messages: The database of messages.
@@ -126,7 +126,7 @@ class DurableGroups(GroupKeeper):
         self._awake: dict[DurableGroup, None] = {}
         self._starting: deque[tuple[AwakeGroup, list[Subscription]]] = deque()  # members whose clients are there
         self._leaving: deque[Member] = deque()  # members whose clients are gone
-        self._unticked: deque[Member] = deque()  # members that have yet to be told the time,
+        self._unticked: deque[Member] = deque()  # members that have yet to be ticked,
         self._unrested: deque[DurableGroup] = deque()  # and groups that may fall asleep
         self._members: dict[BorrowerId, Member] = {}
         self._of_session: dict[Subscriber, dict[Member, None]] = {}
@@ -134,7 +134,7 @@ class DurableGroups(GroupKeeper):
         self._saving: dict[Member, None] = {}
         self._saved: dict[Member, None] = {}  # those that are to hear of the commit of this ticket
         self._saved_ticket = 0
-        self._damages: set[tuple[StreamId, int]] = set()  # places that were told
+        self._damages: set[tuple[StreamId, int]] = set()  # places that were reported
         self._is_started = False
         self._counts = {"returned": 0, "damaged_places": 0, "refused": 0, "woken": 0}
 
@@ -185,7 +185,7 @@ class DurableGroups(GroupKeeper):
 
     @property
     def is_started(self) -> bool:
-        """Whether every group was taken up; until then nobody gets anything of a group that is kept."""
+        """Whether every group was taken up; until then durable groups deliver nothing."""
         return self._is_started
 
     @property
@@ -194,7 +194,7 @@ class DurableGroups(GroupKeeper):
         return self._registry.database.refusal
 
     async def close(self) -> None:
-        """Save how far everybody is, and close the database; clients are gone already."""
+        """Save the progress of all groups, and close the database; clients are gone already."""
         while self._leaving or self._left:
             self._leave_some()
             self._part_some()
@@ -213,7 +213,7 @@ class DurableGroups(GroupKeeper):
             self._part_from(key, len(self._left[key]))
         if key in self._groups:
             return True
-        if not self._is_started:  # it may have durable members that nobody knows yet
+        if not self._is_started:  # it may have durable members that are not known yet
             self._keep(key, True)
             self._begins[key] = max(0, self.now_us() - _CLOCKS_US), self.now_us()
             return True
@@ -299,7 +299,7 @@ class DurableGroups(GroupKeeper):
         if kept.awake is not None:
             del self._awake[kept]
             self._registry.drop(kept.name)
-        elif self._is_started:  # else it may have members that nobody knows yet
+        elif self._is_started:  # else it may have members that are not known yet
             self._dropped[kept.key] = kept.has_progress
             self.turns.schedule_more()
 
@@ -374,7 +374,7 @@ class DurableGroups(GroupKeeper):
     # --- groups that wake and fall asleep
 
     def _on_behind(self, kept: DurableGroup) -> None:
-        """A group that is asleep may have messages: wake it as soon as somebody takes them."""
+        """A group that is asleep may have messages: wake it as soon as a member takes them."""
         if self._groups.get(kept.key) is not kept:
             return
         self._sleepers.remove(kept)

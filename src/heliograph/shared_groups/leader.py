@@ -1,7 +1,7 @@
 """The leader of one group: which shares there are, how far each is, and which borrower has it.
 
-A state machine: it is told messages, streams, the time and what is saved, and answers with messages in `outgoing` and
-with progress to be saved from `take_changes`. What may be granted when:
+A state machine: its inputs are messages, streams, the time and what is saved; it answers with messages in `outgoing`
+and with progress to be saved from `take_changes`. What may be granted when:
 
 - A share that changed hands is granted again only when the progress that it was given back with is saved.
 - Of streams with the same `rank.x`, a share of a later `rank.y` is granted when those of its number before it are done.
@@ -45,7 +45,7 @@ REVOKED: Final = "revoked"
 
 
 class _Assignment:
-    """A share and who has it."""
+    """A share and its borrower."""
 
     __slots__ = ("borrower", "due_us", "number", "share", "status")
 
@@ -128,10 +128,10 @@ class Leader:
         self._streams: dict[StreamId, StreamOffer] = {}
         self._borrowers: dict[BorrowerId, _Borrower] = {}
         self._assignments: dict[Share, _Assignment] = {}
-        self._moving: dict[Share, _Assignment] = {}  # those of which a message is on its way
+        self._moving: dict[Share, _Assignment] = {}  # shares with a message on its way
         self._open: list[Share] | None = None  # what may be read now, where that is known
         self._changed: dict[Share, None] = {}
-        self._answers: dict[BorrowerId, int] = {}  # who is told which sequence when what has changed is saved
+        self._answers: dict[BorrowerId, int] = {}  # the sequence to answer each borrower when the change is saved
         self._saving: dict[int, tuple[list[Share], dict[BorrowerId, int]]] = {}
         self._token = 0
         self._unsaved: dict[Share, int] = {}  # how many of the saves under way, and the next, a share is part of
@@ -141,7 +141,7 @@ class Leader:
         self._unready_count = 0
         self._counts = {"granted": 0, "revoked": 0, "lost_borrowers": 0}
 
-    # --- what it is told
+    # --- inputs
 
     def on_message(self, now_us: int, sender: BorrowerId, message: ToLeader) -> None:
         """A borrower says something."""
@@ -191,7 +191,7 @@ class Leader:
         self._change(share)
 
     def tick(self, now_us: int) -> None:
-        """Send again what was not answered, give up who is silent, and share out."""
+        """Send again what was not answered, give up silent borrowers, and distribute shares."""
         for sender, known in list(self._borrowers.items()):
             if known.heard_us + self._timers.borrower_timeout_us <= now_us:
                 self._counts["lost_borrowers"] += 1
@@ -203,7 +203,7 @@ class Leader:
         self.balance(now_us)
 
     def resign(self) -> None:
-        """It leads no more: all borrowers begin anew."""
+        """It leads no more: all borrowers start again."""
         for borrower in self._borrowers:
             self._send(borrower, Invalidate())
         self._borrowers.clear()
@@ -252,11 +252,11 @@ class Leader:
     # --- what it knows
 
     def is_quiet(self, borrowers_count: int) -> bool:
-        """Whether it has so many borrowers and no others, nobody waits for a message, and everything is saved."""
+        """Whether it has so many borrowers and no others, no message is awaited, and everything is saved."""
         return len(self._borrowers) == borrowers_count and not (self._moving or self._saving or self.has_to_settle)
 
     def has_granted_all(self, streams: Iterable[StreamId]) -> bool:
-        """Whether it knows these streams, and somebody has each share that may be read."""
+        """Whether it knows these streams, and each share that may be read has a borrower."""
         return all(stream in self._streams for stream in streams) and all(
             share in self._assignments for share in self._open_shares()
         )
@@ -271,7 +271,7 @@ class Leader:
         return self._progress.get(share) or self._beginning
 
     def statistics(self) -> dict[str, int]:
-        """How many shares there are and who has them."""
+        """The numbers of shares and of their borrowers."""
         return {
             "streams": len(self._streams),
             "borrowers": len(self._borrowers),
@@ -282,7 +282,7 @@ class Leader:
     # --- sharing out
 
     def balance(self, now_us: int) -> None:
-        """Grant what nobody has and revoke what somebody has too much of, if anything has changed."""
+        """Grant free shares and revoke those of borrowers with too many, if anything has changed."""
         if not (self._unbalanced or self._has_joined) or now_us < self._settles_us:
             return
         open_shares = self._open_shares()

@@ -1,6 +1,6 @@
 """A member of a durable group: joins a session's subscription to its borrower and to the shares that it was granted.
 
-What counts as done, and so goes to nobody else:
+What counts as done, and so goes to no other member:
 
 - QoS 0: sent. QoS 1: PUBACK. A message that has expired, is too large for the client, or that it refuses: at once.
 - QoS 2 to a durable session: when the session has saved its packet identifier. With that it saves a note that the

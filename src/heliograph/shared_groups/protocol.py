@@ -5,8 +5,8 @@ of the publisher's client id: a fleet's telemetry is often one stream, which one
 the order of a publisher's messages on a topic holds within a share. The **leader** keeps the progress of every share
 and grants shares to **borrowers**, one for each subscription of a connected client.
 
-Messages from one sender to one receiver arrive in order, or not at all; who needs an answer asks again after a while.
-Every grant has a number, so that what belongs to an earlier one is recognised.
+Messages from one sender to one receiver arrive in order, or not at all; a sender that needs an answer asks again after
+a while. Every grant has a number, so that what belongs to an earlier one is recognised.
 """
 
 import zlib
@@ -187,7 +187,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Invalidate:
-    """The leader does not know the borrower, or leads no more: begin anew."""
+    """The leader does not know the borrower, or leads no more: start again."""
 
 
 ToLeader = LeaderWanted | Ping | UpdateProgress | RevokeFinished | Disconnect
@@ -195,10 +195,10 @@ ToBorrower = LeaderConnectResponse | PingResponse | Grant | Revoke | Revoked | S
 
 
 class Messenger(Protocol):
-    """Brings messages; never from within the call, so that nobody is answered while still speaking."""
+    """Delivers messages, never from within the call, so that no answer comes before a call returns."""
 
     def to_leader(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
-        """A message to whoever leads a group; `LeaderWanted` goes to the registry that finds it."""
+        """A message to the leader of a group; `LeaderWanted` goes to the registry that finds it."""
 
     def to_borrower(self, receiver: BorrowerId, message: ToBorrower) -> None:
         """A message to a borrower."""
@@ -206,17 +206,17 @@ class Messenger(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Timers:
-    """How long who waits for what, in microseconds.
+    """Timeouts of leaders and borrowers, in microseconds.
 
     Attributes:
         find_leader_us: Between two questions for the leader.
         ping_us: Between two pings.
-        ping_timeout_us: Without an answer for so long, the borrower begins anew.
+        ping_timeout_us: Without an answer for so long, the borrower starts again.
         borrower_timeout_us: Without a word for so long, the leader gives the borrower up; later than the borrower does.
         resend_us: Between two messages that say the same.
         revoke_timeout_us: How long a client may take to acknowledge what it has of a share that is revoked.
         lease_us: How long leadership lasts without being renewed.
-        checkpoint_us: How long borrowers gather progress that nobody waits for.
+        checkpoint_us: How long borrowers collect progress that nothing waits for.
         stall_us: How long a client may take nothing of what waits for it before others get it.
         rest_us: How long a group has nothing to do before it falls asleep.
     """

@@ -146,7 +146,7 @@ class OpenShare:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody has a message of it that is not done."""
+        """Whether all of its delivered messages are done."""
         self._advance()
         return not self._sent
 

@@ -2,7 +2,7 @@
 
 Leadership is a record in the database `shared_groups` that names the leader and the end of its lease. It is won by a
 batch that expects the record as it was read, and every later batch of the leader expects the record as the leader wrote
-it: whoever was deposed cannot save anything any more, and learns of it by that.
+it: a deposed leader cannot save anything any more, and so notices it.
 
 Only a group that is awake has a leader. One that sleeps has its record, and whatever its leader saved.
 """
@@ -75,7 +75,7 @@ class LeaderRegistry:
         state: The database `shared_groups`.
         find_streams: The streams of a group's filter that have messages from a commit time on.
         now_us: The wall clock.
-        timers: How long who waits for what.
+        timers: Timeouts of leaders and borrowers.
         node: See above.
     """
 
@@ -98,7 +98,7 @@ class LeaderRegistry:
         self._offices: dict[GroupName, _Office] = {}
         self.on_more: Callable[[], None] | None = None
         self._unsettled: dict[_Office, None] = {}  # those that have heard something in this turn
-        self._unticked: deque[_Office] = deque()  # those that have yet to be told the time
+        self._unticked: deque[_Office] = deque()  # those that have yet to be ticked
         self._unopened: deque[GroupName] = deque()  # groups that may have to find a leader
         self._seeking: set[GroupName] = set()
         self._begins: dict[GroupName, tuple[int, int]] = {}  # of all groups that are to have a leader
@@ -114,7 +114,7 @@ class LeaderRegistry:
     # --- groups
 
     def enter(self, group: GroupName, since_us: int, made_us: int) -> None:
-        """A group begins, and nobody leads it yet: have a record of it soon."""
+        """A group begins without a leader: write a record of it soon."""
         self._unwritten[group] = (since_us, made_us)
         self._to_write.append(group)
         self._want_more()
@@ -160,7 +160,7 @@ class LeaderRegistry:
         return begins[1]
 
     def close(self, group: GroupName) -> None:
-        """A group that is quiet falls asleep: nobody leads it, and the disk has all of it."""
+        """A quiet group falls asleep: it has no leader, and the disk has all of it."""
         office = self._offices.pop(group, None)
         if office is not None:
             self._unsettled.pop(office, None)
@@ -209,7 +209,7 @@ class LeaderRegistry:
             self.database.refuse(group, error)
 
     def claim(self, group: GroupName, share: Share, message: MessageId, on_saved: Callable[[], object]) -> None:
-        """A session has a message of a group that the group may not know of; nobody else may get it.
+        """A session has a message of a group, which the group may not know; no other member may get it.
 
         Args:
             on_saved: Called when the group knows it for good.

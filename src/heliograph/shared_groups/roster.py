@@ -20,7 +20,7 @@ Notes = list[tuple[bytes, bytes]]
 
 
 class SessionStore(SessionNotes, Protocol):
-    """What is asked of whoever keeps sessions."""
+    """The methods of durable sessions that are used here."""
 
     def notes(self, prefix: bytes) -> Iterable[tuple[bytes, bytes]]:
         """All records that were kept under keys with a prefix.

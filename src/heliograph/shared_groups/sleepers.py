@@ -44,7 +44,7 @@ class Sleepers:
         self._on_more = on_more
         self._of_stream: dict[StreamId, dict[DurableGroup, None]] = {}
         self._known: dict[StreamId, StreamId] = {}  # streams that all groups were looked through for
-        self._grown: deque[dict[DurableGroup, None]] = deque()  # groups that are behind, and were not told yet
+        self._grown: deque[dict[DurableGroup, None]] = deque()  # groups that are behind, and do not know it yet
         self._unsought: deque[DurableGroup] = deque()  # groups to be looked at for streams that are new
         self._is_new = False  # there are such streams since that began
         self._cached: dict[str, tuple[StreamId, ...]] = {}
@@ -53,7 +53,7 @@ class Sleepers:
         """A group falls asleep that has all that its streams have."""
         try:
             kept.streams = self.streams(kept.name.topic_filter)
-        except StorageError:  # nobody knows what would wake it
+        except StorageError:  # what would wake it is unknown
             self._on_behind(kept)
             return
         for stream in kept.streams:

@@ -8,7 +8,7 @@ from heliograph.storage.interface import StoredMessage
 
 
 def message_of(stored: StoredMessage) -> Message:
-    """A stored message as the kernel knows it; it has no ticket, since nobody waits for its commit."""
+    """A stored message as the kernel knows it; it has no ticket, since its commit is done."""
     return make_message(
         stored.id_high,
         stored.id_low,

@@ -22,11 +22,11 @@ _log = logging.getLogger(__name__)
 _PER_TURN: Final = 256
 _POSTED_PER_TURN: Final = 32
 _REPORTS_PER_TURN: Final = 16
-# Protocol messages that wait, beyond which nobody writes further ones: thousands of groups that begin at once have a
+# Protocol messages that wait, beyond which no further ones are written: thousands of groups that begin at once have a
 # million.
 _POSTED_MAX: Final = 2048
 _PER_MEMBER: Final = 128
-_GROWN_PER_TURN: Final = 1024  # readers that are told that their streams have more
+_GROWN_PER_TURN: Final = 1024  # readers that learn that their streams have more
 _RETRY_S: Final = 1.0
 _READING_COST: Final = 32  # what asking a stream costs, in messages,
 _ASKING_COST: Final = 1  # and asking a member
@@ -44,7 +44,7 @@ class Loop(Protocol):
 
 
 class Work(Protocol):
-    """What is told in the course of a turn."""
+    """What is called in the course of a turn."""
 
     def on_messages_read(self) -> None:
         """The protocol messages of this turn are delivered."""
@@ -63,7 +63,7 @@ class GroupTurns:
         loop: Whose turns they are.
         begin_turn: Tells the broker the time; called when the loop calls.
         work: Told in the course of each turn.
-        report_s: How long reports may wait that nobody waits for.
+        report_s: How long reports may wait that nothing waits for.
 
     Attributes:
         counts: Messages sent and read, and how often reading failed.
@@ -80,7 +80,7 @@ class GroupTurns:
         self._report_s = report_s
         self._posted: deque[Callable[[], None]] = deque()
         self._readers: dict[StreamId, dict[StreamReader, None]] = {}  # those of each stream
-        self._grown: dict[StreamReader, None] = {}  # their streams have more, which they have yet to be told
+        self._grown: dict[StreamReader, None] = {}  # their streams have more, which they do not know yet
         self._reading: dict[StreamReader, None] = {}
         self._cut: dict[StreamReader, None] = {}  # what they read next was not committed
         self._wanting: deque[Member] = deque()
@@ -132,7 +132,7 @@ class GroupTurns:
             self.schedule()
 
     def want_report(self, member: Member, soon: bool) -> None:
-        """A member has something to report, for which somebody waits or not."""
+        """A member has something to report; a group may wait for it."""
         if soon:
             self._late.pop(member, None)
             self._soon[member] = None
@@ -169,7 +169,7 @@ class GroupTurns:
         self.schedule()
 
     def close(self) -> None:
-        """Report how far everybody is, deliver what is on its way, and have no turn any more."""
+        """Report the progress of all, deliver what is on its way, and end the turns."""
         for member in [*self._soon, *self._late]:
             member.report()
         while self._posted:
