@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from heliograph.mqtt.properties import Properties, encode_properties
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.arrow_rows import PUBLIC_SCHEMA, RowCollector, property_texts
-from heliograph.storage.columnar.block import encode_block
+from heliograph.storage.columnar.block_writing import encode_block
 from heliograph.storage.columnar.replay import BlockSlice
 from heliograph.storage.interface import ROW_MAX, StoredMessage, StreamId
 from heliograph.storage.topic_filter import TopicFilter

@@ -13,12 +13,10 @@ from heliograph.storage.columnar.block import (
     TOPIC,
     USERNAME,
     DamagedBlockError,
-    encode_block,
     read_header,
-    read_matching,
-    read_rows,
-    renumbered_block,
 )
+from heliograph.storage.columnar.block_rows import read_matching, read_rows
+from heliograph.storage.columnar.block_writing import encode_block, renumbered_block
 from heliograph.storage.interface import StoredMessage
 
 TIME = 1_700_000_000_000_000

@@ -23,11 +23,11 @@ from heliograph.storage.columnar.block import (
     DamagedBlockError,
     is_merged,
     is_stub,
-    merge_blocks,
     read_constants,
     read_header,
-    read_rows,
 )
+from heliograph.storage.columnar.block_rows import read_rows
+from heliograph.storage.columnar.block_writing import merge_blocks
 from heliograph.storage.columnar.catalog import Catalog, Generation, generation_record
 from heliograph.storage.columnar.salvage import is_damage
 from heliograph.storage.engine import Rdict, WriteBatch, new_batch, records

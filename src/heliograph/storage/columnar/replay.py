@@ -8,16 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.block import (
-    BlockPart,
-    DamagedBlockError,
-    is_merged,
-    is_stub,
-    read_header,
-    read_matching,
-    read_parts,
-    read_rows,
-)
+from heliograph.storage.columnar.block import BlockPart, DamagedBlockError, is_merged, is_stub, read_header, read_parts
+from heliograph.storage.columnar.block_rows import read_matching, read_rows
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.columnar.salvage import PLACE_MAX, is_damage, nearest_header, place, place_parts

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.block import encode_block
+from heliograph.storage.columnar.block_writing import encode_block
 from heliograph.storage.columnar.catalog import Generation
 from heliograph.storage.columnar.replay import written_in
 from heliograph.storage.engine import Rdict, WriteBatch

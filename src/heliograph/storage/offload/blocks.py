@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA
-from heliograph.storage.columnar.block import BlockPart, encode_columns, read_header, read_parts, stub_place
+from heliograph.storage.columnar.block import BlockPart, read_header, read_parts, stub_place
+from heliograph.storage.columnar.block_writing import encode_columns
 from heliograph.storage.columnar.offloaded import OffloadedFile, offload_record
 from heliograph.storage.columnar.replay import Fetch, dropped
 from heliograph.storage.engine import Rdict

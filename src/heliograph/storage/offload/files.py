@@ -26,7 +26,8 @@ from pyarrow import fs, parquet
 
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.arrow_rows import OFFLOADED_SCHEMA, RowCollector
-from heliograph.storage.columnar.block import BlockPart, encode_stub, read_header, read_parts
+from heliograph.storage.columnar.block import BlockPart, read_header, read_parts
+from heliograph.storage.columnar.block_writing import encode_stub
 from heliograph.storage.columnar.catalog import Catalog, Generation
 from heliograph.storage.columnar.compaction import has_index, topic_hash
 from heliograph.storage.columnar.offload_errors import OffloadError

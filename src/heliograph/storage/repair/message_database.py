@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.block import is_stub, renumbered_block
+from heliograph.storage.columnar.block import is_stub
+from heliograph.storage.columnar.block_writing import renumbered_block
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.compaction import has_index, topic_hashes
 from heliograph.storage.columnar.node_databases import databases_path

@@ -16,7 +16,8 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.block import LAYOUT_VERSIONS, is_stub, read_rows
+from heliograph.storage.columnar.block import LAYOUT_VERSIONS, is_stub
+from heliograph.storage.columnar.block_rows import read_rows
 from heliograph.storage.columnar.catalog import Catalog, generation_record, meta_record
 from heliograph.storage.columnar.salvage import Block, beyond_damage, is_damage, readable_blocks
 from heliograph.storage.engine import Rdict, new_batch, records

@@ -1,0 +1,222 @@
+"""Making blocks: of messages, of other blocks, and of columns that were offloaded; `block` says what a block is."""
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Final
+
+from heliograph.storage.columnar.block import (
+    CLIENTID,
+    FLAGS,
+    FORMATS,
+    HEADER,
+    LAYOUT_VERSION,
+    LENGTH,
+    MERGED_VERSION,
+    NULL,
+    OFFLOADED_VERSION,
+    PROPERTIES,
+    RETAIN,
+    TOPIC,
+    USERNAME,
+    VARIABLE_COLUMNS,
+    BlockPart,
+    packed_parts,
+    read_header,
+    read_parts,
+    seal,
+    trailer,
+)
+from heliograph.storage.columnar.block_rows import read_rows
+from heliograph.storage.interface import StorableMessage
+
+_NULL_LENGTH: Final = LENGTH.pack(NULL)
+_PADDING: Final = [bytes(-length & 7) for length in range(8)]
+
+
+def encode_block(
+    key: bytes, messages: Sequence[StorableMessage], rows_before: int, bytes_before: int
+) -> tuple[bytes, int]:
+    """A block of at least one message.
+
+    Args:
+        key: The key that it will be stored under; part of the checksum, so that no block passes for another.
+        messages: Its rows.
+        rows_before: Rows of the stream before it.
+        bytes_before: Bytes of topics and payloads of the stream before it.
+
+    Returns:
+        The value, and its bytes of topics and payloads.
+    """
+    return _encode(key, LAYOUT_VERSION, messages, rows_before, bytes_before, b"")
+
+
+def merge_blocks(blocks: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """One block of several that follow one another in a stream; its key is that of the last.
+
+    Args:
+        blocks: Keys and values of blocks of any version, in order.
+
+    Raises:
+        DamagedBlockError: One is not what was written.
+    """
+    first = read_header(*blocks[0])
+    messages = [message for key, value in blocks for message in read_rows(key, value, 0, NULL)]
+    behind = trailer([part for key, value in blocks for part in read_parts(key, value)])
+    key, _ = blocks[-1]
+    value, _ = _encode(key, MERGED_VERSION, messages, first.rows_before, first.bytes_before, behind)
+    return value
+
+
+def encode_stub(key: bytes, where: Mapping[str, object], parts: Sequence[BlockPart], before: tuple[int, int]) -> bytes:
+    """What stands for blocks that follow one another in a stream and were offloaded.
+
+    Args:
+        key: The key of the last of them, which it takes.
+        where: Where their rows are, for JSON.
+        parts: What they were made of.
+        before: Rows and bytes of the stream before them.
+    """
+    place = json.dumps(where, ensure_ascii=False, separators=(",", ":")).encode()
+    place += b" " * (-len(place) & 7)
+    rows, message_bytes = sum(part.rows for part in parts), sum(part.message_bytes for part in parts)
+    fields = (OFFLOADED_VERSION, 0, 0, rows, len(place), message_bytes, *before)
+    return seal(key, fields, place, zlib.compress(packed_parts(parts)))
+
+
+def encode_columns(key: bytes, stub: bytes, nulls: Sequence[int], buffers: Sequence[bytes]) -> bytes:
+    """The merged block that a stub stands for, of columns in Arrow's buffers; none of them is taken as constant.
+
+    Args:
+        key: Its key.
+        stub: What stood for it.
+        nulls: How many rows are null, for each column.
+        buffers: The buffers of all columns, in the order of the layout.
+    """
+    header = read_header(key, stub)
+    columns = sum(VARIABLE_COLUMNS)
+    fields = (MERGED_VERSION, columns, 0, header.rows, 0, header.message_bytes, header.rows_before, header.bytes_before)
+    batch = FORMATS[columns].encode(header.rows, nulls, buffers)
+    return seal(key, fields, *batch, trailer(read_parts(key, stub)))
+
+
+def renumbered_block(key: bytes, value: bytes, rows_before: int, bytes_before: int) -> bytes:
+    """The same block with another account of what precedes it in the stream; its rows are not touched.
+
+    Raises:
+        DamagedBlockError: Key or value are not what was written.
+    """
+    header = read_header(key, value)
+    if (header.rows_before, header.bytes_before) == (rows_before, bytes_before):
+        return value
+    return seal(key, (header.version, *header[:5], rows_before, bytes_before), value[HEADER.size :])
+
+
+def _encode(
+    key: bytes, version: int, messages: Sequence[StorableMessage], rows_before: int, bytes_before: int, behind: bytes
+) -> tuple[bytes, int]:
+    rows = _RowWriter(len(messages))
+    payload_bytes = rows.add_binary([message.payload for message in messages])
+    rows.add_numbers([message.id_high for message in messages])
+    rows.add_numbers([message.id_low for message in messages])
+    topic_bytes = rows.add_text(TOPIC, [message.topic for message in messages])
+    flags = bytes([message.qos | RETAIN if message.retain else message.qos for message in messages])
+    rows.add_flags(flags)
+    rows.add_text(CLIENTID, [message.clientid for message in messages])
+    rows.add_nullable_text(USERNAME, [message.username for message in messages])
+    rows.add_properties([message.property_bytes for message in messages])
+
+    message_bytes = payload_bytes + topic_bytes
+    constants = b"".join(rows.constants)
+    constants += _PADDING[len(constants) & 7]  # the Arrow message begins at a multiple of 8
+    fields = (version, rows.columns, flags[0], rows.count, len(constants), message_bytes, rows_before, bytes_before)
+    batch = FORMATS[rows.columns].encode(rows.count, rows.nulls, rows.buffers)
+    return seal(key, fields, constants, *batch, behind), message_bytes
+
+
+class _RowWriter:
+    """Gathers the columns of a block in the order of the layout; lives for one call of `encode_block`."""
+
+    __slots__ = ("buffers", "columns", "constants", "count", "nulls")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.columns = 0
+        self.constants: list[bytes] = []
+        self.buffers: list[bytes] = []
+        self.nulls: list[int] = []
+
+    def add_binary(self, values: list[bytes]) -> int:
+        """A column of bytes; returns how many there are in all."""
+        data = b"".join(values)
+        self.buffers += (b"", _offsets(self.count, map(len, values)), data)
+        self.nulls.append(0)
+        return len(data)
+
+    def add_numbers(self, values: list[int]) -> None:
+        """A column of 64-bit numbers."""
+        self.buffers += (b"", struct.pack(f"<{self.count}Q", *values))
+        self.nulls.append(0)
+
+    def add_flags(self, flags: bytes) -> None:
+        """The column of flags; a constant one stands in the header."""
+        if flags.count(flags[0]) != self.count:
+            self.columns |= FLAGS
+            self.buffers += (b"", flags)
+            self.nulls.append(0)
+
+    def add_text(self, column: int, values: list[str]) -> int:
+        """A column of text; returns how many bytes all rows have."""
+        if values.count(values[0]) == self.count:
+            return self.count * self._add_constant(values[0].encode())
+        self.columns |= column
+        offsets, data = _text(values)
+        self.buffers += (b"", offsets, data)
+        self.nulls.append(0)
+        return len(data)
+
+    def add_nullable_text(self, column: int, values: list[str | None]) -> None:
+        """A column of text that may be missing."""
+        first = values[0]
+        if values.count(first) != self.count:
+            self.columns |= column
+            self.buffers += (_validity(values), *_text([value or "" for value in values]))
+            self.nulls.append(values.count(None))
+        elif first is None:
+            self.constants.append(_NULL_LENGTH)
+        else:
+            self._add_constant(first.encode())
+
+    def add_properties(self, values: list[bytes]) -> None:
+        """The column of property bytes."""
+        if values.count(values[0]) == self.count:
+            self._add_constant(values[0])
+        else:
+            self.columns |= PROPERTIES
+            self.add_binary(values)
+
+    def _add_constant(self, value: bytes) -> int:
+        self.constants += (LENGTH.pack(len(value)), value)
+        return len(value)
+
+
+def _offsets(rows: int, lengths: "map[int]") -> bytes:
+    return struct.pack(f"<{rows + 1}i", *accumulate(lengths, initial=0))
+
+
+def _text(texts: list[str]) -> tuple[bytes, bytes]:
+    data = "".join(texts).encode()
+    if len(data) == sum(map(len, texts)):  # only ASCII: characters count like bytes
+        return _offsets(len(texts), map(len, texts)), data
+    encoded = [text.encode() for text in texts]
+    return _offsets(len(texts), map(len, encoded)), data
+
+
+def _validity(values: Sequence[str | None]) -> bytes:
+    bits = 0
+    for row, value in enumerate(values):
+        if value is not None:
+            bits |= 1 << row
+    return bits.to_bytes((len(values) + 7) // 8, "little")
