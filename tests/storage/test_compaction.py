@@ -16,8 +16,9 @@ from heliograph.storage.columnar.block import is_merged, read_header
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.compaction import CompactionOptions, Compactor
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.extent import extent_until, newest
 from heliograph.storage.columnar.plan import ReadLimits, plan_read
-from heliograph.storage.columnar.replay import block_slices, newest, progress, select
+from heliograph.storage.columnar.replay import block_slices, select
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.errors import StorageDamagedError
 from heliograph.storage.interface import (
@@ -140,7 +141,8 @@ def check_stream(
     edges = [BEGINNING, END, *positions, *(Position(p.time, p.sequence, ROW_MAX) for p in positions)]
     edges += [Position.before(p.time) for p in positions] + [Position(p.time + 1, 0, 0) for p in positions]
     for edge in edges:
-        assert progress(merged.contents()[0], stream, edge).rows == progress(plain.contents()[0], stream, edge).rows
+        parts = [extent_until(one.contents()[0], stream, edge) for one in (merged, plain)]
+        assert parts[0].rows == parts[1].rows
         assert newest(merged.contents()[0], stream, edge.time) == newest(plain.contents()[0], stream, edge.time)
     for after in random.sample(edges, min(12, len(edges))):
         iterator = StreamIterator(stream, topic_filter, after)
@@ -283,7 +285,7 @@ def test_writing_goes_on_between_merges(data_dir: Path, make_message: MakeMessag
     assert block_count(database) < 200
     assert not check_database(database.contents()[0], catalog_of(database)).is_damaged
     stream = StreamId("messages", 0, 2, 1)
-    assert progress(database.contents()[0], stream, END).rows == 149
+    assert extent_until(database.contents()[0], stream, END).rows == 149
     assert keys.compacted(0, 1, 1) in {key for key, _ in records(database.contents()[0], b"C", b"D")}
     database.drop_generation(1)
     assert not list(records(database.contents()[0], keys.compacted(0, 1, 0), keys.compacted(0, 2, 0)))

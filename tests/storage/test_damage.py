@@ -13,8 +13,9 @@ from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.catalog import Catalog
 from heliograph.storage.columnar.damage import readable_slices
 from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.extent import extent_until, newest
 from heliograph.storage.columnar.plan import ReadLimits, plan_read
-from heliograph.storage.columnar.replay import block_slices, newest, progress, select
+from heliograph.storage.columnar.replay import block_slices, select
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.errors import StorageDamagedError
@@ -172,7 +173,7 @@ def test_whatever_is_damaged_the_rest_is_read_and_plans_are_made(
     plan = plan_read(database.contents()[0], catalog, [TopicFilter("#")], None, None, {}, ReadLimits())
     assert plan.remaining_rows == 0
     assert plan.steps[STREAM].position >= Position(found[-1], 0, 0)
-    assert progress(database.contents()[0], STREAM, END).rows <= len(times)
+    assert extent_until(database.contents()[0], STREAM, END).rows <= len(times)
     assert newest(database.contents()[0], STREAM) is not None
     rows = 0
     position = BEGINNING

@@ -13,8 +13,8 @@ from typing import Final
 
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.catalog import Catalog, dropped_record, generation_record, meta_record
+from heliograph.storage.columnar.extent import last_positions
 from heliograph.storage.columnar.offloaded import OffloadState, offload_record
-from heliograph.storage.columnar.replay import last_positions
 from heliograph.storage.columnar.writing import ColumnarWriter
 from heliograph.storage.engine import Rdict, WriteBatch, new_batch
 from heliograph.storage.errors import UnknownGenerationError

@@ -3,15 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
 
 from heliograph.storage.columnar.catalog import Catalog
+from heliograph.storage.columnar.extent import extent_until, newest
 from heliograph.storage.columnar.offloaded import offload_record
-from heliograph.storage.columnar.replay import newest, progress
 from heliograph.storage.engine import Rdict
-from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StreamId
-
-_END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
+from heliograph.storage.interface import END, StreamId
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +23,10 @@ class Totals:
 
 def totals_of(database: Rdict, streams: Sequence[StreamId]) -> Totals:
     """The sums over some streams; two seeks for each."""
-    progresses = [progress(database, stream, _END) for stream in streams]
+    extents = [extent_until(database, stream, END) for stream in streams]
     times = [last.time for stream in streams if (last := newest(database, stream)) is not None]
-    messages = sum(one.rows for one in progresses)
-    message_bytes = sum(one.message_bytes for one in progresses)
+    messages = sum(one.rows for one in extents)
+    message_bytes = sum(one.message_bytes for one in extents)
     return Totals(len(streams), messages, message_bytes, max(times, default=None))
 
 

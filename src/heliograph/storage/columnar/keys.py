@@ -29,6 +29,7 @@ _SHARD = struct.Struct(">cH")
 _IN_GENERATION: Final = (b"B", b"C", b"N", b"S", b"X")
 _NUMBER_MAX: Final = 0xFFFF_FFFF
 TAIL_BYTES: Final = _TAIL.size
+_BEHIND_ALL: Final = _TAIL.pack(0xFFFF_FFFF_FFFF_FFFF, 0xFFFF) + b"\0"
 OFFLOADED_END: Final = b"P"  # behind all records of what was offloaded
 
 
@@ -100,6 +101,11 @@ def index_prefix(shard: int, generation: int, stream: int, topic_hash: bytes) ->
 def tail(time: int, sequence: int) -> bytes:
     """The end of a block or index key."""
     return _TAIL.pack(time, sequence)
+
+
+def behind(prefix: bytes) -> bytes:
+    """A key behind all blocks, or index entries, with a prefix."""
+    return prefix + _BEHIND_ALL
 
 
 def time_and_sequence(key: bytes) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 A plan advances all streams to one commit time. So it is fair whatever the sizes of the streams, and what is read
 together was stored at about the same time, which keeps event-time watermarks of a consumer close together. The time is
-found by bisection: how much of a stream lies before a time is one seek (see `replay.progress`).
+found by bisection: how much of a stream lies before a time is one seek (see `extent.extent_until`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Final
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.block import read_parts
 from heliograph.storage.columnar.catalog import Catalog
-from heliograph.storage.columnar.replay import Extent, newest, progress
+from heliograph.storage.columnar.extent import Extent, extent_until, newest
 from heliograph.storage.columnar.salvage import PLACE_MAX, is_damage, nearest_header, place, place_parts
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, Stream, StreamId
@@ -67,8 +67,8 @@ class _StreamCursor:
         self.read = Extent(0, 0)
         self.total = Extent(0, 0)
         if self.last > self.base:
-            self.read = progress(database, stream.id, self.base)
-            self.total = progress(database, stream.id, self.last)
+            self.read = extent_until(database, stream.id, self.base)
+            self.total = extent_until(database, stream.id, self.last)
 
     @property
     def rows(self) -> int:
@@ -82,7 +82,7 @@ class _StreamCursor:
         elif time < self.base.time:
             reached = self.read
         else:
-            reached = progress(database, self.stream.id, Position(time, SEQUENCE_MAX, ROW_MAX))
+            reached = extent_until(database, self.stream.id, Position(time, SEQUENCE_MAX, ROW_MAX))
         return Extent(max(0, reached.rows - self.read.rows), max(0, reached.message_bytes - self.read.message_bytes))
 
     def step(self, database: Rdict, time: int) -> Step:
@@ -175,7 +175,7 @@ def _first_time(database: Rdict, cursor: _StreamCursor) -> int:
     try:
         for key, value in records(database, first, prefix + keys.tail(TIME_MAX, SEQUENCE_MAX)):
             for time, sequence, *_ in read_parts(key, value):
-                if progress(database, stream, Position(time, sequence, ROW_MAX)).rows > cursor.read.rows:
+                if extent_until(database, stream, Position(time, sequence, ROW_MAX)).rows > cursor.read.rows:
                     return time
     except Exception as error:
         if not is_damage(error):

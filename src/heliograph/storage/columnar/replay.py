@@ -1,4 +1,4 @@
-"""Reading streams: which blocks follow a position, how far a position is, and `next` for few messages.
+"""Reading streams: which blocks follow a position, and `next` for few messages.
 
 Works on any open database, the broker's own or a reader's secondary. Bulk reading as Arrow is in `arrow_rows`, sharing
 out a read among streams in `plan`.
@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from heliograph.storage.columnar import keys
-from heliograph.storage.columnar.block import BlockPart, DamagedBlockError, is_merged, is_stub, read_header, read_parts
+from heliograph.storage.columnar.block import DamagedBlockError, is_merged, is_stub, read_header, read_parts
 from heliograph.storage.columnar.block_rows import read_matching, read_rows
 from heliograph.storage.columnar.catalog import Catalog
+from heliograph.storage.columnar.extent import rows_reached
 from heliograph.storage.columnar.offload_errors import OffloadError
-from heliograph.storage.columnar.salvage import PLACE_MAX, is_damage, nearest_header, place, place_parts
-from heliograph.storage.engine import Rdict, last_of, last_record, records
+from heliograph.storage.engine import Rdict, records
 from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError
 from heliograph.storage.interface import (
+    END,
     END_OF_STREAM,
     ROW_MAX,
-    SEQUENCE_MAX,
-    TIME_MAX,
     Batch,
     EndOfStream,
     Position,
@@ -33,14 +32,6 @@ from heliograph.storage.topic_structure import StreamMatch
 _ROWS_AT_ONCE = 1024
 _BLOCK_COST: Final = 16  # what coming to a block costs, in rows that are looked at
 _INDEX_ENTRIES_AT_ONCE: Final = 256
-_END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
-
-
-class Extent(NamedTuple):
-    """How much of a stream lies at or before a position."""
-
-    rows: int
-    message_bytes: int
 
 
 class BlockSlice(NamedTuple):
@@ -130,131 +121,14 @@ def slice_between(key: bytes, value: bytes, after: Position, to: Position) -> Bl
     time, sequence = keys.time_and_sequence(key)
     if is_merged(value):
         parts = read_parts(key, value)
-        first, _ = _reached(parts, after)
-        end, _ = _reached(parts, to)
+        first, _ = rows_reached(parts, after)
+        end, _ = rows_reached(parts, to)
     elif after.time < time < to.time:
         first, end = 0, ROW_MAX
     else:
         first = after.row + 1 if (time, sequence) == after[:2] else 0
         end = to.row + 1 if (time, sequence) == to[:2] else ROW_MAX if (time, sequence) < to[:2] else 0
     return BlockSlice(key, value, time, sequence, first, end) if first < end else None
-
-
-def _reached(parts: Sequence[BlockPart], position: Position) -> tuple[int, int]:
-    """How many rows of a merged block lie at or before a position, and about how many bytes."""
-    rows = message_bytes = 0
-    for part in parts:
-        if part[:2] > position[:2]:
-            break
-        if part[:2] == position[:2] and position.row < part.rows - 1:
-            return rows + position.row + 1, message_bytes + part.message_bytes * (position.row + 1) // part.rows
-        rows += part.rows
-        message_bytes += part.message_bytes
-    return rows, message_bytes
-
-
-def progress(database: Rdict, stream: StreamId, position: Position) -> Extent:
-    """How much of a stream lies at or before a position; found with one seek, since blocks say what precedes them.
-
-    Damage does not make it fail: it is then told from the nearest blocks that can be read.
-    """
-    prefix = keys.block_prefix(*stream[1:])
-    at = prefix + keys.tail(position.time, position.sequence)
-    try:
-        following = next(records(database, at, _behind(prefix)), None)
-        if following is not None:
-            return _progress_in(*following, position)
-        found = last_record(database, prefix, at)
-        if found is None:
-            return Extent(0, 0)
-        header = read_header(*found)
-    except Exception as error:
-        if not is_damage(error):
-            raise
-        return _progress_beside_damage(database, stream, position)
-    return Extent(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
-
-
-def _progress_in(key: bytes, value: bytes, position: Position) -> Extent:
-    """How much lies at or before a position, told by the first block that does not end before it."""
-    header = read_header(key, value)
-    rows, message_bytes = 0, 0
-    if header.has_parts:
-        rows, message_bytes = _reached(read_parts(key, value), position)
-    elif keys.time_and_sequence(key) == position[:2]:
-        rows = min(position.row + 1, header.rows)
-        message_bytes = header.message_bytes * rows // header.rows
-    return Extent(header.rows_before + rows, header.bytes_before + message_bytes)
-
-
-def newest(database: Rdict, stream: StreamId, until: int = TIME_MAX) -> Position | None:
-    """The position behind the last block stored at or before `until` (µs), or None if there is none."""
-    prefix = keys.block_prefix(*stream[1:])
-    last = prefix + keys.tail(until, SEQUENCE_MAX)
-    try:
-        merged = None if until >= TIME_MAX else next(records(database, last, _behind(prefix)), None)
-        if merged is not None and is_merged(merged[1]):
-            read_header(*merged)
-            parts = [part for part in read_parts(*merged) if part.time <= until]
-            if parts:
-                return Position(parts[-1].time, parts[-1].sequence, ROW_MAX)
-        found = last_record(database, prefix, last)
-    except Exception as error:
-        if not is_damage(error):
-            raise
-        before = nearest_header(database, stream, place(until, SEQUENCE_MAX), 0)
-        return None if before is None else Position(*place_parts(before[0]), ROW_MAX)
-    return None if found is None else Position(*keys.time_and_sequence(found[0]), ROW_MAX)
-
-
-def last_positions(database: Rdict, streams: Iterable[StreamId]) -> dict[int, tuple[Position, int]]:
-    """The last position and the number of rows of streams of one generation that have any; a seek for each."""
-    found = {}
-    walk = database.iter()
-    for stream in streams:
-        prefix = keys.block_prefix(*stream[1:])
-        try:
-            record = last_of(walk, prefix, _behind(prefix))
-            if record is not None:
-                header = read_header(*record)
-                last = Position(*keys.time_and_sequence(record[0]), ROW_MAX)
-                found[stream.number] = last, header.rows_before + header.rows
-        except Exception as error:
-            if not is_damage(error):
-                raise
-            last_readable = newest(database, stream)
-            if last_readable is not None:
-                found[stream.number] = last_readable, progress(database, stream, last_readable).rows
-            walk = database.iter()
-    return found
-
-
-def written_in(database: Rdict, stream: StreamId) -> Extent:
-    """How much a stream holds, from its last block; one seek, for the path of a message that is stored."""
-    prefix = keys.block_prefix(*stream[1:])
-    try:
-        last = last_record(database, prefix, _behind(prefix))
-        if last is None:
-            return Extent(0, 0)
-        header = read_header(*last)
-    except Exception as error:
-        if not is_damage(error):
-            raise
-        return progress(database, stream, _END)
-    return Extent(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
-
-
-def _progress_beside_damage(database: Rdict, stream: StreamId, position: Position) -> Extent:
-    """About how much lies before: exactly, if something readable follows; else what lies before what is damaged."""
-    at = place(position.time, position.sequence)
-    after = nearest_header(database, stream, at, PLACE_MAX)
-    if after is not None:
-        return Extent(after[1].rows_before, after[1].bytes_before)
-    before = nearest_header(database, stream, at, 0)
-    if before is None:
-        return Extent(0, 0)
-    header = before[1]
-    return Extent(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
 
 
 def damaged(error: DamagedBlockError, stream: StreamId, key: bytes) -> StorageDamagedError:
@@ -303,7 +177,7 @@ def read_next(
     looked_at = 0
     is_cut = False
     if selection is not None:
-        found = (slices or block_slices)(database, stream, selection, position, _END)
+        found = (slices or block_slices)(database, stream, selection, position, END)
         try:
             for piece in whole_slices(database, found, stream, fetch):
                 position, looked = _take(piece, stream, None if selection.covered else wanted, n, messages, positions)
@@ -367,7 +241,7 @@ def _places(key: bytes, value: bytes) -> list[Position]:
 def _all_blocks(database: Rdict, stream: StreamId, after: Position, to: Position) -> Iterator[tuple[bytes, bytes]]:
     prefix = keys.block_prefix(*stream[1:])
     last = prefix + keys.tail(to.time, to.sequence)
-    for key, value in records(database, _first_key(prefix, after), _behind(prefix)):
+    for key, value in records(database, _first_key(prefix, after), keys.behind(prefix)):
         if key <= last or is_merged(value):
             yield key, value
         if key >= last:
@@ -404,7 +278,7 @@ def _indexed_tails(
     end: bytes | None = None
     for topic_hash in hashes:
         prefix = keys.index_prefix(*stream[1:], topic_hash)
-        for count, (key, _) in enumerate(records(database, prefix + begin, _behind(prefix)), 1):
+        for count, (key, _) in enumerate(records(database, prefix + begin, keys.behind(prefix)), 1):
             tail = key[len(prefix) :]
             tails.add(tail)
             if tail >= last:  # a merged block behind `to` may begin before it
@@ -422,7 +296,7 @@ def _indexed_block(database: Rdict, stream: StreamId, key: bytes) -> tuple[bytes
         return key, value
     if database.get(keys.generation(stream.shard, stream.generation)) is None:
         raise dropped(stream)
-    merged = next(records(database, key, _behind(keys.block_prefix(*stream[1:]))), None)
+    merged = next(records(database, key, keys.behind(keys.block_prefix(*stream[1:]))), None)
     if merged is not None and is_merged(merged[1]):
         read_header(*merged)
         if keys.time_and_sequence(key) in {part[:2] for part in read_parts(*merged)}:
@@ -433,8 +307,3 @@ def _indexed_block(database: Rdict, stream: StreamId, key: bytes) -> tuple[bytes
 def _first_key(prefix: bytes, after: Position) -> bytes:
     key = prefix + keys.tail(after.time, after.sequence)
     return key + b"\0" if after.row == ROW_MAX else key
-
-
-def _behind(prefix: bytes) -> bytes:
-    """A key behind all blocks, or index entries, with a prefix."""
-    return prefix + keys.tail(TIME_MAX, SEQUENCE_MAX) + b"\0"

@@ -1,14 +1,14 @@
 """Cutting ranges of streams into pieces of about the same size, so that several readers share a large read.
 
-Pieces end where commits end. How much lies before a time is one seek (see `replay.progress`), so a cut costs a few
+Pieces end where commits end. How much lies before a time is one seek (see `extent.extent_until`), so a cut costs a few
 seeks, however long the range is.
 """
 
 import math
 from typing import Final
 
+from heliograph.storage.columnar.extent import Extent, extent_until, newest
 from heliograph.storage.columnar.plan import ReadLimits, Step
-from heliograph.storage.columnar.replay import Extent, newest, progress
 from heliograph.storage.engine import Rdict
 from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, Position, StreamId
 
@@ -24,7 +24,7 @@ def split_range(database: Rdict, stream: StreamId, after: Position, to: Position
 
     A piece exceeds the limits only by what one commit holds, or where there would be more than `PIECES_MAX`.
     """
-    begin, end = progress(database, stream, after), progress(database, stream, to)
+    begin, end = extent_until(database, stream, after), extent_until(database, stream, to)
     whole = _between(begin, end)
     count = min(PIECES_MAX, math.ceil(limits.share(whole)))
     pieces: list[Step] = []
@@ -33,7 +33,7 @@ def split_range(database: Rdict, stream: StreamId, after: Position, to: Position
         position = _cut_near(database, stream, reached, to, begin, end, number / count, 1 / count)
         if position is None:
             continue
-        here = progress(database, stream, position)
+        here = extent_until(database, stream, position)
         taken = _between(done, here)
         if taken.rows and here.rows < end.rows:
             pieces.append(Step(position, *taken))
@@ -56,7 +56,7 @@ def _cut_near(
     low, high = after.time, to.time if last is None else min(to.time, last.time)
     if low == 0:
         low = _begin_of(database, stream, after, high)
-    low_part, high_part = _part(begin, end, progress(database, stream, after)), 1.0
+    low_part, high_part = _part(begin, end, extent_until(database, stream, after)), 1.0
     for step in range(_STEPS_MAX):
         if high - low <= 1:
             break
@@ -64,7 +64,7 @@ def _cut_near(
         if step % 2 == 0 and high_part > low_part:  # the rate is often even: guess by proportion
             middle = low + int((high - low) * (part - low_part) / (high_part - low_part))
             middle = min(max(middle, low + 1), high - 1)
-        here = _part(begin, end, progress(database, stream, Position(middle, SEQUENCE_MAX, ROW_MAX)))
+        here = _part(begin, end, extent_until(database, stream, Position(middle, SEQUENCE_MAX, ROW_MAX)))
         if here <= part:
             low, low_part = middle, here
         else:
@@ -78,10 +78,10 @@ def _cut_near(
 
 def _begin_of(database: Rdict, stream: StreamId, after: Position, high: int) -> int:
     """A time shortly before the first row behind a position; found by doubling the distance from the end."""
-    read = progress(database, stream, after).rows
+    read = extent_until(database, stream, after).rows
     distance = 1_000_000
     while distance < high:
-        if progress(database, stream, Position(high - distance, SEQUENCE_MAX, ROW_MAX)).rows <= read:
+        if extent_until(database, stream, Position(high - distance, SEQUENCE_MAX, ROW_MAX)).rows <= read:
             return high - distance
         distance *= 2
     return 0

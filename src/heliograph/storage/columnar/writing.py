@@ -9,7 +9,7 @@ from typing import Final
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.block_writing import encode_block
 from heliograph.storage.columnar.catalog import Generation
-from heliograph.storage.columnar.replay import written_in
+from heliograph.storage.columnar.extent import written_in
 from heliograph.storage.engine import Rdict, WriteBatch
 from heliograph.storage.interface import SEQUENCE_MAX, StorableMessage, StreamId
 from heliograph.storage.topic_structure import LEARNED_LENGTH_MAX, Placement

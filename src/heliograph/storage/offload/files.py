@@ -30,9 +30,10 @@ from heliograph.storage.columnar.block import BlockPart, read_header, read_parts
 from heliograph.storage.columnar.block_writing import encode_stub
 from heliograph.storage.columnar.catalog import Catalog, Generation
 from heliograph.storage.columnar.compaction import has_index, topic_hash
+from heliograph.storage.columnar.extent import Extent, extent_until
 from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.columnar.offloaded import OffloadedFile, Replacement
-from heliograph.storage.columnar.replay import BlockSlice, Extent, Selection, block_slices, progress
+from heliograph.storage.columnar.replay import BlockSlice, Selection, block_slices
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.interface import END, ROW_MAX, SEQUENCE_MAX, Position, StreamId
 from heliograph.storage.offload.target import Target, footer_checksum, offload_errors, open_file
@@ -202,7 +203,7 @@ def verified_replacements(
         header = read_header(key, stub)
         stream = StreamId(catalog.name, *keys.stream_of_block(key))
         counted[stream] = Extent(header.rows_before + header.rows, header.bytes_before + header.message_bytes)
-    stored = {stream: progress(database, stream, END) for stream in catalog.streams_in(generation)}
+    stored = {stream: extent_until(database, stream, END) for stream in catalog.streams_in(generation)}
     if wanted.left() or counted != {stream: one for stream, one in stored.items() if one.rows}:
         raise OffloadError(f"the files of generation {generation.info.number} have not all rows", database=catalog.name)
     return found

@@ -25,11 +25,10 @@ from heliograph.storage.columnar.secondary import ReadDatabase
 from heliograph.storage.columnar.split import split_range
 from heliograph.storage.engine import translating
 from heliograph.storage.errors import StorageDamagedError, StorageError, UnknownDatabaseError
-from heliograph.storage.interface import ROW_MAX, SEQUENCE_MAX, TIME_MAX, Position, StreamId
+from heliograph.storage.interface import END, Position, StreamId
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from heliograph.storage.reader.request import Request
 
-_END: Final = Position(TIME_MAX, SEQUENCE_MAX, ROW_MAX)
 _DAMAGES_TOLD_MAX: Final = 100
 _PLACES_TOLD_MAX: Final = 1000
 
@@ -220,7 +219,7 @@ class StorageReader:
         filters, columns = request.filters(), request.columns()
         start, end = request.times()
         after = max(Position.parse(request.text("from", ""), stream), Position.before(start or 0))
-        to = Position.parse(request.text("to", ""), stream) if request.has("to") else _END
+        to = Position.parse(request.text("to", ""), stream) if request.has("to") else END
         if end is not None:
             to = min(to, Position.before(end))
         database = self.database(request.database)
