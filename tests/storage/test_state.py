@@ -125,6 +125,54 @@ async def test_a_scan_pages_through_a_prefix(database: StateDatabase) -> None:
     assert [key for key, _ in database.scan(b"", b"", 1)] == [b""]
 
 
+class CountedKey(bytes):
+    """A key that counts how often a scan looks at one like it."""
+
+    looks = 0
+
+    def __lt__(self, other: bytes) -> bool:
+        CountedKey.looks += 1
+        return bytes(self) < bytes(other)
+
+    def startswith(self, *arguments: object) -> bool:
+        CountedKey.looks += 1
+        return super().startswith(*arguments)  # type: ignore[arg-type]
+
+
+async def test_a_scan_looks_at_few_of_many_pending_keys(data_dir: Path) -> None:
+    local = LocalState(data_dir, "sessions")
+    local.open()
+    batch = StateBatch()
+    for number in range(10_000):
+        batch.put(CountedKey(b"%05d" % number), b"v")
+    local.submit(batch)
+    local.scan(b"5", limit=1)
+    CountedKey.looks = 0
+    assert [key for key, _ in local.scan(b"0123")] == [b"%05d" % number for number in range(1230, 1240)]
+    late = StateBatch()
+    late.put(CountedKey(b"01235x"), b"v")
+    local.submit(late)
+    assert len(local.scan(b"0123")) == 11
+    assert CountedKey.looks < 200
+    await local.close()
+
+
+async def test_a_scan_leaves_out_what_came_and_went_while_others_wait(data_dir: Path) -> None:
+    local = LocalState(data_dir, "sessions")
+    local.open()
+    for turn in range(300):
+        batch = StateBatch()
+        batch.put(b"k%d" % (turn % 7), b"%d" % turn)
+        batch.delete(b"k%d" % (turn % 5))
+        local.submit(batch)
+        found = dict(local.scan(b"k"))
+        assert found.get(b"k%d" % (turn % 7)) == (None if turn % 7 == turn % 5 else b"%d" % turn)
+        assert b"k%d" % (turn % 5) not in found
+        if turn % 10 == 0:
+            await asyncio.sleep(0)
+    await local.close()
+
+
 async def test_deleting_everything_ends_where_the_empty_key_stands(database: StateDatabase) -> None:
     answers = Answers(database)
     batch = StateBatch()

@@ -17,6 +17,7 @@ from heliograph.storage.engine import Rdict, new_batch, records
 from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError, UnknownLayoutError
 from heliograph.storage.group_commit import CommitQueue
 from heliograph.storage.state.interface import OnStateCommitted, StateBatch, check_preconditions
+from heliograph.storage.state.pending_keys import PendingKeys
 from heliograph.storage.store import KeptInStore, Store
 
 _FOLDER: Final = "state"
@@ -53,6 +54,7 @@ class LocalState(KeptInStore):
     ) -> None:
         super().__init__(Store(name, data_dir / _FOLDER / name, "lz4", self._prepare, reopen_interval_s, disk))
         self._overlay: dict[bytes, tuple[StateBatch, bytes | None]] = {}
+        self._pending_keys = PendingKeys(self._overlay)
         self._listeners: list[OnStateCommitted] = []
         self._fsync = fsync
         self._max_buffered_bytes = max_buffered_bytes
@@ -98,7 +100,10 @@ class LocalState(KeptInStore):
                 batch.changes.setdefault(key, None)
         ticket = self._queue.take(batch, batch.size_bytes + _BATCH_OVERHEAD_BYTES)
         for key, value in batch.changes.items():
+            is_new = key not in self._overlay
             self._overlay[key] = batch, value
+            if is_new:
+                self._pending_keys.add(key)
         return ticket
 
     def get(self, key: bytes) -> bytes | None:
@@ -121,9 +126,7 @@ class LocalState(KeptInStore):
             StorageError: The database cannot be read now.
         """
         lower = max(prefix, after + b"\x00" if after else b"")
-        pending = sorted(
-            (key, 0, value) for key, (_, value) in self._overlay.items() if key >= lower and key.startswith(prefix)
-        )
+        pending = ((key, 0, self._overlay[key][1]) for key in self._pending_keys.beginning_with(prefix, lower))
         with self._store.reading() as rocks:
             stored = ((key, 1, value) for key, value in _stored(rocks, lower, prefix))
             return list(islice(_newest(merge(pending, stored, key=_place)), limit))
