@@ -25,6 +25,7 @@ COMPILED = ("mqtt", "broker", "session", "channel", "retainer")
 ALSO_COMPILED = (
     "transport/direct.py",
     "transport/frames.py",
+    "transport/protocol_transport.py",
     "transport/sockets.py",
     "bench/clients.py",
     "bench/latency.py",

@@ -140,7 +140,7 @@ class Rig:
     async def welcomed(self, count: int) -> None:
         """Let the event loop run until so many connections stand."""
         async with asyncio.timeout(WAIT_S):
-            while len(self.listener._links) != count:  # noqa: ASYNC110
+            while len(self.listener.connections.links) != count:  # noqa: ASYNC110
                 await asyncio.sleep(0)
 
     async def advance(self, seconds: float) -> None:

@@ -8,7 +8,8 @@ from typing import cast
 
 import pytest
 
-from heliograph.transport.sockets import Poller, ProtocolTransport, SocketTransport
+from heliograph.transport.protocol_transport import ProtocolTransport
+from heliograph.transport.sockets import Poller, SocketTransport
 from support.listening import PINGREQ, PINGRESP, listening
 
 TIMEOUT_S = 10.0
@@ -268,5 +269,5 @@ async def test_without_epoll_the_event_loop_serves(monkeypatch: pytest.MonkeyPat
     async with listening() as rig:
         client = await rig.client()
         await client.ask(PINGREQ, PINGRESP)
-        (link,) = rig.listener._links
+        (link,) = rig.listener.connections.links
         assert not isinstance(link, SocketTransport)

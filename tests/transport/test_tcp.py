@@ -215,8 +215,8 @@ async def test_socket_options_reach_connections() -> None:
     found: dict[str, int] = {}
     async with listening(settings=TcpListener(bind=ANY_PORT, tcp_options=options)) as rig:
         await rig.client()
-        (link,) = rig.listener._links
-        sock = link.get_extra_info("socket")  # type: ignore[attr-defined]
+        (link,) = rig.listener.connections.links
+        sock = link.connection  # type: ignore[attr-defined]
         found = {
             "keepalive": sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
             "idle": sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
@@ -241,8 +241,8 @@ async def test_nodelay_can_be_switched_off() -> None:
     options = TcpOptions(nodelay=False)
     async with listening(settings=TcpListener(bind=ANY_PORT, tcp_options=options)) as rig:
         await rig.client()
-        (link,) = rig.listener._links
-        sock = link.get_extra_info("socket")  # type: ignore[attr-defined]
+        (link,) = rig.listener.connections.links
+        sock = link.connection  # type: ignore[attr-defined]
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
 
 
@@ -258,7 +258,7 @@ async def test_a_peer_that_does_not_read_is_cut_after_send_timeout() -> None:
         packet = wire('30 # "t"' + " 00" * 60_000)
         for _ in range(200):
             await publisher.ask(packet + PINGREQ, PINGRESP)
-            if rig.listener._congested:
+            if rig.listener.connections.congested:
                 break
         await rig.advance(4.0)
         assert rig.count("send_timeouts") == 0

@@ -135,13 +135,13 @@ async def test_what_a_certificate_says_is_who_the_client_is(
     authority: Authority, field: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names: list[tuple[str | None, str | None]] = []
-    listener_identify = Rig("ssl", strict(authority)).listener.__class__.identify
+    listener_identify = Rig("ssl", strict(authority)).listener.connections.__class__.identify
 
     def identify(self: object, peer: object, transport: object) -> None:
         listener_identify(self, peer, transport)  # type: ignore[arg-type]
         names.append((peer.username, peer.clientid))  # type: ignore[attr-defined]
 
-    monkeypatch.setattr("heliograph.transport.listener.Listener.identify", identify)
+    monkeypatch.setattr("heliograph.transport.connections.Connections.identify", identify)
     certificate = authority.client("meter-7", "ACME, Inc.")
     async with listening("ssl", strict(authority), identity=PeerIdentity(field, "cn")) as rig:
         await rig.client(tls=authority.context(certificate))

@@ -325,14 +325,14 @@ async def test_pongs_do_not_pile_up_for_a_peer_that_does_not_read() -> None:
         await client.ask(frame(CONNECT), answer(CONNACK))
         client.reader._transport.pause_reading()  # type: ignore[attr-defined]
         pings = frame(bytes(125), PING) * 8
-        (link,) = rig.listener._links
+        (link,) = rig.listener.connections.links
         transport = link._transport  # type: ignore[attr-defined]
         for _ in range(2000):
             await client.say(pings)
             await rig.advance(0)
-            if rig.listener._congested:
+            if rig.listener.connections.congested:
                 break
-        assert rig.listener._congested
+        assert rig.listener.connections.congested
         unsent = transport.get_write_buffer_size()
         await client.say(pings * 50)
         await rig.advance(0)

@@ -44,6 +44,7 @@ from heliograph.hocon.syntax import (
     Scalar,
     Scope,
 )
+from heliograph.hocon.unresolved import unresolved_error
 from heliograph.hocon.values import Node
 from heliograph.hocon.walking import Walk, run_walk
 
@@ -61,11 +62,6 @@ Outcome: TypeAlias = Node | Missing
 NOTHING: Final = Missing.NOTHING
 BLOCKED: Final = Missing.BLOCKED
 UNDEFINED: Final = Missing.UNDEFINED
-
-# Unresolved substitutions that one message names; more than a file of people has.
-_UNRESOLVED_SHOWN: Final = 100
-# Characters of one of them.
-_REFERENCE_SHOWN: Final = 200
 
 
 class Evaluation:
@@ -103,7 +99,7 @@ class Evaluation:
         for reference in self._references:
             run_walk(self._reference(reference))
         if self._unresolved:
-            raise self._unresolved_error()
+            raise unresolved_error([each for each in self._references if each in self._unresolved], self._unresolved)
         # An error of a substitution comes again where it stands, unless it only existed on the way round a cycle.
         self._errors.clear()
         node = run_walk(self._object(self._root.fields, self._root.position, whole=True))
@@ -205,19 +201,6 @@ class Evaluation:
         while over_list and objects and edits_list(objects[-1]):
             objects.pop()
         return objects[::-1], blocked
-
-    def _unresolved_error(self) -> HoconError:
-        missing = [reference for reference in self._references if reference in self._unresolved]
-        reasons = [
-            f"{_show(reference)} ({reference.position}) {self._unresolved[reference]}"
-            for reference in missing[:_UNRESOLVED_SHOWN]
-        ]
-        more = f"; and {len(missing) - _UNRESOLVED_SHOWN} more" if len(missing) > _UNRESOLVED_SHOWN else ""
-        return HoconError.at(
-            missing[0].position,
-            f"unresolved substitution: {'; '.join(reasons)}{more}; "
-            "define it, or write ${?path} where it may be absent",
-        )
 
     # Values
 
@@ -402,9 +385,3 @@ class Evaluation:
         """Note an error that does not end the evaluation: errors of another kind come before it."""
         self._errors.append(HoconError.at(position, message))
         return NOTHING
-
-
-def _show(reference: Reference) -> str:
-    path = ".".join(reference.path)
-    shown = reference.written if reference.written == f"${{{path}}}" else f"{reference.written}, here {path},"
-    return shown if len(shown) <= _REFERENCE_SHOWN else shown[: _REFERENCE_SHOWN - 3] + "..."

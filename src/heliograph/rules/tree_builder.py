@@ -70,8 +70,70 @@ _Built: TypeAlias = Expression | _Group
 _CONDITION_NODES: Final = (Comparison, Logical, Not, Membership)
 
 
-class _TreeBuilder(Transformer[Token, Any]):
-    """Builds the nodes while the parser goes over the text, from the innermost outwards."""
+class _TermBuilder(Transformer[Token, Any]):
+    """Builds literals, paths and calls, while the parser goes over the text."""
+
+    def string(self, children: list[Token]) -> Literal:
+        return Literal(_unquoted(children[0]), _place(children[0]))
+
+    def integer(self, children: list[Token]) -> Literal:
+        return Literal(_integer(children[0]), _place(children[0]))
+
+    def float_(self, children: list[Token]) -> Literal:
+        number = float(children[0])
+        if math.isinf(number):
+            raise RuleRefusal("this number is larger than a 64-bit float can be (about 1.8e308)", _place(children[0]))
+        return Literal(number, _place(children[0]))
+
+    def boolean(self, children: list[Token]) -> Literal:
+        return Literal(children[0] == "true", _place(children[0]))
+
+    def range_(self, children: list[Token]) -> RangeLiteral:
+        first, last = _range_ends(children[0])
+        return RangeLiteral(first, last, _place(children[0]))
+
+    def slice_(self, children: list[Any]) -> Slice:
+        path, ends = children
+        return Slice(path, *_range_ends(ends), path.place.to(_place(ends)))
+
+    def list_(self, children: list[Any]) -> ListLiteral:
+        opening, *items, closing = children
+        values = tuple(_value(item, "an element of a list") for item in items if item is not None)
+        return ListLiteral(values, _place(opening).to(_place(closing)))
+
+    def call(self, children: list[Any]) -> Call:
+        function, *arguments, close = children
+        place = function.place.to(_place(close))
+        if not all(isinstance(step, Key) for step in function.steps):
+            raise RuleRefusal("the name of a function has no index", function.place)
+        name = ".".join([function.root, *(step.name for step in function.steps)])
+        return Call(name, _arguments(arguments), place)
+
+    def operator_call(self, children: list[Any]) -> Call:
+        word, *arguments, close = children
+        return Call(str(word), _arguments(arguments), _place(word).to(_place(close)))
+
+    def reference(self, children: list[Any]) -> Path:
+        first, *steps = children
+        place = _place(first)
+        if steps:
+            place = place.to(steps[-1][1])
+        return Path(_unquoted(first), tuple(step for step, _ in steps), place)
+
+    def key(self, children: list[Token]) -> tuple[Step, Place]:
+        return Key(_unquoted(children[0])), _place(children[0])
+
+    def index(self, children: list[Token]) -> tuple[Step, Place]:
+        number = _integer(children[-2])
+        negative = children[1] == "-"
+        return Index(-number if negative else number, negative and number == 0), _place(children[-1])
+
+    def index_by(self, children: list[Any]) -> tuple[Step, Place]:
+        return IndexBy(children[1]), _place(children[2])
+
+
+class _TreeBuilder(_TermBuilder):
+    """Builds operators, conditions and clauses of terms, from the innermost outwards."""
 
     def select(self, children: list[Any]) -> Select:
         _, fields, _, sources, _, where = children
@@ -155,46 +217,6 @@ class _TreeBuilder(Transformer[Token, Any]):
         value = _value(operand, "what a sign stands before")
         return Unary("-" if sign == "-" else "+", value, _place(sign).to(operand.place))
 
-    def string(self, children: list[Token]) -> Literal:
-        return Literal(_unquoted(children[0]), _place(children[0]))
-
-    def integer(self, children: list[Token]) -> Literal:
-        return Literal(_integer(children[0]), _place(children[0]))
-
-    def float_(self, children: list[Token]) -> Literal:
-        number = float(children[0])
-        if math.isinf(number):
-            raise RuleRefusal("this number is larger than a 64-bit float can be (about 1.8e308)", _place(children[0]))
-        return Literal(number, _place(children[0]))
-
-    def boolean(self, children: list[Token]) -> Literal:
-        return Literal(children[0] == "true", _place(children[0]))
-
-    def range_(self, children: list[Token]) -> RangeLiteral:
-        first, last = _range_ends(children[0])
-        return RangeLiteral(first, last, _place(children[0]))
-
-    def slice_(self, children: list[Any]) -> Slice:
-        path, ends = children
-        return Slice(path, *_range_ends(ends), path.place.to(_place(ends)))
-
-    def list_(self, children: list[Any]) -> ListLiteral:
-        opening, *items, closing = children
-        values = tuple(_value(item, "an element of a list") for item in items if item is not None)
-        return ListLiteral(values, _place(opening).to(_place(closing)))
-
-    def call(self, children: list[Any]) -> Call:
-        function, *arguments, close = children
-        place = function.place.to(_place(close))
-        if not all(isinstance(step, Key) for step in function.steps):
-            raise RuleRefusal("the name of a function has no index", function.place)
-        name = ".".join([function.root, *(step.name for step in function.steps)])
-        return Call(name, _arguments(arguments), place)
-
-    def operator_call(self, children: list[Any]) -> Call:
-        word, *arguments, close = children
-        return Call(str(word), _arguments(arguments), _place(word).to(_place(close)))
-
     def group(self, children: list[Any]) -> _Built:
         opening, inner, closing = children
         if isinstance(inner, _Group):
@@ -217,24 +239,6 @@ class _TreeBuilder(Transformer[Token, Any]):
 
     def branch(self, children: list[Any]) -> tuple[_Built, _Built]:
         return children[1], children[3]
-
-    def reference(self, children: list[Any]) -> Path:
-        first, *steps = children
-        place = _place(first)
-        if steps:
-            place = place.to(steps[-1][1])
-        return Path(_unquoted(first), tuple(step for step, _ in steps), place)
-
-    def key(self, children: list[Token]) -> tuple[Step, Place]:
-        return Key(_unquoted(children[0])), _place(children[0])
-
-    def index(self, children: list[Token]) -> tuple[Step, Place]:
-        number = _integer(children[-2])
-        negative = children[1] == "-"
-        return Index(-number if negative else number, negative and number == 0), _place(children[-1])
-
-    def index_by(self, children: list[Any]) -> tuple[Step, Place]:
-        return IndexBy(children[1]), _place(children[2])
 
 
 def _optional(node: "_Built | None") -> Expression | None:

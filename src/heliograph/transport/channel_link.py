@@ -3,7 +3,7 @@
 import asyncio
 
 from heliograph.channel.channel import Channel
-from heliograph.transport.link import LinkOwner
+from heliograph.transport.connections import Connections
 
 
 class ChannelLink:
@@ -11,7 +11,7 @@ class ChannelLink:
 
     __slots__ = ()
 
-    _listener: LinkOwner
+    _connections: Connections
     _transport: asyncio.Transport | None
     _channel: Channel | None
 
@@ -20,13 +20,13 @@ class ChannelLink:
 
     def pause_writing(self) -> None:
         """The transport's buffer is over its high mark: the peer does not read."""
-        self._listener.congested(self)
+        self._connections.congest(self)
         if self._channel is not None:
             self._channel.on_congested(True)
 
     def resume_writing(self) -> None:
         """The peer reads again."""
-        self._listener.relieved(self)
+        self._connections.relieve(self)
         if self._channel is not None:
             self._channel.on_congested(False)
 

@@ -7,7 +7,7 @@ from typing import cast
 from heliograph.channel.channel import Channel
 from heliograph.session.outbox import Wire
 from heliograph.transport.channel_link import ChannelLink, ignore
-from heliograph.transport.link import LinkOwner
+from heliograph.transport.connections import Connections
 from heliograph.transport.pending_connection import PendingConnection
 
 
@@ -15,15 +15,15 @@ class Connection(ChannelLink, Wire):
     """A view of one connection, and its asyncio protocol; made when it is accepted, gone when it is closed.
 
     Args:
-        listener: Told when its buffer is full, and when it is gone.
+        connections: Told when its buffer is full, and when it is gone.
         pending: The accepted socket that it takes over.
     """
 
     # `data_received` is a method of the channel's reader: between the socket and compiled code stands no Python frame.
-    __slots__ = ("_channel", "_listener", "_pending", "_transport", "data_received")
+    __slots__ = ("_channel", "_connections", "_pending", "_transport", "data_received")
 
-    def __init__(self, listener: LinkOwner, pending: PendingConnection) -> None:
-        self._listener = listener
+    def __init__(self, connections: Connections, pending: PendingConnection) -> None:
+        self._connections = connections
         self._pending: PendingConnection | None = pending
         self._transport: asyncio.Transport | None = None
         self._channel: Channel | None = None
@@ -31,15 +31,15 @@ class Connection(ChannelLink, Wire):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin a channel: the connection stands, and over TLS its handshake is done."""
-        listener, pending = self._listener, self._pending
+        connections, pending = self._connections, self._pending
         if pending is None:
             return
         self._pending = None
         self._transport = cast("asyncio.Transport", transport)
-        peer = listener.welcome(self, pending)
-        listener.identify(peer, self._transport)
-        self._transport.set_write_buffer_limits(high=listener.high_watermark)
-        channel = Channel(listener.context, self, listener.options)
+        peer = connections.welcome(self, pending)
+        connections.identify(peer, self._transport)
+        self._transport.set_write_buffer_limits(high=connections.high_watermark)
+        channel = Channel(connections.context, self, connections.options)
         self._channel = channel
         self.data_received = channel.reader.receive
         self._transport.set_protocol(cast("asyncio.Protocol", self))  # the event loop looks up `data_received` here
@@ -52,7 +52,7 @@ class Connection(ChannelLink, Wire):
         # Channel and connection refer to each other; parted, they are freed at once and not by the garbage collector.
         self._channel = None
         self._transport = None
-        self._listener.lose(self, channel)
+        self._connections.lose(self, channel)
 
     def write(self, data: bytes) -> None:
         """Send bytes behind those sent before."""

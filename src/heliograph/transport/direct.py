@@ -5,7 +5,7 @@ Written for mypyc, like the packages below.
 
 from heliograph.channel.channel import Channel
 from heliograph.channel.reader import Reader
-from heliograph.transport.link import LinkOwner
+from heliograph.transport.connections import Connections
 from heliograph.transport.pending_connection import PendingConnection
 from heliograph.transport.sockets import Poller, SocketTransport
 
@@ -14,26 +14,26 @@ class DirectConnection(SocketTransport):
     """A view of one connection; made when it is accepted, gone when it is closed.
 
     Args:
-        listener: Told when its buffer is full, and when it is gone.
+        connections: Told when its buffer is full, and when it is gone.
         pending: The accepted socket that it takes over.
     """
 
-    def __init__(self, poller: Poller, listener: LinkOwner, pending: PendingConnection) -> None:
+    def __init__(self, poller: Poller, connections: Connections, pending: PendingConnection) -> None:
         super().__init__(poller, pending.connection)
-        self._listener = listener
+        self._connections = connections
         self._pending: PendingConnection | None = pending
         self._channel: Channel | None = None
         self._reader: Reader | None = None  # the channel's
 
     def on_connected(self) -> None:
         """Begin a channel."""
-        listener, pending = self._listener, self._pending
+        connections, pending = self._connections, self._pending
         if pending is None:
             return
         self._pending = None
-        peer = listener.welcome(self, pending)
-        self.set_write_buffer_limits(listener.high_watermark)
-        channel = Channel(listener.context, self, listener.options)
+        peer = connections.welcome(self, pending)
+        self.set_write_buffer_limits(connections.high_watermark)
+        channel = Channel(connections.context, self, connections.options)
         self._channel = channel
         self._reader = channel.reader
         channel.connection_made(peer)
@@ -50,9 +50,9 @@ class DirectConnection(SocketTransport):
     def on_congested(self, congested: bool) -> None:
         """Tell the listener, which cuts those that stay so, and the channel."""
         if congested:
-            self._listener.congested(self)
+            self._connections.congest(self)
         else:
-            self._listener.relieved(self)
+            self._connections.relieve(self)
         if self._channel is not None:
             self._channel.on_congested(congested)
 
@@ -61,4 +61,4 @@ class DirectConnection(SocketTransport):
         channel = self._channel
         self._channel = None
         self._reader = None
-        self._listener.lose(self, channel)
+        self._connections.lose(self, channel)

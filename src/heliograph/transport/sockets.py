@@ -6,8 +6,8 @@ calls once for all that is ready. A socket is registered once, for edges: no sys
 and none when writing has to wait.
 
 A `SocketTransport` is the channel's wire itself, and a subclass gives the channel its bytes: between the two stands no
-Python frame. `ProtocolTransport` is for WebSocket, whose protocols serve the event loop's own transports too; those are
-there for TLS, and where there is no `epoll`.
+Python frame (`direct`). That of WebSocket serves a protocol (`protocol_transport`), as the event loop's own transports
+do; those are there for TLS, and where there is no `epoll`.
 
 Written for mypyc, like the packages below.
 """
@@ -76,7 +76,10 @@ class Poller:
             transports.append(None)
         transports[descriptor] = transport
         self._count += 1
-        transport.begin()
+        try:
+            transport.on_connected()
+        except Exception as error:  # noqa: BLE001 - reported to the event loop, which goes on
+            transport.fail(error)
 
     def again(self, transport: "SocketTransport") -> None:
         """Read from a transport in a later turn, behind what this one has to write."""
@@ -136,6 +139,7 @@ class SocketTransport(Wire):
         connection: The socket. It does not block, and belongs to the transport once the poller watches it.
 
     Attributes:
+        connection: The socket.
         descriptor: The socket's.
         is_awaited: Whether the poller reads from it in the next turn.
     """
@@ -145,7 +149,7 @@ class SocketTransport(Wire):
         self.is_awaited = False
         self._file: Final[object] = connection.fileno()  # the same
         self._poller = poller
-        self._socket = connection
+        self.connection: Final = connection
         self._read_bytes: i64 = _READ_BYTES_MIN
         self._high: i64 = _HIGH_WATERMARK
         self._unsent: list[bytes | memoryview] | None = None  # what the system did not take yet
@@ -211,10 +215,6 @@ class SocketTransport(Wire):
         """Close the connection at once; what was not sent yet is lost."""
         self._lose(None)
 
-    def is_closing(self) -> bool:
-        """Whether the connection is closed, or is being."""
-        return self._is_closing
-
     def pause_reading(self) -> None:
         """Read no more."""
         self._is_paused = True
@@ -243,18 +243,7 @@ class SocketTransport(Wire):
                 own -= len(piece)
         return own
 
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        """The `socket`; nothing else is known."""
-        return self._socket if name == "socket" else default
-
     # --- for the poller
-
-    def begin(self) -> None:
-        """Tell the subclass that it stands."""
-        try:
-            self.on_connected()
-        except Exception as error:  # noqa: BLE001 - reported to the event loop, which goes on
-            self.fail(error)
 
     def on_event(self, events: i64) -> None:
         """Something can be read or written, or the connection is gone."""
@@ -380,63 +369,11 @@ class SocketTransport(Wire):
             self.on_lost(error)
         finally:
             self._poller.forget(self.descriptor)
-            self._socket.close()  # which takes it out of the epoll, too
+            self.connection.close()  # which takes it out of the epoll, too
 
     def __repr__(self) -> str:
         state = "closing, " if self._is_closing else ""
         return f"{type(self).__name__}({self.descriptor}, {state}{self._unsent_bytes} bytes unsent)"
-
-
-class ProtocolTransport(SocketTransport):
-    """Has what this package uses of `asyncio.Transport`, with the same promises.
-
-    Args:
-        protocol: Gets what comes.
-    """
-
-    def __init__(self, poller: Poller, connection: socket.socket, protocol: asyncio.Protocol) -> None:
-        super().__init__(poller, connection)
-        self._protocol: asyncio.Protocol | None = protocol
-        self._receive: Callable[[bytes], None] = protocol.data_received
-
-    def set_protocol(self, protocol: asyncio.Protocol) -> None:
-        """Give what comes to another protocol, or to another method of it."""
-        self._protocol = protocol
-        self._receive = protocol.data_received
-
-    def get_write_buffer_size(self) -> int:
-        """How many bytes the system did not take yet."""
-        return self._unsent_bytes
-
-    def on_connected(self) -> None:
-        """Give the protocol its transport."""
-        if self._protocol is not None:
-            self._protocol.connection_made(cast("asyncio.Transport", cast("object", self)))
-
-    def on_bytes(self, data: bytes) -> None:
-        """Give it the bytes."""
-        self._receive(data)
-
-    def on_end(self) -> None:
-        """Tell it."""
-        if self._protocol is not None:
-            self._protocol.eof_received()
-
-    def on_congested(self, congested: bool) -> None:
-        """Tell it."""
-        if self._protocol is not None:
-            if congested:
-                self._protocol.pause_writing()
-            else:
-                self._protocol.resume_writing()
-
-    def on_lost(self, error: Exception | None) -> None:
-        """Tell it, and part from it."""
-        protocol = self._protocol
-        self._protocol = None
-        self._receive = _ignore
-        if protocol is not None:
-            protocol.connection_lost(error)
 
 
 def _drop(pieces: list[bytes | memoryview], size: i64) -> None:
@@ -448,7 +385,3 @@ def _drop(pieces: list[bytes | memoryview], size: i64) -> None:
     del pieces[:count]
     if size > 0:
         pieces[0] = memoryview(pieces[0])[size:]
-
-
-def _ignore(data: bytes) -> None:
-    """Bytes for a connection that is gone."""

@@ -12,6 +12,7 @@ except ImportError:  # where the package was built without a C compiler
 from heliograph.channel.channel import Channel
 from heliograph.channel.peer import Peer
 from heliograph.transport.channel_link import ChannelLink, ignore
+from heliograph.transport.connections import Connections
 from heliograph.transport.deflate import InflateError, MessageCodec
 from heliograph.transport.frames import (
     BINARY,
@@ -27,7 +28,6 @@ from heliograph.transport.frames import (
     frame_header,
     frames_of_packets,
 )
-from heliograph.transport.link import LinkOwner
 from heliograph.transport.pending_connection import PendingConnection
 from heliograph.transport.upgrade import END_OF_REQUEST, REQUEST_BYTES_MAX, Upgrade
 
@@ -38,10 +38,10 @@ _COPIED_BYTES_MAX: Final = 16_384
 class WebSocketHandshake:
     """The beginning of a WebSocket connection, and its asyncio protocol until it is answered; holds one request."""
 
-    __slots__ = ("_listener", "_peer", "_pending", "_request", "_transport")
+    __slots__ = ("_connections", "_peer", "_pending", "_request", "_transport")
 
-    def __init__(self, listener: LinkOwner, pending: PendingConnection) -> None:
-        self._listener = listener
+    def __init__(self, connections: Connections, pending: PendingConnection) -> None:
+        self._connections = connections
         self._pending: PendingConnection | None = pending
         self._peer: Peer | None = None
         self._request = b""
@@ -51,10 +51,10 @@ class WebSocketHandshake:
         """Wait for the request: the connection stands, and over TLS its handshake is done."""
         if self._pending is not None:
             self._transport = cast("asyncio.Transport", transport)
-            self._peer = self._listener.welcome(self, self._pending)
+            self._peer = self._connections.welcome(self, self._pending)
             self._pending = None
-            self._listener.identify(self._peer, self._transport)
-            self._listener.await_request(self)
+            self._connections.identify(self._peer, self._transport)
+            self._connections.await_request(self)
 
     @property
     def peername(self) -> str:
@@ -64,7 +64,7 @@ class WebSocketHandshake:
     def connection_lost(self, exc: Exception | None) -> None:
         """It ended before it began."""
         self._transport = None
-        self._listener.forget(self)
+        self._connections.forget(self)
 
     def eof_received(self) -> None:
         """The peer sends no more; the transport closes by itself."""
@@ -97,7 +97,7 @@ class WebSocketHandshake:
             self._transport.abort()
 
     def _answer(self, transport: asyncio.Transport, peer: Peer, request: bytes, rest: bytes) -> None:
-        upgrade = self._listener.upgrades.decide(request, peer.peername)
+        upgrade = self._connections.upgrades.decide(request, peer.peername)
         transport.write(upgrade.answer)
         if not upgrade.is_accepted:
             self._refuse(transport, upgrade.reason)
@@ -105,15 +105,15 @@ class WebSocketHandshake:
         self._peer = None
         if upgrade.peername is not None:
             peer.peername = upgrade.peername
-        connection = WebSocketConnection(self._listener, transport, upgrade)
-        self._listener.replace(self, connection)
+        connection = WebSocketConnection(self._connections, transport, upgrade)
+        self._connections.replace(self, connection)
         connection.begin(peer)
         if rest:
             connection.data_received(rest)
 
     def _refuse(self, transport: asyncio.Transport, reason: str) -> None:
         peername, self._peer = self.peername, None
-        self._listener.count_failure(peername, f"WebSocket handshake: {reason}")
+        self._connections.count_failure(peername, f"WebSocket handshake: {reason}")
         transport.close()
 
 
@@ -127,10 +127,10 @@ class WebSocketConnection(ChannelLink, FramedWire):
     __slots__ = (
         "_channel",
         "_codec",
+        "_connections",
         "_goodbye",
         "_is_congested",
         "_is_paused",
-        "_listener",
         "_peername",
         "_silent_checks",
         "_transport",
@@ -138,17 +138,17 @@ class WebSocketConnection(ChannelLink, FramedWire):
         "reader",
     )
 
-    def __init__(self, listener: LinkOwner, transport: asyncio.Transport, upgrade: Upgrade) -> None:
-        self._listener = listener
+    def __init__(self, connections: Connections, transport: asyncio.Transport, upgrade: Upgrade) -> None:
+        self._connections = connections
         self._transport: asyncio.Transport | None = transport
         self._is_paused = False
         self._is_congested = False
         self._peername = ""
         self._silent_checks = 0
         self._goodbye: int | None = None  # the code to say goodbye with, when what was read before it is done
-        channel = Channel(listener.context, self, listener.options)
+        channel = Channel(connections.context, self, connections.options)
         self._channel: Channel | None = channel
-        bytes_max = listener.message_bytes_max
+        bytes_max = connections.message_bytes_max
         self._codec: MessageCodec | None = None
         if upgrade.inflater is not None and upgrade.deflater is not None:
             self._codec = MessageCodec(upgrade.inflater, upgrade.deflater, bytes_max)
@@ -160,7 +160,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
         transport, channel = self._transport, self._channel
         if transport is not None and channel is not None:
             self._peername = peer.peername
-            transport.set_write_buffer_limits(high=self._listener.high_watermark)
+            transport.set_write_buffer_limits(high=self._connections.high_watermark)
             transport.set_protocol(cast("asyncio.Protocol", self))
             channel.connection_made(peer)
 
@@ -173,7 +173,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
         # Channel and connection refer to each other; parted, they are freed at once and not by the garbage collector.
         self._channel = None
         self._transport = None
-        self._listener.lose(self, channel)
+        self._connections.lose_upgraded(self, channel)
 
     def pause_writing(self) -> None:
         """The transport's buffer is over its high mark: the peer does not read."""
@@ -189,7 +189,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
 
     def write(self, data: bytes) -> None:
         """Send whole packets behind those sent before."""
-        if self._listener.is_single:
+        if self._connections.is_single:
             self._send(frames_of_packets(data))
         elif self._codec is not None:
             self._send_frame(BINARY | COMPRESSED, self._codec.deflate(data))
@@ -219,7 +219,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
         self._is_paused = False
         if (self._codec is not None and self._codec.waits) or self._goodbye is not None:
             # In a turn of its own: who resumes may be in the middle of something.
-            self._listener.context.defer(self._go_on)
+            self._connections.context.defer(self._go_on)
         else:
             super().resume_reading()
 
@@ -236,7 +236,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
 
     def on_fault(self, code: int, reason: str) -> None:
         """End a connection that broke the protocol."""
-        self._listener.count_failure(self._peername, f"WebSocket: {reason}")
+        self._connections.count_failure(self._peername, f"WebSocket: {reason}")
         self._finish(code)
 
     def on_piece(self, piece: bytes, is_compressed: bool, is_end: bool) -> None:
@@ -281,7 +281,7 @@ class WebSocketConnection(ChannelLink, FramedWire):
         self._goodbye = code
         waits = self._is_paused or (self._codec is not None and self._codec.waits)
         if not waits or self.reader.discards:
-            self._listener.context.defer(self._conclude)
+            self._connections.context.defer(self._conclude)
 
     def _conclude(self) -> None:
         if not self.reader.discards:
