@@ -10,7 +10,7 @@ from wsproto.connection import Connection
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Ping, Pong, Request, TextMessage
 
 from heliograph.bench.packets import BrokerRefusedError
-from heliograph.bench.websocket import Frames, WebSocketHandshake
+from heliograph.bench.websocket import Frames, OpeningHandshake
 from heliograph.mqtt.errors import MalformedPacketError
 
 
@@ -20,7 +20,7 @@ def server() -> Connection:
 
 
 def test_the_handshake_asks_for_mqtt_and_takes_what_stands_behind_the_answer() -> None:
-    handshake = WebSocketHandshake("broker:8083", "/mqtt")
+    handshake = OpeningHandshake("broker:8083", "/mqtt")
     peer = WSConnection(ConnectionType.SERVER)
     peer.receive_data(handshake.request)
     (request,) = peer.events()
@@ -42,11 +42,11 @@ def test_the_handshake_asks_for_mqtt_and_takes_what_stands_behind_the_answer() -
 )
 def test_a_server_that_does_not_speak_mqtt_over_websocket_is_refused(answer: bytes, said: str) -> None:
     with pytest.raises(BrokerRefusedError, match=said):
-        WebSocketHandshake("broker", "/mqtt").receive(answer)
+        OpeningHandshake("broker", "/mqtt").receive(answer)
 
 
 def test_a_server_without_the_subprotocol_is_refused() -> None:
-    handshake = WebSocketHandshake("broker", "/mqtt")
+    handshake = OpeningHandshake("broker", "/mqtt")
     peer = WSConnection(ConnectionType.SERVER)
     peer.receive_data(handshake.request)
     with pytest.raises(BrokerRefusedError, match="subprotocol mqtt"):

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol, cast
 
 from heliograph.bench.packets import BrokerRefusedError
-from heliograph.bench.websocket import Frames, WebSocketHandshake
+from heliograph.bench.websocket import Frames, OpeningHandshake
 from heliograph.mqtt.errors import ProtocolError
 
 
@@ -100,7 +100,7 @@ class _WebSocket(asyncio.Transport):
         super().__init__()
         self._above = conversation
         self._below: asyncio.Transport
-        self._handshake: WebSocketHandshake | None = WebSocketHandshake(authority, path)
+        self._handshake: OpeningHandshake | None = OpeningHandshake(authority, path)
         self._frames = Frames()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -32,7 +32,7 @@ _IN_64_BITS: Final = 127
 _TABLES: Final = tuple(bytes(byte ^ key for byte in range(256)) for key in range(256))
 
 
-class WebSocketHandshake:
+class OpeningHandshake:
     """The opening handshake of one connection; done when `finish` has given the first bytes behind it.
 
     Args:

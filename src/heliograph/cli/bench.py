@@ -6,6 +6,8 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
+from heliograph.cli.usage import Actions
+
 if TYPE_CHECKING:
     from heliograph.bench.workload import Workload
 
@@ -20,7 +22,7 @@ _SHAPES = {
 _DEFAULT_PORTS = {"tcp": 1883, "tls": 8883, "ws": 8083, "wss": 8084}
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Actions) -> None:
     """Add `bench` and its workloads to the command's parser."""
     bench = subparsers.add_parser(
         "bench",

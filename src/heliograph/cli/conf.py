@@ -11,6 +11,7 @@ from typing import Final
 
 from heliograph.cli.batch import Answer, Case, content_of_case, contents_of_case, run_batch, texts_of_case
 from heliograph.cli.start_faults import start_faults
+from heliograph.cli.usage import Actions
 from heliograph.config import ConfigError, known_overrides, load_config
 from heliograph.hocon import (
     HoconError,
@@ -41,7 +42,7 @@ _STARS: Final = "******"
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_@%|-]+")
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Actions) -> None:
     """Add `conf` to the command line."""
     parser = subparsers.add_parser(
         "conf",

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from heliograph.cli.output import is_output_closed
+from heliograph.cli.usage import Actions
 from heliograph.config import ConfigError, load_config
 from heliograph.storage.errors import StorageError
 
 
 def add_action(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    actions: Actions,
     name: str,
     summary: str,
     description: str,

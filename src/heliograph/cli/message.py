@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from heliograph.cli.usage import UsageError
+from heliograph.cli.usage import Actions, UsageError
 
 if TYPE_CHECKING:
     from heliograph.broker.hooks import Refusal
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NODE: Final = 1
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Actions) -> None:
     """Add `message` to the command line."""
     parser = subparsers.add_parser(
         "message",

@@ -9,8 +9,10 @@ import logging
 import sys
 from pathlib import Path
 
+from heliograph.cli.usage import Actions
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+
+def add_parser(subparsers: Actions) -> None:
     """Add `pipeline` and its actions to the command's parser."""
     pipeline = subparsers.add_parser("pipeline", help="run rules on Spark: stored messages into tables and messages")
     actions = pipeline.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -29,7 +31,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     pipeline.set_defaults(run=run)
 
 
-def _add_validate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_validate(actions: Actions) -> None:
     parser = actions.add_parser(
         "validate",
         help="check a pipeline without reading messages",
@@ -41,7 +43,7 @@ def _add_validate(actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
     _add_spark(parser)
 
 
-def _add_plan(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_plan(actions: Actions) -> None:
     parser = actions.add_parser(
         "plan",
         help="show what each rule and job makes of the last messages, without writing",
@@ -56,9 +58,7 @@ def _add_plan(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     _add_spark(parser)
 
 
-def _add_run(
-    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str, what: str
-) -> None:
+def _add_run(actions: Actions, name: str, summary: str, what: str) -> None:
     parser = actions.add_parser(
         name,
         help=summary,
@@ -79,7 +79,7 @@ def _add_run(
     parser.add_argument("--json", action="store_true", help="print the figures at the end as one line of JSON")
 
 
-def _add_backfill(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_backfill(actions: Actions) -> None:
     parser = actions.add_parser(
         "backfill",
         help="run rules over the past into their sinks",
@@ -99,7 +99,7 @@ def _add_backfill(actions: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--json", action="store_true", help="print the figures at the end as one line of JSON")
 
 
-def _add_status(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_status(actions: Actions) -> None:
     parser = actions.add_parser(
         "status",
         help="show what a pipeline has done",
@@ -109,7 +109,7 @@ def _add_status(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
 
 
-def _add_dlq(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_dlq(actions: Actions) -> None:
     dlq = actions.add_parser("dlq", help="dead letters: what rules and sinks refused")
     letters = dlq.add_subparsers(dest="letters", required=True, metavar="ACTION")
     ls = letters.add_parser("ls", help="count them by rule and cause")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.data_dir import add_action, run_in_data_dir
+from heliograph.cli.usage import Actions
 from heliograph.storage.errors import UnknownDatabaseError
 from heliograph.storage.keyed.records import stored_message, times
 from heliograph.storage.keyed.table import KeyedTable, keyed_path
@@ -23,7 +24,7 @@ _COST: Final = 100_000
 _SECOND_US: Final = 1_000_000
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Actions) -> None:
     """Add `retainer` and its actions to the command line."""
     parser = subparsers.add_parser(
         "retainer",

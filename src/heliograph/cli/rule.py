@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heliograph.cli.usage import UsageError
+from heliograph.cli.usage import Actions, UsageError
 
 if TYPE_CHECKING:
     from heliograph.rules import Value
     from heliograph.rules.schemas.settings import SchemaSettings
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Actions) -> None:
     """Add `rule` and its actions to the command's parser."""
     rule = subparsers.add_parser("rule", help="test and explain rules")
     actions = rule.add_subparsers(dest="action", required=True, metavar="ACTION")
@@ -26,7 +26,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     rule.set_defaults(run=run)
 
 
-def _add_test(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_test(actions: Actions) -> None:
     parser = actions.add_parser(
         "test",
         help="evaluate a rule on one message",
@@ -64,7 +64,7 @@ def _add_test(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
 
 
-def _add_explain(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_explain(actions: Actions) -> None:
     parser = actions.add_parser(
         "explain",
         help="show what a rule reads and outputs, and what runs where on Spark",

@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from heliograph.cli.usage import Actions
+
 if TYPE_CHECKING:
     from heliograph.rules.schemas import SchemaRegistry
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Actions) -> None:
     """Add `schema` to the command line."""
     parser = subparsers.add_parser(
         "schema",

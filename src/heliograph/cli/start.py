@@ -15,6 +15,7 @@ import uvloop
 
 from heliograph._pure import is_compiled
 from heliograph.access.bootstrap import BootstrapFileError
+from heliograph.cli.usage import Actions
 from heliograph.config import Config, ConfigError, load_config
 from heliograph.message_policies import MessagePolicyError
 from heliograph.message_policies.faults import policy_faults
@@ -32,7 +33,7 @@ from heliograph.transport.errors import ListenerError
 _log = logging.getLogger(__name__)
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Actions) -> None:
     """Add `start` to the command line."""
     parser = subparsers.add_parser(
         "start",

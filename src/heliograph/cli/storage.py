@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.cli.data_dir import add_action, run_in_data_dir
+from heliograph.cli.usage import Actions
 from heliograph.storage.columnar.damage import FAIL, ON_DAMAGE
 from heliograph.storage.columnar.inspection import database_facts, structure_facts, tree_lines
 from heliograph.storage.columnar.node_databases import databases_path
@@ -29,7 +30,7 @@ _DATABASE: Final = "messages"
 Facts = Mapping[str, object]
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Actions) -> None:
     """Add `storage` and its actions to the command line."""
     parser = subparsers.add_parser(
         "storage",
@@ -40,47 +41,57 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     ls = add_action(actions, "ls", "list the databases", "List the databases and how much is in each.")
     ls.set_defaults(act=_ls)
-    info = add_action(
-        actions, "info", "say what is in a database", "Say what is in a database: shards, generations, totals."
-    )
-    _database_argument(info)
-    info.set_defaults(act=_info)
-    lts = add_action(
+    _add(actions, _info, "info", "say what is in a database", "Say what is in a database: shards, generations, totals.")
+    lts = _add(
         actions,
+        _lts,
         "lts",
         "print the learned topic structure",
         "Print the topic structure that was learned, as a tree; `+` stands for a level that varies. Each leaf is a "
         "stream.",
     )
-    _database_argument(lts)
     lts.add_argument("--shard", type=int, metavar="N", help="only this shard")
     lts.add_argument("--generation", type=int, metavar="N", help="only this generation")
-    lts.set_defaults(act=_lts)
-    check = add_action(
+    check = _add(
         actions,
+        _check,
         "check",
         "read everything and name what is damaged",
         "Read every block of a database, compare its checksum, and name what is damaged with its stream and time. Of "
         "`sessions`, `shared_groups`, `delayed` and `retained`, read every record.",
         epilog="Exit code 0: nothing is damaged, or all that was damaged was mended; 1: something is.",
     )
-    _database_argument(check)
     check.add_argument(
         "--repair",
         action="store_true",
         help="write what can be read into a new database and put it in the place of the damaged one, which is kept "
         "beside it; the node must be stopped",
     )
-    check.set_defaults(act=_check)
-    export = add_action(
+    _add_moves(actions)
+
+
+def _add_moves(actions: Actions) -> None:
+    """Add what takes generations elsewhere."""
+    export = _add(
         actions,
+        _export,
         "export",
         "write generations as Parquet",
         "Write closed generations as Parquet files, partitioned by database, shard and day. What was exported before "
         "is left out.",
     )
-    _database_argument(export)
-    export.add_argument("--to", metavar="TARGET", required=True, help="a directory, or a URI such as s3://bucket/path")
+    offload = _add(
+        actions,
+        _offload,
+        "offload",
+        "move closed generations to Parquet files elsewhere",
+        "Write all closed generations as Parquet files and take them out of the database, which finds them there from "
+        "then on. The node must be stopped; a running one does so by itself where `offload` is enabled.",
+    )
+    for parser in (export, offload):
+        parser.add_argument(
+            "--to", metavar="TARGET", required=True, help="a directory, or a URI such as s3://bucket/path"
+        )
     export.add_argument(
         "--topic", metavar="FILTER", action="append", default=[], help="only messages of this topic filter; repeatable"
     )
@@ -88,18 +99,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     export.add_argument(
         "--on-damage", choices=ON_DAMAGE, default=FAIL, help=f"what to do about damaged messages (default {FAIL})"
     )
-    export.set_defaults(act=_export)
-    offload = add_action(
-        actions,
-        "offload",
-        "move closed generations to Parquet files elsewhere",
-        "Write all closed generations as Parquet files and take them out of the database, which finds them there from "
-        "then on. The node must be stopped; a running one does so by itself where `offload` is enabled.",
-    )
-    _database_argument(offload)
-    offload.add_argument("--to", metavar="TARGET", required=True, help="a directory, or a URI such as s3://bucket/path")
     offload.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    offload.set_defaults(act=_offload)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,8 +108,19 @@ def run(args: argparse.Namespace) -> int:
     return run_in_data_dir(args, lambda data_dir: act(args, data_dir))
 
 
-def _database_argument(parser: argparse.ArgumentParser) -> None:
+def _add(
+    actions: Actions,
+    act: Callable[[argparse.Namespace, Path], int],
+    name: str,
+    summary: str,
+    description: str,
+    epilog: str | None = None,
+) -> argparse.ArgumentParser:
+    """Add an action on one database."""
+    parser = add_action(actions, name, summary, description, epilog)
     parser.add_argument("database", nargs="?", default=_DATABASE, metavar="DATABASE", help=f"default {_DATABASE}")
+    parser.set_defaults(act=act)
+    return parser
 
 
 def _ls(args: argparse.Namespace, data_dir: Path) -> int:

@@ -10,6 +10,7 @@ import json
 import sys
 from typing import BinaryIO, Final
 
+from heliograph.cli.usage import Actions
 from heliograph.mqtt.topic import (
     MAX_TOPIC_BYTES,
     bare_filter,
@@ -39,7 +40,7 @@ texts, {"$base64": "..."} for raw bytes, or {"$repeat": [TEXT, N]}. A line that 
 {"error": "..."}."""
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Actions) -> None:
     """Add `topic` and its actions to the command's parser."""
     topic = subparsers.add_parser("topic", help="match, parse and validate topics and topic filters")
     actions = topic.add_subparsers(dest="action", required=True, metavar="ACTION")

@@ -4,12 +4,14 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from heliograph.cli.usage import Actions
+
 if TYPE_CHECKING:
     from heliograph.cli.batch import Answer, Case
     from heliograph.rules import Value
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_parser(subparsers: Actions) -> None:
     """Add `variform` to the command line."""
     parser = subparsers.add_parser(
         "variform",

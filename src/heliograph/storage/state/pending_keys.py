@@ -9,7 +9,7 @@ _NEW_PART: Final = 16  # fewer new keys than this part of all find their places 
 _GONE_MAX: Final = 64
 
 
-class _Keys(Container[bytes], Sized, Protocol):
+class _PresentKeys(Container[bytes], Sized, Protocol):
     """What has the keys now."""
 
 
@@ -19,7 +19,7 @@ class PendingKeys:
     A key that is taken out of the dictionary is left out from then on, without being told.
     """
 
-    def __init__(self, present: _Keys) -> None:
+    def __init__(self, present: _PresentKeys) -> None:
         self._present = present
         self._ordered: list[bytes] = []  # with keys that are gone, as long as these are not more than half
         self._new: list[bytes] = []
