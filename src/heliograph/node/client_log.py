@@ -6,9 +6,9 @@ from typing import Final
 
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import LOG
+from heliograph.events.client_log import ClientLog, ConflictWatch
 from heliograph.node.drop_watch import DropWatch
 from heliograph.node.kernel import KernelPart
-from heliograph.observe.client_log import ClientLog, ConflictWatch
 from heliograph.observe.metric import counter, gauge
 from heliograph.parts import Hook, HookedPart, each
 

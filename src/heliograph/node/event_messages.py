@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import EVENTS
 from heliograph.config import Config
+from heliograph.events.event_messages import EventMessages
 from heliograph.node.kernel import KernelPart
 from heliograph.node.known_clients import KnownClients
-from heliograph.observe.event_messages import EventMessages
 from heliograph.parts import Hook, HookedPart
 
 

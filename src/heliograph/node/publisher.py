@@ -8,12 +8,11 @@ from heliograph.broker.message import make_message
 from heliograph.broker.publishing import publish
 from heliograph.broker.router import Route
 from heliograph.channel.context import ChannelContext
+from heliograph.events import event_messages
 from heliograph.mqtt.errors import ProtocolError, TopicNameError
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
-from heliograph.observe import event_messages
 from heliograph.observe.alarms import Retained
-from heliograph.observe.outgoing import MessagePublisher
-from heliograph.observe.views import SYSTEM_CLIENTID
+from heliograph.observe.outgoing import SYSTEM_CLIENTID, MessagePublisher
 from heliograph.retainer.state_topics import StateTopics
 
 

@@ -9,11 +9,11 @@ from heliograph.broker import hooks
 from heliograph.broker.hook_order import SYS_TOPICS
 from heliograph.broker.hooks import Callback
 from heliograph.config import Config
+from heliograph.events.sys_topics import SysTopicMessages
 from heliograph.node.kernel import KernelPart
 from heliograph.node.known_clients import KnownClients
 from heliograph.observe.metric import counter
 from heliograph.observe.metrics import Lifecycle
-from heliograph.observe.sys_topics import SysTopics
 from heliograph.parts import Change, Hook, HookedPart
 
 _LIFE: Final = (
@@ -43,7 +43,7 @@ class SysTopicsPart(HookedPart):
     roots = ("sys_topics",)
     live = ("sys_topics.sys_msg_interval", "sys_topics.sys_heartbeat_interval")
 
-    _topics: SysTopics
+    _topics: SysTopicMessages
 
     def __init__(
         self, config: Config, kernel: KernelPart, clients: KnownClients, numbers: Callable[[], Mapping[str, float]]
@@ -59,7 +59,7 @@ class SysTopicsPart(HookedPart):
     async def start(self) -> None:
         """Count, and publish from the first tick on."""
         broker = self._kernel.broker
-        self._topics = SysTopics(
+        self._topics = SysTopicMessages(
             self._node_name,
             __version__,
             self._kernel.voice.outgoing,
@@ -67,8 +67,7 @@ class SysTopicsPart(HookedPart):
             lambda: broker.now_us,
             lambda: datetime.now().astimezone().isoformat(timespec="seconds"),
             self._clients.find,
-            self._settings.sys_msg_interval,
-            self._settings.sys_heartbeat_interval,
+            self._settings,
         )
         self.hook_in()
 
@@ -77,7 +76,7 @@ class SysTopicsPart(HookedPart):
         settings = new.sys_topics
         if settings == self._settings:
             return None
-        return Change(lambda: self._topics.set_intervals(settings.sys_msg_interval, settings.sys_heartbeat_interval))
+        return Change(lambda: self._topics.use(settings))
 
     def tick(self, uptime_us: int) -> None:
         """Publish what is due."""

@@ -9,6 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
+SYSTEM_CLIENTID: Final = ""
+"""The client id of messages that the broker makes itself; no client can have it."""
+
 # Deliveries and topics of one turn: about a millisecond.
 _WORK_PER_TURN: Final = 8192
 _TOPICS_PER_TURN: Final = 64

@@ -18,7 +18,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
 from heliograph.observe.alarms import Alarm
-from heliograph.observe.views import SYSTEM_CLIENTID
+from heliograph.observe.outgoing import SYSTEM_CLIENTID
 from heliograph.rules.engine.columns import EventColumns, NodeFacts, client_values, shown_properties
 from heliograph.rules.engine.running import RunningRule
 from heliograph.rules.events import EVENTS, Event, find_event

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from logging import DEBUG, INFO, Logger
 from typing import Final
 
+from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.lasting import LastingAlarms
 from heliograph.observe.short_text import short_text
-from heliograph.observe.views import ClientView
 
 ALARM: Final = "clientid_conflict"
 
@@ -41,7 +41,7 @@ class ClientLog:
         self._clock = clock
         self._minute = 0
 
-    def on_client_connected(self, client: ClientView, connect: p.Connect, _accumulator: object) -> None:
+    def on_client_connected(self, client: ClientInfo, connect: p.Connect, _accumulator: object) -> None:
         """A client is connected."""
         self._log.write(
             INFO,
@@ -57,13 +57,13 @@ class ClientLog:
             client.expiry_interval_s,
         )
 
-    def on_client_disconnected(self, client: ClientView, reason: str, *_told: object) -> None:
+    def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
         """A client is not connected any more."""
         more = ": another connection with this client id took its place" if reason in _TAKEN else ""
         self._log.write(INFO, "client %.200r at %s disconnected: %s%s", client.clientid, client.peername, reason, more)
 
     def on_check_authz_complete(
-        self, client: ClientView, action: str, topic: str, decision: str, _accumulator: object
+        self, client: ClientInfo, action: str, topic: str, decision: str, _accumulator: object
     ) -> None:
         """Log a denied publish or subscribe."""
         if decision == "allow":
@@ -108,7 +108,7 @@ class ConflictWatch:
         self._taken: dict[str, list[int]] = {}  # when places were taken, by client id; the last one last
         self._alarms = LastingAlarms(ALARM, alarms, logger, clock, self.WINDOW_US)
 
-    def on_client_disconnected(self, client: ClientView, reason: str, *_told: object) -> None:
+    def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
         """Callback of `client.disconnected`: count clients whose session was taken over."""
         if reason not in _TAKEN:
             return

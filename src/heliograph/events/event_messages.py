@@ -10,11 +10,12 @@ from typing import Final
 
 import orjson
 
+from heliograph.broker.client import ClientInfo
+from heliograph.broker.message import Message
+from heliograph.events import client_events
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
-from heliograph.observe import client_events
-from heliograph.observe.outgoing import Outgoing
-from heliograph.observe.views import SYSTEM_CLIENTID, ClientView, MessageView
+from heliograph.observe.outgoing import SYSTEM_CLIENTID, Outgoing
 
 PREFIX: Final = "$events/"
 
@@ -29,13 +30,13 @@ class EventMessages:
     """
 
     def __init__(
-        self, outgoing: Outgoing, now_us: Callable[[], int], find_client: Callable[[str], ClientView | None]
+        self, outgoing: Outgoing, now_us: Callable[[], int], find_client: Callable[[str], ClientInfo | None]
     ) -> None:
         self._outgoing = outgoing
         self._now_us = now_us
         self._find_client = find_client
 
-    def on_client_connected(self, client: ClientView, connect: p.Connect, _accumulator: object) -> None:
+    def on_client_connected(self, client: ClientInfo, connect: p.Connect, _accumulator: object) -> None:
         """Publish `$events/client_connected`."""
         if self._outgoing.wants("$events/client_connected"):
             fields = client_events.connected(client, connect, self._now_ms())
@@ -45,7 +46,7 @@ class EventMessages:
             fields["conn_props"] = _shown(connect.properties.named())
             self._put("client_connected", fields)
 
-    def on_client_disconnected(self, client: ClientView, reason: str, *_told: object) -> None:
+    def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
         """Publish `$events/client_disconnected`."""
         if self._outgoing.wants("$events/client_disconnected"):
             fields = client_events.disconnected(client, reason, self._now_ms())
@@ -60,15 +61,15 @@ class EventMessages:
         """Publish `$events/session_unsubscribed`."""
         self._subscription("session_unsubscribed", clientid, topic_filter, None)
 
-    def on_message_delivered(self, clientid: str, message: MessageView, _accumulator: object) -> None:
+    def on_message_delivered(self, clientid: str, message: Message, _accumulator: object) -> None:
         """Publish `$events/message_delivered`."""
         self._receipt("message_delivered", clientid, message)
 
-    def on_message_acked(self, clientid: str, message: MessageView, _accumulator: object) -> None:
+    def on_message_acked(self, clientid: str, message: Message, _accumulator: object) -> None:
         """Publish `$events/message_acked`."""
         self._receipt("message_acked", clientid, message)
 
-    def on_message_dropped(self, message: MessageView, reason: str, _accumulator: object) -> None:
+    def on_message_dropped(self, message: Message, reason: str, _accumulator: object) -> None:
         """Publish `$events/message_dropped`."""
         if message.clientid != SYSTEM_CLIENTID and self._outgoing.wants("$events/message_dropped"):
             fields = self._message_fields(message)
@@ -77,7 +78,7 @@ class EventMessages:
             fields["reason"] = reason
             self._put("message_dropped", fields)
 
-    def on_delivery_dropped(self, clientid: str, message: MessageView, reason: str, _accumulator: object) -> None:
+    def on_delivery_dropped(self, clientid: str, message: Message, reason: str, _accumulator: object) -> None:
         """Publish `$events/delivery_dropped`."""
         self._receipt("delivery_dropped", clientid, message, reason)
 
@@ -91,7 +92,7 @@ class EventMessages:
                 fields["qos"] = qos
             self._put(event, fields)
 
-    def _receipt(self, event: str, clientid: str, message: MessageView, reason: str | None = None) -> None:
+    def _receipt(self, event: str, clientid: str, message: Message, reason: str | None = None) -> None:
         if message.clientid != SYSTEM_CLIENTID and self._outgoing.wants(PREFIX + event):
             fields = self._message_fields(message)
             fields.update(self._receiver_fields(clientid))
@@ -110,7 +111,7 @@ class EventMessages:
             "peername": None if client is None else client.peername,
         }
 
-    def _message_fields(self, message: MessageView) -> dict[str, object]:
+    def _message_fields(self, message: Message) -> dict[str, object]:
         fields: dict[str, object] = {
             "id": message.guid.hex().upper(),
             "topic": message.topic,
@@ -137,7 +138,7 @@ class EventMessages:
         self._outgoing.put(PREFIX + event, orjson.dumps(fields))
 
 
-def _addresses(client: ClientView) -> dict[str, object]:
+def _addresses(client: ClientInfo) -> dict[str, object]:
     return {"peername": client.peername, "sockname": client.sockname}
 
 

@@ -5,13 +5,13 @@ from typing import Final
 
 import orjson
 
+from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p
-from heliograph.observe.views import ClientView
 
 _PROTOCOL_NAMES: Final = {3: "MQIsdp"}
 
 
-def connected(client: ClientView, connect: p.Connect, now_ms: int) -> dict[str, object]:
+def connected(client: ClientInfo, connect: p.Connect, now_ms: int) -> dict[str, object]:
     """A client is connected."""
     return {
         **_common(client, now_ms),
@@ -21,13 +21,13 @@ def connected(client: ClientView, connect: p.Connect, now_ms: int) -> dict[str, 
     }
 
 
-def disconnected(client: ClientView, reason: str, now_ms: int) -> dict[str, object]:
+def disconnected(client: ClientInfo, reason: str, now_ms: int) -> dict[str, object]:
     """A client is not connected any more."""
     return {**_common(client, now_ms), "reason": reason, "disconnected_at": now_ms}
 
 
 def subscribed(
-    clientid: str, client: ClientView | None, topic_filter: str, qos: int | None, now_ms: int
+    clientid: str, client: ClientInfo | None, topic_filter: str, qos: int | None, now_ms: int
 ) -> dict[str, object]:
     """A session has a subscription more, or one less (then `qos` is None)."""
     fields: dict[str, object] = {
@@ -47,7 +47,7 @@ def encode(fields: Mapping[str, object]) -> bytes:
     return orjson.dumps(fields)
 
 
-def _common(client: ClientView, now_ms: int) -> dict[str, object]:
+def _common(client: ClientInfo, now_ms: int) -> dict[str, object]:
     _, _, port = client.sockname.rpartition(":")
     return {
         "clientid": client.clientid,

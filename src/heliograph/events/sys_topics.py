@@ -11,16 +11,17 @@ $SYS/brokers/NODE/clients/CLIENTID/connected, disconnected, subscribed, unsubscr
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from heliograph.broker.client import ClientInfo
+from heliograph.config.services import SysTopics
+from heliograph.events import client_events
 from heliograph.mqtt import packets as p
-from heliograph.observe import client_events
 from heliograph.observe.metrics import Maxima, metrics_of
 from heliograph.observe.outgoing import Outgoing
-from heliograph.observe.views import ClientView
 
 _DESCRIPTION: Final = "Heliograph, an MQTT platform that keeps every message as a replayable stream"
 
 
-class SysTopics:
+class SysTopicMessages:
     """Publishes the `$SYS` topics of one node; owned by `SysTopicsPart`, which ticks it.
 
     Args:
@@ -31,8 +32,7 @@ class SysTopics:
         now_us: The time, in microseconds since the epoch.
         datetime: That time as people read it, RFC 3339.
         find_client: The client that is connected with a client id, if there is one.
-        interval_s: How often statistics and metrics are published, or None for never.
-        heartbeat_s: How often uptime and date are, or None for never.
+        settings: How often what is published.
     """
 
     def __init__(
@@ -43,9 +43,8 @@ class SysTopics:
         numbers: Callable[[], Mapping[str, float]],
         now_us: Callable[[], int],
         datetime: Callable[[], str],
-        find_client: Callable[[str], ClientView | None],
-        interval_s: float | None,
-        heartbeat_s: float | None,
+        find_client: Callable[[str], ClientInfo | None],
+        settings: SysTopics,
     ) -> None:
         self._node_name = node_name
         self._version = version
@@ -54,7 +53,7 @@ class SysTopics:
         self._now_us = now_us
         self._datetime = datetime
         self._find_client = find_client
-        self.set_intervals(interval_s, heartbeat_s)
+        self.use(settings)
         self._prefix = f"$SYS/brokers/{node_name}/"
         self._maxima = Maxima()
         self._started_us: int | None = None
@@ -62,10 +61,10 @@ class SysTopics:
 
     # --- by time
 
-    def set_intervals(self, interval_s: float | None, heartbeat_s: float | None) -> None:
-        """How often to publish from the next tick on, at which both are due."""
-        self._interval_us = None if interval_s is None else int(interval_s * 1_000_000)
-        self._heartbeat_us = None if heartbeat_s is None else int(heartbeat_s * 1_000_000)
+    def use(self, settings: SysTopics) -> None:
+        """Publish at the intervals of these settings, beginning with the next tick, at which both are due."""
+        self._interval_us = _microseconds(settings.sys_msg_interval)
+        self._heartbeat_us = _microseconds(settings.sys_heartbeat_interval)
         self._next_round_us = self._next_heartbeat_us = 0
 
     def tick(self, uptime_us: int) -> None:
@@ -104,13 +103,13 @@ class SysTopics:
 
     # --- callbacks of hook points
 
-    def on_client_connected(self, client: ClientView, connect: p.Connect, _accumulator: object) -> None:
+    def on_client_connected(self, client: ClientInfo, connect: p.Connect, _accumulator: object) -> None:
         """Publish `clients/<clientid>/connected`."""
         topic = self._client_topic(client.clientid, "connected")
         if topic is not None:
             self._put_fields(topic, client_events.connected(client, connect, self._now_us() // 1000))
 
-    def on_client_disconnected(self, client: ClientView, reason: str, *_told: object) -> None:
+    def on_client_disconnected(self, client: ClientInfo, reason: str, *_told: object) -> None:
         """Publish `clients/<clientid>/disconnected`."""
         topic = self._client_topic(client.clientid, "disconnected")
         if topic is not None:
@@ -145,3 +144,7 @@ class SysTopics:
 
     def _put_fields(self, topic: str, fields: Mapping[str, object]) -> None:
         self._outgoing.put(topic, client_events.encode(fields))
+
+
+def _microseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * 1_000_000)
