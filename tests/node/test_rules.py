@@ -175,8 +175,7 @@ def test_a_rule_that_may_block_answers_in_order_from_threads(tmp_path: Path) -> 
                 if len(seen) == 20:
                     break
             assert seen == [2 * number for number in range(20)]
-            rule = node.rules.get("loop")
-            assert rule is not None
+            (rule,) = (each for each in node.rules if each.rule_id == "loop")
             while not rule.counters.exceptions:
                 await client.publish("meanwhile", b"", qos=1)
 

@@ -34,7 +34,7 @@ def rule(sql: str, topic: str = "out", payload: str = "${.}") -> str:
 def test_a_message_that_would_become_gigabytes_becomes_some_megabytes() -> None:
     node = node_with("r " + rule('FOREACH payload.items AS item DO item, payload FROM "t"'))
     # Bounded in time as well, which a busy machine may use up here: it is the amount that is looked at.
-    node.rules.all()[0].compiled.bounds = replace(LIVE, cpu_s_max=math.inf)
+    next(iter(node.rules)).compiled.bounds = replace(LIVE, cpu_s_max=math.inf)
     peer = node.connect("c")
     peer.publish("t", json.dumps({"items": [0] * 1000, "text": "x" * 100_000}).encode())
     numbers = node.statistics()

@@ -194,7 +194,7 @@ def test_only_hook_points_that_rules_name_have_callbacks() -> None:
     point = node.broker.hooks.point
     assert not node.broker.hooks.message_delivered.callbacks
     before = len(point(hooks.CLIENT_CONNECTED).callbacks)
-    node.rules.remove("r1")
+    node.change_rules(r1=None)
     assert len(point(hooks.CLIENT_CONNECTED).callbacks) == before - 1
     without = Node("")
     assert not without.broker.hooks.point(hooks.CLIENT_CHECK_AUTHN_COMPLETE).callbacks

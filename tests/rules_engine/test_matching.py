@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,10 +54,10 @@ def test_a_rule_that_comes_later_is_asked_about_topics_that_are_known() -> None:
     rows = collect(node)
     peer = node.connect("c")
     peer.publish("b", b"")
-    settings = node.rules.all()[0].settings
-    node.rules.add("late", type(settings)(sql="SELECT 2 AS n FROM 'b'", actions=settings.actions))
+    (rule,) = node.rules
+    node.change_rules(late=replace(rule.settings, sql="SELECT 2 AS n FROM 'b'"))
     peer.publish("b", b"")
-    node.rules.remove("late")
+    node.change_rules(late=None)
     peer.publish("b", b"")
     assert rows == [{"n": 2}]
 

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from heliograph.access.banned import BanList
 from heliograph.access.parts import BansPart
 from heliograph.channel.options import ChannelOptions
-from heliograph.config import Config, load_config
+from heliograph.config import Config, RuleConfig, load_config
 from heliograph.message_policies import MessageTransformation, SchemaValidation
 from heliograph.message_policies.parts import TransformationPart, ValidationPart
 from heliograph.node.client_attrs import ZoneAttributes
@@ -103,6 +103,7 @@ class Node(Kernel):
             around.environment,
         )
         self.voice, self.alarms = around.kernel.voice, around.kernel.alarms
+        self.rule_settings = config.rule_engine
         self.rules = make_rule_engine(config, self.context, self.environment, store_row, self.context.defer)
         self.rules.start()
         attributes = ZoneAttributes(config, self.context.clock, self.environment).of_zone(self.options.zone)
@@ -121,6 +122,12 @@ class Node(Kernel):
         chain = self.parts.get(TransformationPart).chain
         assert isinstance(chain, MessageTransformation)
         return chain
+
+    def change_rules(self, **rules: RuleConfig | None) -> None:
+        """Have rules come, change or, where there is None, go with a new configuration."""
+        wanted = {rule.rule_id: rule.settings for rule in self.rules} | rules
+        settings = {rule_id: rule for rule_id, rule in wanted.items() if rule is not None}
+        self.rules.prepare(replace(self.rule_settings, rules=settings))()
 
     def stop(self) -> None:
         """Take every callback out again."""

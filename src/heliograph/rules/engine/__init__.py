@@ -4,21 +4,7 @@
 """
 
 from heliograph.rules.engine.engine import RuleEngine
-from heliograph.rules.engine.errors import (
-    PipelineStorageError,
-    RuleActionError,
-    RuleEngineError,
-    RuleExistsError,
-    UnknownRuleError,
-)
+from heliograph.rules.engine.errors import PipelineStorageError, RuleActionError, RuleEngineError
 from heliograph.rules.engine.running import RunningRule
 
-__all__ = [
-    "PipelineStorageError",
-    "RuleActionError",
-    "RuleEngine",
-    "RuleEngineError",
-    "RuleExistsError",
-    "RunningRule",
-    "UnknownRuleError",
-]
+__all__ = ["PipelineStorageError", "RuleActionError", "RuleEngine", "RuleEngineError", "RunningRule"]

@@ -1,6 +1,6 @@
 """The rule engine of one node: its rules, what they are for, and the hook points they need.
 
-Rules come and go at run time, each change as a whole: a rule that cannot be used is refused and what was there stays.
+Rules come and go at run time with the configuration: where one cannot be used, all that was there stays.
 All methods are called in the event loop.
 """
 
@@ -25,8 +25,6 @@ from heliograph.rules.engine.errors import (
     ActionError,
     PipelineStorageError,
     RuleActionError,
-    RuleExistsError,
-    UnknownRuleError,
 )
 from heliograph.rules.engine.event_sources import EventSources
 from heliograph.rules.engine.running import Rows, RunningRule
@@ -100,56 +98,10 @@ class RuleEngine:
 
     # --- rules
 
-    def add(self, rule_id: str, settings: RuleConfig) -> RunningRule:
-        """Add a rule.
-
-        Raises:
-            RuleExistsError: There is one of that name.
-            RuleSyntaxError: Its text is no rule.
-            RuleActionError: One of its actions can be done for no row.
-            PipelineStorageError: It hands its rows to the pipeline, and nothing is stored.
-        """
-        if rule_id in self._rules:
-            raise RuleExistsError(rule_id)
-        rule = self._make(rule_id, settings, None)
-        self._put(rule)
-        self._renew()
-        return rule
-
-    def replace(self, rule_id: str, settings: RuleConfig) -> RunningRule:
-        """Put another rule into the place of one; its counts go on. The old one stays if the new one is refused.
-
-        Raises:
-            UnknownRuleError: There is none of that name.
-            RuleSyntaxError: Its text is no rule.
-            RuleActionError: One of its actions can be done for no row.
-            PipelineStorageError: It hands its rows to the pipeline, and nothing is stored.
-        """
-        old = self._rules.get(rule_id)
-        if old is None:
-            raise UnknownRuleError(rule_id)
-        rule = self._make(rule_id, settings, old.counters)
-        self._put(rule)
-        self._renew()
-        return rule
-
-    def remove(self, rule_id: str) -> None:
-        """Take a rule out.
-
-        Raises:
-            UnknownRuleError: There is none of that name.
-        """
-        rule = self._rules.pop(rule_id, None)
-        if rule is None:
-            raise UnknownRuleError(rule_id)
-        del self._orders[rule_id]
-        self._uninstall(rule)
-        self._renew()
-
     def prepare(self, settings: RuleEngineConfig, anew: bool = False) -> Callable[[], None]:
         """Make the rules of another configuration ready: what is returned has them take the place of those before.
 
-        Rules that do not change go on, and so do those that `add` has added.
+        Rules that do not change go on; one that is replaced keeps its counts. Where one is refused, nothing changes.
 
         Args:
             anew: Make all of them, also those whose settings do not change: what they were made with changes.
@@ -160,9 +112,7 @@ class RuleEngine:
             PipelineStorageError: One hands its rows to the pipeline, and nothing is stored.
         """
         wanted = _configured(settings)
-        gone = [rule_id for rule_id in _configured(self._settings) if rule_id not in wanted]
-        if anew:
-            wanted = {**{one.rule_id: one.settings for one in self.all() if one.rule_id not in gone}, **wanted}
+        gone = [rule_id for rule_id in self._rules if rule_id not in wanted]
         made = []
         for rule_id, one in wanted.items():
             old = self._rules.get(rule_id)
@@ -172,21 +122,13 @@ class RuleEngine:
         def apply() -> None:
             self._settings = settings
             for rule_id in gone:
-                if rule_id in self._rules:
-                    self.remove(rule_id)
+                del self._orders[rule_id]
+                self._uninstall(self._rules.pop(rule_id))
             for rule in made:
                 self._put(rule)
             self._renew()
 
         return apply
-
-    def get(self, rule_id: str) -> RunningRule | None:
-        """The rule of that name."""
-        return self._rules.get(rule_id)
-
-    def all(self) -> list[RunningRule]:
-        """Every rule, in the order in which they were added."""
-        return list(self._rules.values())
 
     # --- life
 
@@ -198,10 +140,9 @@ class RuleEngine:
             RuleActionError: An action of one can be done for no row.
             PipelineStorageError: One hands its rows to the pipeline, and nothing is stored.
         """
-        for rule_id, settings in _configured(self._settings).items():
-            self.add(rule_id, settings)
+        apply = self.prepare(self._settings)
         self._is_started = True
-        self._renew()
+        apply()
 
     def stop(self) -> None:
         """Take every callback out again; what rules in threads were about to do is forgotten."""
@@ -377,7 +318,8 @@ class RuleEngine:
             rule.log.warn("a message of rule %s is not published: %s", rule.rule_id, error)
 
     def __iter__(self) -> Iterator[RunningRule]:
-        return iter(self.all())
+        """The rules, in the order in which they were added."""
+        return iter(self._rules.values())
 
     def __repr__(self) -> str:
         return f"RuleEngine({len(self._rules)} rules, {len(self.messages)} messages waiting)"

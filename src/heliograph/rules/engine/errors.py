@@ -9,24 +9,6 @@ class RuleEngineError(Exception):
     code: ClassVar[str] = "rule_engine"
 
 
-class RuleExistsError(RuleEngineError):
-    """A rule of that name is there already."""
-
-    code: ClassVar[str] = "rule_exists"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is a rule {name!r} already; replace it, or choose another name")
-
-
-class UnknownRuleError(RuleEngineError):
-    """There is no rule of that name."""
-
-    code: ClassVar[str] = "rule_unknown"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no rule {name!r}")
-
-
 class PipelineStorageError(RuleEngineError):
     """A rule hands its rows to the pipeline, and the node stores nothing."""
 
