@@ -7,7 +7,8 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt.properties import Properties
 from heliograph.session.options import SessionOptions
 from heliograph.shared_groups.member import Member
-from heliograph.shared_groups.reading import Messages, OpenShare, Publishers, StreamReader, Waiting
+from heliograph.shared_groups.open_share import OpenShare, Waiting
+from heliograph.shared_groups.stream_reader import Messages, Publishers, StreamReader
 from heliograph.shared_groups.turns import GroupTurns
 from heliograph.storage.columnar.salvage import Damage
 from heliograph.storage.interface import Batch, StreamId, StreamIterator

@@ -5,7 +5,8 @@ from typing import Any
 
 from heliograph.node.shared_groups import NodeGroups
 from heliograph.session.session import Session
-from heliograph.shared_groups.groups import Declared, DurableGroups
+from heliograph.shared_groups.groups import DurableGroups
+from heliograph.shared_groups.membership import Declared
 from heliograph.shared_groups.protocol import GroupName, Timers
 from heliograph.storage.errors import StorageFullError
 from support.durable import DurableKernel, FakeState
@@ -96,6 +97,6 @@ class GroupKernel(DurableKernel):
 
     def claimed_by(self, session: Session) -> set[bytes]:
         """The payloads that a session in memory is to be sent at QoS 2 and that nobody else gets any more."""
-        members = self.groups._of_session.get(session, ())
-        shares = [share for member in members for share in member._shares.values()]
+        members = self.groups.members._of_session.get(session, ())
+        shares = [share for member in members for share in member.shares.all]
         return {entry.stored.payload for share in shares for entry in share._sent if entry.is_claimed}

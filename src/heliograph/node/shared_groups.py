@@ -14,7 +14,8 @@ from heliograph.config import Config
 from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.observe.alarms import Alarms
 from heliograph.session.table import SessionTable
-from heliograph.shared_groups.groups import Declared, DurableGroups, GroupMessages
+from heliograph.shared_groups.groups import DurableGroups, GroupMessages
+from heliograph.shared_groups.membership import Declared
 from heliograph.shared_groups.protocol import GroupName, Timers
 from heliograph.storage.errors import StorageError
 from heliograph.storage.health import Health
@@ -75,16 +76,16 @@ class NodeGroups:
         self._fault: StorageError | None = None  # why groups are not known yet
         self._retry_due_us = 0
         groups.turns.faults = broker.faults
-        broker.shared.keeper = groups
+        broker.shared.keeper = groups.membership
         for name in (hooks.SESSION_TERMINATED, hooks.SESSION_DISCARDED):
-            broker.hooks.point(name).add(groups.on_session_ended, SHARED_GROUPS)
+            broker.hooks.point(name).add(groups.membership.on_session_ended, SHARED_GROUPS)
         self._unsubscribe = messages.subscribe(groups.on_grown)
 
     def join(self, sessions: DurableSessions) -> None:
         """Have durable sessions be members; called before they are read."""
         self._sessions = sessions
         self._groups.roster.sessions = sessions
-        sessions.on_saved = self._groups.on_sessions_saved
+        sessions.on_saved = self._groups.members.on_sessions_saved
 
     def start(self, table: SessionTable) -> None:
         """Take up every group where it was left, as soon as that can be known."""

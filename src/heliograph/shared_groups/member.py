@@ -1,18 +1,8 @@
-"""A member of a durable group: joins a session's subscription to its borrower and to the shares that it was granted.
+"""A member of a durable group: joins a session's subscription to its borrower and to the shares that it was granted."""
 
-What counts as done, and so goes to no other member:
-
-- QoS 0: sent. QoS 1: PUBACK. A message that has expired, is too large for the client, or that it refuses: at once.
-- QoS 2 to a durable session: when the session has saved its packet identifier. With that it saves a note that the
-  message is its own, which is deleted when the group's progress that counts it is saved.
-- QoS 2 to a session in memory: when that progress is saved; only then is it sent.
-"""
-
-from typing import Final, Protocol
+from typing import Protocol
 
 from heliograph.broker.subscription import Subscription
-from heliograph.session.durable import DurableSession
-from heliograph.session.group_delivery import GroupDelivery
 from heliograph.session.session import Session
 from heliograph.shared_groups import record
 from heliograph.shared_groups.borrower import (
@@ -25,18 +15,10 @@ from heliograph.shared_groups.borrower import (
     ProgressSaved,
     Revoking,
 )
-from heliograph.shared_groups.protocol import BorrowerId, GroupName, MessageId, Progress, Share, ToBorrower, ToLeader
-from heliograph.shared_groups.reading import Entry, OpenShare, Taker, Waiting
-from heliograph.shared_groups.stored_message import message_of
-
-_CLAIMS_MAX: Final = 64
-
-
-class SessionNotes(Protocol):
-    """What members keep beside the sessions of their clients, in the same commits."""
-
-    def note(self, key: bytes, value: bytes | None) -> int:
-        """Keep a record, or delete it, in the commit that gathers now: its ticket, which is saved some time."""
+from heliograph.shared_groups.deliveries import Deliveries, SessionNotes
+from heliograph.shared_groups.held_shares import HeldShares
+from heliograph.shared_groups.open_share import Entry, OpenShare, ShareReaders, Taker, Waiting
+from heliograph.shared_groups.protocol import BorrowerId, GroupName, Share, Timers, ToBorrower, ToLeader
 
 
 class MemberTurns(Protocol):
@@ -49,8 +31,26 @@ class MemberTurns(Protocol):
         """Call `report` at the end of the turn, or some time later."""
 
 
-class NodeView(Protocol):
-    """What a member needs of its group and its node."""
+class MemberGroup(ShareReaders, Protocol):
+    """What a member needs of its group."""
+
+    name: GroupName
+
+    def stir(self) -> None:
+        """Something happens: the group is not to fall asleep yet."""
+
+    def pass_on(self, member: "Member", entry: Entry) -> None:
+        """A message is not for the client of this member: another is to have it."""
+
+    def offer_strays(self) -> None:
+        """A client has room: try again what no member could be given."""
+
+    def on_ended(self, member: "Member", again: bool) -> None:
+        """It is over; another is wanted in its place, or not."""
+
+
+class MemberServices(Protocol):
+    """What a member needs of its node."""
 
     @property
     def notes(self) -> SessionNotes | None:
@@ -65,58 +65,40 @@ class NodeView(Protocol):
         """How much waits in all groups."""
 
     @property
-    def stall_us(self) -> int:
-        """How long a client may take nothing."""
+    def timers(self) -> Timers:
+        """Timeouts of leaders and borrowers."""
 
     def now_us(self) -> int:
         """The wall clock."""
 
     def to_leader(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
-        """Send a message."""
+        """Send a protocol message."""
 
-    def stir(self) -> None:
-        """Something happens: the group is not to fall asleep yet."""
-
-    def await_room(self, member: "Member") -> None:
-        """Want a turn for the member when its client has room."""
-
-    def open_share(self, member: "Member", share: OpenShare) -> None:
-        """Begin to read a share."""
-
-    def close_share(self, member: "Member", share: OpenShare) -> None:
-        """Read it no more."""
-
-    def pass_on(self, member: "Member", entry: Entry) -> None:
-        """A message is not for the client of this member: another is to have it."""
-
-    def claim(self, group: GroupName, share: Share, message: MessageId, clientid: str) -> None:
-        """A client's session has a message that its group may not count."""
+    def claim(self, group: GroupName, entry: Entry) -> None:
+        """A session has a message as its own that its group may not count, and no borrower says so any more."""
 
     def await_saved(self, member: "Member") -> None:
         """Call `on_saved`."""
 
-    def on_ended(self, member: "Member", again: bool) -> None:
-        """It is over; another is wanted in its place, or not."""
+    def await_room(self, member: "Member") -> None:
+        """Want a turn for the member when its client has room."""
 
 
 class Member(Taker):
-    """One subscription of a client that is connected, until all is settled with the leader; owned by its group."""
+    """One subscription of a client that is connected, until all is settled with the leader; owned by its group.
+
+    Attributes:
+        is_wanted: It waits for its turn.
+        is_ready: Its client takes messages.
+        is_starved: There may be messages that were not read, as its client had no room.
+        is_due: Whether a report is wanted: some time (1), soon (2).
+    """
 
     __slots__ = (
-        "_around",
-        "_claimed_count",
-        "_claims",
-        "_closing",
-        "_dirty",
-        "_is_durable",
-        "_noted",
-        "_reported",
-        "_saving",
-        "_sendable",
-        "_shares",
+        "_services",
         "_took_us",
-        "_turn",
         "borrower",
+        "deliveries",
         "group",
         "is_due",
         "is_leaving",
@@ -124,107 +106,63 @@ class Member(Taker):
         "is_starved",
         "is_wanted",
         "session",
+        "shares",
         "subscription",
     )
 
     def __init__(
-        self, group: GroupName, session: Session, subscription: Subscription, borrower: Borrower, around: NodeView
+        self,
+        subscription: Subscription,
+        session: Session,
+        borrower: Borrower,
+        group: MemberGroup,
+        services: MemberServices,
     ) -> None:
-        self.group = group
         self.session = session
         self.subscription = subscription
         self.borrower = borrower
+        self.deliveries = Deliveries(group.name, subscription, session, group, services.notes)
         self.is_leaving = False
-        self.is_wanted = False  # it waits for its turn
-        self.is_ready = True  # its client takes messages
-        self.is_starved = False  # there may be messages that were not read, as its client had no room
-        self.is_due = 0  # whether a report is wanted: some time (1), soon (2)
-        self._around = around
-        self._is_durable = isinstance(session, DurableSession) and around.notes is not None
-        self._shares: dict[Share, OpenShare] = {}
-        self._turn: list[OpenShare] = []  # shares with messages that wait
-        self._dirty: dict[OpenShare, None] = {}  # their progress is to be reported
-        self._closing: dict[OpenShare, None] = {}  # to be finished when they are clear
-        self._saving: list[tuple[int, Entry]] = []  # at QoS 2, by the ticket of their session's commit
-        self._noted: list[Entry] = []  # saved with a session, and not reported yet
-        self._claims: list[Entry] = []  # at QoS 2 for a session in memory, not reported yet
-        self._reported: list[tuple[int, list[Entry], list[Entry]]] = []
-        self._sendable: list[Entry] = []  # claims that are saved
-        self._claimed_count = 0  # claims that are not sent yet
-        self._took_us = around.now_us()
+        self.is_wanted = False
+        self.is_ready = True
+        self.is_starved = False
+        self.is_due = 0
+        self.group = group
+        self._services = services
+        self.shares = HeldShares(borrower, group, services.waiting)
+        self._took_us = services.now_us()
 
     # --- messages
 
     def pump(self, limit: int) -> int:
         """Send so many messages at the most, as far as the client takes them: how many."""
         count = 0
-        session = self.session
+        session, deliveries = self.session, self.deliveries
         if self.is_starved and session.has_room():
             self.is_starved = False
-            for share in self._shares.values():
-                if not share.is_closed:
-                    self._around.open_share(self, share)
+            self.shares.reopen()
         while count < limit and session.has_room():
-            if self._sendable:
-                self._send_claimed(self._sendable.pop(0))
-            else:
-                entry = self._next()
+            if not deliveries.send_claimed():
+                entry = deliveries.next()
                 if entry is None:
                     break
                 self._lend(entry)
             count += 1
         if count:
-            self._took_us = self._around.now_us()
-        if not self.is_ready and session.has_room() and not self._has_out():
+            self._took_us = self._services.now_us()
+        if not self.is_ready and session.has_room() and self.shares.is_clear:
             self.is_ready = True
-            self.borrower.set_ready(self._around.now_us(), True)
+            self.borrower.set_ready(self._services.now_us(), True)
             self.post()
         if (self.waits or self.is_starved) and not session.has_room():
-            self._around.await_room(self)
+            self._services.await_room(self)
         return count
 
-    @property
-    def is_quiet(self) -> bool:
-        """Whether its client has nothing that is not done, and its leader knows and has saved how far it is.
-
-        What it has read and not reported, as there was no message in it, is reported now.
-        """
-        if self.is_leaving or self.is_wanted or self.is_due or not self.borrower.is_quiet:
-            return False
-        if self._dirty or self._closing or self._saving or self._noted or self._claims or self._reported:
-            return False
-        lagging = [share for share in self._shares.values() if share.lags]
-        for share in lagging:
-            self._note(share, True)
-        return not (lagging or self._sendable) and all(share.is_quiet for share in self._shares.values())
-
-    @property
-    def shares(self) -> list[OpenShare]:
-        """The shares that it has."""
-        return list(self._shares.values())
-
-    def has_room(self) -> bool:
-        """See `Taker`."""
-        return self.session.has_room()
-
-    def starve(self) -> None:
-        """See `Taker`."""
-        self.is_starved = True
-        self._around.await_room(self)
-
-    @property
-    def waits(self) -> bool:
-        """Whether messages wait that its client could be sent."""
-        while self._turn and self._turn[0].is_closed:
-            self._turn.pop(0)
-        return bool(self._turn or self._sendable) and not self.is_leaving
-
-    def feed(self, share: OpenShare) -> None:
-        """Messages of a share wait, or it has ended."""
-        if share.waiting and not share.is_queued:
-            share.is_queued = True
-            self._turn.append(share)
-        self.touch(share)
+    def _lend(self, entry: Entry) -> None:
+        if not self.deliveries.may_have(entry):
+            self.group.pass_on(self, entry)
+        elif self.deliveries.lend(entry):
+            self._services.await_saved(self)
 
     def take(self, entry: Entry) -> bool:
         """Send a message that another member's client may not have; whether this one's may, and has room."""
@@ -234,22 +172,53 @@ class Member(Taker):
         return True
 
     def may_have(self, entry: Entry) -> bool:
-        """Whether its client may have a message."""
-        return self.session.may_borrow(entry.stored.topic, self.subscription)
+        """Whether its client may have a message, now or when it has room."""
+        return not self.is_leaving and self.deliveries.may_have(entry)
+
+    @property
+    def waits(self) -> bool:
+        """Whether messages wait that its client could be sent."""
+        return self.deliveries.waits and not self.is_leaving
+
+    def takes(self) -> bool:
+        """See `Taker`."""
+        if self.session.has_room():
+            return True
+        self.is_starved = True
+        self._services.await_room(self)
+        return False
+
+    def feed(self, share: OpenShare) -> None:
+        """Messages of a share wait, or it has ended."""
+        self.deliveries.queue(share)
+        self.touch(share)
 
     def touch(self, share: OpenShare, soon: bool = False) -> None:
-        """A share has moved on."""
-        if share.is_closed or share.is_ended:
-            soon = True
-        self._around.stir()
-        self._note(share, soon)
+        """See `Taker`."""
+        self.group.stir()
+        self._want_report(share, soon or share.is_closed or share.is_ended)
 
-    def _note(self, share: OpenShare, soon: bool) -> None:
-        self._dirty[share] = None
+    def _want_report(self, share: OpenShare, soon: bool) -> None:
+        self.shares.touch(share)
         wish = 2 if soon else 1
         if wish > self.is_due:
             self.is_due = wish
-            self._around.turns.want_report(self, soon)
+            self._services.turns.want_report(self, soon)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether its client has nothing that is not done, and its leader knows and has saved how far it is.
+
+        What it has read and not reported, as there was no message in it, is reported now.
+        """
+        if self.is_leaving or self.is_wanted or self.is_due:
+            return False
+        if not (self.deliveries.is_idle and self.shares.is_settled):
+            return False
+        lagging = self.shares.lagging
+        for share in lagging:
+            self._want_report(share, True)
+        return not lagging and self.shares.is_quiet
 
     def on_saved(self, ticket: int) -> bool:
         """Session state is durable up to a ticket: what was assigned at QoS 2 is the session's own.
@@ -257,20 +226,14 @@ class Member(Taker):
         Returns:
             Whether it is to hear of more.
         """
-        while self._saving and self._saving[0][0] <= ticket:
-            entry = self._saving.pop(0)[1]
+        for entry in self.deliveries.take_saved(ticket):
             owner = entry.share.owner
             if isinstance(owner, Member) and owner.borrower.status != ENDED:
-                owner.on_noted(entry)
+                owner.shares.note(entry)
             else:
-                self._claim(entry)
+                self._services.claim(self.group.name, entry)
         self.settle()
-        return bool(self._saving)
-
-    def on_noted(self, entry: Entry) -> None:
-        """A message of one of its shares is a session's own."""
-        self._noted.append(entry)
-        settle(entry, True)
+        return self.deliveries.is_saving
 
     # --- the end
 
@@ -283,35 +246,27 @@ class Member(Taker):
         if self.borrower.status == ENDED:
             self._part()
             return
-        for share in self._shares.values():
-            self._unclaim(share)
-        self._sendable.clear()
-        for share in self._shares.values():
-            self._close(share)
-        self.borrower.unsubscribe(self._around.now_us())
+        self.deliveries.forget_sendable()
+        for share in self.shares.all:
+            self.deliveries.unclaim(share)
+            self.shares.close(share)
+            self.touch(share)
+        self.borrower.unsubscribe(self._services.now_us())
         self.settle()
 
     def settle(self) -> None:
         """Say goodbye to the leader, if all is said and done."""
-        if self.is_leaving and not self._saving and all(share.is_clear for share in self._shares.values()):
+        if self.is_leaving and not self.deliveries.is_saving and self.shares.is_clear:
             self._disconnect()
 
     def _disconnect(self) -> None:
-        if self.borrower.status != ENDED:
-            sequence = self.borrower.disconnect({share: one.progress() for share, one in self._shares.items()})
-            if self._noted:
-                self._reported.append((sequence, self._noted, []))
-                self._noted = []
-            for share in self._shares.values():
-                self._around.close_share(self, share)
-            self.post()
-            self._shares.clear()
-            self._dirty.clear()
+        self.shares.disconnect()
+        self.post()
         self._part()
 
     def _part(self) -> None:
-        if not self._saving and not any(noted for _, noted, _ in self._reported):
-            self._around.on_ended(self, False)
+        if not self.deliveries.is_saving and not self.shares.has_unsaved_notes:
+            self.group.on_ended(self, False)
 
     # --- the borrower
 
@@ -322,14 +277,14 @@ class Member(Taker):
                 self._on_progress_saved(sequence)
                 self._part()
             return
-        self.borrower.on_message(self._around.now_us(), message)
+        self.borrower.on_message(self._services.now_us(), message)
         self._handle()
 
     def tick(self) -> None:
         """Time has passed."""
-        now = self._around.now_us()
+        now = self._services.now_us()
         waits = self.waits or self.is_starved
-        if self.is_ready and waits and now - self._took_us > self._around.stall_us:
+        if self.is_ready and waits and now - self._took_us > self._services.timers.stall_us:
             self.is_ready = False
             self.borrower.set_ready(now, False)
         elif not waits:
@@ -342,25 +297,7 @@ class Member(Taker):
     def report(self) -> None:
         """Tell the leader how far shares are."""
         self.is_due = 0
-        dirty, self._dirty = self._dirty, {}
-        now = self._around.now_us()
-        progress = {}
-        for share in dirty:
-            if share.share not in self._shares:
-                continue
-            if share.is_finished and not share.is_closed:
-                self._closing[share] = None
-                self._around.close_share(self, share)
-            progress[share.share] = share.progress()
-        finished = {one.share: one.progress() for one in self._closing if one.is_clear and not one.has_claims}
-        if finished:
-            self._closing = {one: None for one in self._closing if one.share not in finished}
-            self.borrower.finish(now, finished)
-        if progress or self._noted or self._claims:
-            sequence = self.borrower.report(now, progress)
-            if self._noted or self._claims:
-                self._reported.append((sequence, self._noted, self._claims))
-                self._noted, self._claims = [], []
+        self.shares.report(self._services.now_us(), self.deliveries.take_claims())
         self.post()
         self.settle()
 
@@ -368,151 +305,54 @@ class Member(Taker):
         """Send what the borrower has to say."""
         outgoing, self.borrower.outgoing = self.borrower.outgoing, []
         for message in outgoing:
-            self._around.to_leader(self.group, self.borrower.id, message)
+            self._services.to_leader(self.group.name, self.borrower.id, message)
 
     def _handle(self) -> None:
         events, self.borrower.events = self.borrower.events, []
         for event in events:
             if isinstance(event, Granted):
-                self._on_granted(event.share, event.progress)
+                self.shares.grant(event.share, event.progress, self)
             elif isinstance(event, Revoking):
-                self._close(self._shares[event.share])
+                share = self.shares.find(event.share)
+                self.shares.close(share)
+                self.touch(share)
             elif isinstance(event, Overdue):
                 self._on_overdue(event.share)
             elif isinstance(event, Forgotten):
-                self._shares.pop(event.share)
+                self.shares.forget(event.share)
             elif isinstance(event, ProgressSaved):
                 self._on_progress_saved(event.sequence)
             elif isinstance(event, Invalidated):
                 self._on_invalidated()
         self.post()
 
-    def _on_granted(self, share: Share, progress: Progress) -> None:
-        opened = OpenShare(share, progress, self._around.waiting)
-        opened.owner = self
-        self._shares[share] = opened
-        self._around.open_share(self, opened)
-
     def _on_overdue(self, share: Share | None) -> None:
         if share is None:
-            if not self._saving:
+            if not self.deliveries.is_saving:
                 self._disconnect()
             return
-        opened = self._shares[share]
-        if any(entry.share is opened for _, entry in self._saving):
-            return
-        self._unclaim(opened)
-        self._closing.pop(opened, None)
-        self.borrower.finish(self._around.now_us(), {share: opened.progress()})
+        opened = self.shares.find(share)
+        if not self.deliveries.saves_of(opened):
+            self.deliveries.unclaim(opened)
+            self.shares.finish(self._services.now_us(), opened)
 
     def _on_progress_saved(self, sequence: int) -> None:
-        notes = self._around.notes
-        while self._reported and self._reported[0][0] <= sequence:
-            _, noted, claims = self._reported.pop(0)
-            for entry in noted:
-                if notes is not None:
-                    notes.note(record.borrowed_key(entry.holder, entry.message), None)
-            self._sendable.extend(entry for entry in claims if entry.is_claimed)
-        if self._sendable:
-            self._around.turns.want(self)
+        noted, claims = self.shares.take_saved(sequence)
+        notes = self._services.notes
+        for entry in noted:
+            if notes is not None:
+                notes.note(record.borrowed_key(entry.holder, entry.message), None)
+        if self.deliveries.allow(claims):
+            self._services.turns.want(self)
 
     def _on_invalidated(self) -> None:
-        for share in self._shares.values():
-            share.close()
-            self._around.close_share(self, share)
-        for entry in [*(one for _, noted, _ in self._reported for one in noted), *self._noted]:
-            self._claim(entry)
-        self._reported.clear()
-        self._noted = []
-        self._sendable.clear()
-        self._shares.clear()
+        for entry in self.shares.abandon():
+            self._services.claim(self.group.name, entry)
+        self.deliveries.forget_sendable()
         wants_again = not self.is_leaving
         self.is_leaving = True
-        self._around.on_ended(self, wants_again)
-
-    # --- inside
-
-    def _next(self) -> Entry | None:
-        while self._turn:
-            share = self._turn[0]
-            entry = None if share.is_closed or self._claimed_count >= _CLAIMS_MAX else share.take()
-            if entry is not None:
-                self._turn.append(self._turn.pop(0))
-                return entry
-            if self._claimed_count >= _CLAIMS_MAX:
-                return None
-            self._turn.pop(0).is_queued = False
-            if not share.is_closed:
-                self._around.open_share(self, share)  # there is room for more
-        return None
-
-    def _lend(self, entry: Entry) -> None:
-        session, stored = self.session, entry.stored
-        if not self.may_have(entry):
-            self._around.pass_on(self, entry)
-            return
-        qos = int(self.subscription.qos)
-        if stored.qos < qos and not session.options.upgrade_qos:  # [MQTT-4.8.2-3]
-            qos = stored.qos
-        if qos == 2 and not self._is_durable:
-            entry.is_claimed = True
-            self._claims.append(entry)
-            self._claimed_count += 1
-            settle(entry, True)
-        else:
-            self._send(entry, qos)
-
-    def _send(self, entry: Entry, qos: int) -> None:
-        stored, subscription = entry.stored, self.subscription
-        retain = stored.retain and subscription.retain_as_published
-        delivery = GroupDelivery(message_of(stored), qos, retain, subscription, stored.stored_at - 1, entry)
-        if not self.session.borrow(delivery):
-            settle(entry)
-        elif qos == 2 and self._is_durable:
-            notes = self._around.notes
-            assert notes is not None
-            entry.holder = self.session.clientid
-            key = record.borrowed_key(entry.holder, entry.message)
-            self._saving.append((notes.note(key, record.encode_borrowed(self.group, entry.share.share)), entry))
-            self._around.await_saved(self)
-
-    def _close(self, share: OpenShare) -> None:
-        share.close()
-        self._around.close_share(self, share)
-        self._closing[share] = None
-        self.touch(share)
-
-    def _send_claimed(self, entry: Entry) -> None:
-        if entry.is_claimed:
-            entry.is_claimed = False
-            self._claimed_count -= 1
-            self._send(entry, 2)
-            _touch(entry)
-
-    def _unclaim(self, share: OpenShare) -> None:
-        """What was claimed and not sent is not the client's."""
-        self._claimed_count -= share.unclaim()
-
-    def _claim(self, entry: Entry) -> None:
-        """Have the group know what a session has, now that no borrower says it."""
-        self._around.claim(self.group, entry.share.share, entry.message, entry.holder)
-
-    def _has_out(self) -> bool:
-        return any(not share.is_clear for share in self._shares.values())
+        self.group.on_ended(self, wants_again)
 
     def __repr__(self) -> str:
-        status = f"{self.borrower.status}, {len(self._shares)} shares"
-        return f"Member({str(self.group)!r}, {self.session.clientid!r}, {status})"
-
-
-def settle(entry: Entry, soon: bool = False) -> None:
-    """A message is done with."""
-    if not entry.done:
-        entry.done = True
-        _touch(entry, soon)
-
-
-def _touch(entry: Entry, soon: bool = False) -> None:
-    owner = entry.share.owner
-    if isinstance(owner, Member):
-        owner.touch(entry.share, soon)
+        status = f"{self.borrower.status}, {len(self.shares)} shares"
+        return f"Member({str(self.group.name)!r}, {self.session.clientid!r}, {status})"

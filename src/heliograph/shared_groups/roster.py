@@ -9,8 +9,8 @@ from typing import Protocol
 
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.shared_groups import record
+from heliograph.shared_groups.deliveries import SessionNotes
 from heliograph.shared_groups.durable_group import DurableGroup
-from heliograph.shared_groups.member import SessionNotes
 from heliograph.shared_groups.protocol import GroupName, MessageId
 from heliograph.storage.errors import UnknownStreamError
 
@@ -75,7 +75,7 @@ class Roster:
 
         Args:
             notes: What was kept of such messages.
-            is_kept: Whether a group is kept.
+            is_durable: Whether a group is one of the node's.
         """
         for key, value in notes:
             try:
@@ -92,64 +92,64 @@ class Roster:
 
     def unknown_groups(self, clientid: str) -> list[DurableGroup]:
         """The groups that a client's durable session is a member of, of which only the disk has its subscription."""
-        return [kept for kept, subscription in self._groups.get(clientid, {}).items() if subscription is None]
+        return [group for group, subscription in self._groups.get(clientid, {}).items() if subscription is None]
 
     def memberships(self, session: Subscriber) -> Iterator[tuple[DurableGroup, Subscription]]:
         """The groups that a durable session is a member of, with its subscriptions."""
-        for kept, subscription in self._groups.get(session.clientid, {}).items():
-            for one in (subscription, *self._others.get((kept, session.clientid), ())):
+        for group, subscription in self._groups.get(session.clientid, {}).items():
+            for one in (subscription, *self._others.get((group, session.clientid), ())):
                 if one is not None and one.subscriber is session:
-                    yield kept, one
+                    yield group, one
 
-    def add(self, kept: DurableGroup, clientid: str) -> None:
+    def add(self, group: DurableGroup, clientid: str) -> None:
         """A durable session is a member, which the disk has already."""
         groups = self._groups.setdefault(clientid, {})
-        if kept not in groups:
-            groups[kept] = None
-            kept.clients_count += 1
+        if group not in groups:
+            groups[group] = None
+            group.clients_count += 1
 
-    def join(self, kept: DurableGroup, subscription: Subscription, now_us: int) -> None:
+    def join(self, group: DurableGroup, subscription: Subscription, now_us: int) -> None:
         """A durable session becomes a member, if it is none yet."""
         if self.sessions is None:
             return
         clientid = subscription.subscriber.clientid
         groups = self._groups.get(clientid)
-        if groups is None or kept not in groups:
-            self.add(kept, clientid)
+        if groups is None or group not in groups:
+            self.add(group, clientid)
             groups = self._groups[clientid]
-            self.sessions.note(record.member_key(kept.name, clientid), b"%d" % now_us)
-        before = groups[kept]
+            self.sessions.note(record.member_key(group.name, clientid), b"%d" % now_us)
+        before = groups[group]
         if before is None or before.slot < 0:
-            groups[kept] = subscription
+            groups[group] = subscription
         elif before is not subscription:
-            self._others.setdefault((kept, clientid), []).append(subscription)
+            self._others.setdefault((group, clientid), []).append(subscription)
 
-    def leave(self, kept: DurableGroup, subscription: Subscription) -> None:
+    def leave(self, group: DurableGroup, subscription: Subscription) -> None:
         """A subscription ends: without another one its durable session is no member any more."""
         clientid = subscription.subscriber.clientid
         groups = self._groups.get(clientid)
-        if groups is None or kept not in groups:
+        if groups is None or group not in groups:
             return
-        others = self._others.pop((kept, clientid), [])
-        if groups[kept] is not subscription:
+        others = self._others.pop((group, clientid), [])
+        if groups[group] is not subscription:
             others = [one for one in others if one is not subscription]
         elif others:
-            groups[kept] = others.pop()
+            groups[group] = others.pop()
         else:
-            self.remove(kept, clientid)
+            self.remove(group, clientid)
         if others:
-            self._others[kept, clientid] = others
+            self._others[group, clientid] = others
 
-    def remove(self, kept: DurableGroup, clientid: str) -> None:
+    def remove(self, group: DurableGroup, clientid: str) -> None:
         """A durable session is no member any more."""
         groups = self._groups.get(clientid, {})
-        if kept in groups:
-            del groups[kept]
-            kept.clients_count -= 1
+        if group in groups:
+            del groups[group]
+            group.clients_count -= 1
         if not groups:
             self._groups.pop(clientid, None)
-        self._others.pop((kept, clientid), None)
-        self._forget(record.member_key(kept.name, clientid))
+        self._others.pop((group, clientid), None)
+        self._forget(record.member_key(group.name, clientid))
 
     def forget_borrowed(self, clientid: str, message: MessageId) -> None:
         """A group counts a message of a session now."""

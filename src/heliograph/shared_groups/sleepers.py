@@ -26,7 +26,7 @@ class Sleepers:
 
     Args:
         find_streams: The streams of a filter that can still grow.
-        groups: All groups that are kept, for a stream that is new.
+        groups: All durable groups, for a stream that is new.
         on_behind: Called for a group that sleeps and may have messages.
         on_more: Called when `go_on` is to be called in a later turn.
     """
@@ -49,25 +49,25 @@ class Sleepers:
         self._is_new = False  # there are such streams since that began
         self._cached: dict[str, tuple[StreamId, ...]] = {}
 
-    def add(self, kept: DurableGroup) -> None:
+    def add(self, group: DurableGroup) -> None:
         """A group falls asleep that has all that its streams have."""
         try:
-            kept.streams = self.streams(kept.name.topic_filter)
+            group.streams = self.streams(group.name.topic_filter)
         except StorageError:  # what would wake it is unknown
-            self._on_behind(kept)
+            self._on_behind(group)
             return
-        for stream in kept.streams:
-            self._of_stream.setdefault(stream, {})[kept] = None
+        for stream in group.streams:
+            self._of_stream.setdefault(stream, {})[group] = None
 
-    def remove(self, kept: DurableGroup) -> None:
+    def remove(self, group: DurableGroup) -> None:
         """A group is not to be woken by its streams any more."""
-        for stream in kept.streams:
+        for stream in group.streams:
             groups = self._of_stream.get(stream)
             if groups is not None:
-                groups.pop(kept, None)
+                groups.pop(group, None)
                 if not groups:
                     del self._of_stream[stream]
-        kept.streams = ()
+        group.streams = ()
 
     def streams(self, topic_filter: str) -> tuple[StreamId, ...]:
         """The streams of a filter that can still grow.
@@ -109,9 +109,9 @@ class Sleepers:
         while self._grown and left > 0:
             left -= 1
             if self._grown[0]:
-                kept, _ = self._grown[0].popitem()
-                if not kept.is_behind and kept.awake is None:
-                    self._on_behind(kept)
+                group, _ = self._grown[0].popitem()
+                if not group.is_behind and group.awake is None:
+                    self._on_behind(group)
             else:
                 self._grown.popleft()
         while self._unsought and left > 0:
@@ -122,21 +122,21 @@ class Sleepers:
         if self._grown or self._unsought:
             self._on_more()
 
-    def _look(self, kept: DurableGroup) -> int:
+    def _look(self, group: DurableGroup) -> int:
         """Whether a group has streams that it did not have: what looking cost."""
-        if kept.is_behind or kept.awake is not None:
+        if group.is_behind or group.awake is not None:
             return 1
-        topic_filter = kept.name.topic_filter
+        topic_filter = group.name.topic_filter
         cost = 1 if topic_filter in self._cached else _ASKING_COST
         try:
             streams = self.streams(topic_filter)
         except StorageError:
-            self._on_behind(kept)
+            self._on_behind(group)
             return cost
-        if streams is kept.streams or streams == kept.streams:
+        if streams is group.streams or streams == group.streams:
             return cost
-        if not set(streams).issubset(kept.streams):
-            self._on_behind(kept)
+        if not set(streams).issubset(group.streams):
+            self._on_behind(group)
         return cost
 
     def __repr__(self) -> str:

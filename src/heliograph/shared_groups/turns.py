@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from heliograph.broker.faults import TURNS, Faults
 from heliograph.shared_groups.member import Member
-from heliograph.shared_groups.reading import StreamReader
+from heliograph.shared_groups.stream_reader import StreamReader
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import StreamId
 
@@ -121,7 +121,7 @@ class GroupTurns:
         self.schedule()
 
     def awaits(self, reader: StreamReader) -> bool:
-        """Whether a reader waits for its turn, or has yet to be told that its stream has more."""
+        """Whether a reader waits for its turn, or does not know yet that its stream has more."""
         return reader in self._reading or reader in self._grown or reader in self._cut
 
     def want(self, member: Member) -> None:
