@@ -35,7 +35,7 @@ class ActiveMembers:
         self._last_borrower = 0
         self._starting: deque[tuple[AwakeGroup, list[Subscription]]] = deque()  # whose clients are there
         self._leaving: deque[Member] = deque()  # whose clients are gone
-        self._unticked: deque[Member] = deque()  # that have yet to be told the time
+        self._unticked: deque[Member] = deque()  # that have yet to be ticked
         self._saving: dict[Member, None] = {}  # that wait for a commit of session state
         self._saved: dict[Member, None] = {}  # that are to hear of the commit of this ticket
         self._saved_ticket = 0

@@ -115,7 +115,7 @@ class DurableGroups:
 
     @property
     def is_started(self) -> bool:
-        """Whether every group was taken up; until then nobody gets anything of a durable group."""
+        """Whether every group was taken up; until then durable groups deliver nothing."""
         return self.membership.is_started
 
     @property

@@ -43,7 +43,7 @@ class MemberGroup(ShareReaders, Protocol):
         """A message is not for the client of this member: another is to have it."""
 
     def offer_strays(self) -> None:
-        """A client has room: try again what no member could be given."""
+        """A member has room: try again what no member took."""
 
     def on_ended(self, member: "Member", again: bool) -> None:
         """It is over; another is wanted in its place, or not."""

@@ -42,8 +42,8 @@ class Declared:
 class Membership(GroupKeeper):
     """The durable groups of a node and their members; owned by the node's durable groups.
 
-    It is given to the broker before sessions are read. Whoever subscribes to a shared filter before `start` may join a
-    group that is durable, and nobody knows: so all groups that are joined then are.
+    It is given to the broker before sessions are read. A subscription to a shared filter before `start` may join a
+    durable group, which is not known yet: so all groups that are joined then are durable.
 
     Args:
         dispatcher: What sessions of members are given.
@@ -137,7 +137,7 @@ class Membership(GroupKeeper):
             self._part_from(key, len(self._left[key]))
         if self._directory.find(key) is not None:
             return True
-        if not self.is_started:  # it may have durable members that nobody knows yet
+        if not self.is_started:  # it may have durable members that are not known yet
             self._directory.obtain(key, True)
             self._begins[key] = max(0, self._now_us() - _CLOCKS_US), self._now_us()
             return True
@@ -232,7 +232,7 @@ class Membership(GroupKeeper):
         self._directory.remove(group)
         if self._waking.remove(group):
             self._registry.drop(group.name)
-        elif self.is_started:  # else it may have members that nobody knows yet
+        elif self.is_started:  # else it may have members that are not known yet
             self._dropped[group.key] = group.has_progress
             self._turns.schedule_more()
 
