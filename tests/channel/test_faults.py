@@ -136,10 +136,9 @@ class FaultyDispatcher(GroupDispatcher):
 
 def contained(kernel: Kernel) -> dict[str, int]:
     """The boundaries at which faults were contained, with how many."""
-    numbers = kernel.broker.statistics()
-    names = [name for name in numbers if name.startswith("faults.contained.") and numbers[name]]
-    assert numbers["faults.contained"] == sum(numbers[name] for name in names)
-    return {name.removeprefix("faults.contained."): numbers[name] for name in names}
+    counts = kernel.broker.faults.by_boundary()
+    assert kernel.broker.statistics()["faults.contained"] == sum(counts.values())
+    return {boundary: count for boundary, count in counts.items() if count}
 
 
 def subscribe(kernel: Kernel, subscriber: Subscriber, topic_filter: str, group: str = "") -> None:

@@ -38,7 +38,7 @@ def serve(kernel: DurableKernel, settings: str) -> Callable[[], dict[str, float]
     file = kernel.path / "node.conf"
     file.write_text(settings, encoding="utf-8")
     config = load_config(file)
-    return Surroundings(kernel, config).numbers
+    return Surroundings(kernel, config).parts.statistics
 
 
 def coming(kernel: DurableKernel) -> Peer:

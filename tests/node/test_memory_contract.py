@@ -7,6 +7,8 @@ import pytest
 from heliograph.mqtt import packets as p
 from heliograph.node.memory import MemoryContract
 from heliograph.node.memory_limit import resident
+from heliograph.node.metrics.process import MEMORY
+from heliograph.observe.metric import Catalogue
 from support.services import Node
 
 
@@ -20,7 +22,7 @@ def test_the_log_says_what_was_refused_since_mqtt_3_clients_are_told_nothing(cap
         node.context.channels,
         node.delayed,
         node.alarms,
-        node.statistics,
+        node.parts.samples,
     )
     large = node.connect("large", version=p.V3_1_1)
     for number in range(1, 101):
@@ -41,14 +43,15 @@ def test_the_log_says_what_was_refused_since_mqtt_3_clients_are_told_nothing(cap
 def test_the_account_is_of_the_moment_and_names_who_has_what() -> None:
     node = Node()
     contract = MemoryContract(
-        None, node.broker, node.sessions, node.context.channels, node.delayed, node.alarms, node.statistics
+        None, node.broker, node.sessions, node.context.channels, node.delayed, node.alarms, node.parts.samples
     )
-    before = contract.statistics()
+    flat = Catalogue(MEMORY).flat
+    before = flat(contract.samples())
     client = node.connect("c")
     client.send_subscribe(*[p.SubscribeEntry(f"device/{number}", 0, False, False, 2) for number in range(1000)])
     for _ in range(100):
         client.publish("$delayed/60/t", bytes(10_000))
-    after = contract.statistics()
+    after = flat(contract.samples())
     assert after["memory.held.subscriptions"] - before["memory.held.subscriptions"] == pytest.approx(310_000, rel=0.1)
     assert after["memory.held.delayed"] == pytest.approx(1_060_000, rel=0.1)
     assert sum(size for name, size in after.items() if ".held." in name) >= after["memory.used"]

@@ -2,16 +2,30 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from heliograph.broker.faults import Faults
 from heliograph.config import Config, load_config
 from heliograph.node import Node
 from heliograph.node.parts import every_part
 from heliograph.observe.histogram import Histogram
-from heliograph.observe.metric import COUNTER, GAUGE, HISTOGRAM, Catalogue, Metric, counter, describe, gauge
+from heliograph.observe.metric import (
+    COUNTER,
+    GAUGE,
+    HISTOGRAM,
+    Catalogue,
+    Metric,
+    Sample,
+    counter,
+    describe,
+    gauge,
+    histogram,
+)
 from heliograph.observe.metrics import METRICS, STATISTICS, metrics_of
+from heliograph.parts import Part, Parts
 from support.listening import CONNACK, CONNECT
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
@@ -56,13 +70,13 @@ async def test_every_number_of_a_node_is_declared_by_the_part_that_reports_it(tm
     writer.write(CONNECT)
     assert await reader.readexactly(len(CONNACK)) == CONNACK
     undeclared = [
-        f"{part.name}: {name}"
+        f"{part.name}: {sample}"
         for part in node.parts.all()
-        for name, value in part.statistics().items()
-        if Catalogue(part.metrics).sample(name, value) is None
+        for sample in part.samples()
+        if not Catalogue(part.metrics).declares(sample)
     ]
     assert undeclared == []
-    samples = {(sample.metric.name, *sample.labels.values()): sample.value for sample in node.parts.samples()}
+    samples = {(sample.name, *sample.labels): sample.value for sample in node.parts.samples()}
     assert len(samples) == len(node.statistics())
     assert samples["listeners.current_connections", "tcp", "default"] == 1
     assert samples["rule.matched", "one"] == 0
@@ -70,8 +84,8 @@ async def test_every_number_of_a_node_is_declared_by_the_part_that_reports_it(tm
     assert ("storage.commits", "retained") in samples
     assert samples["faults.contained.at", "parts.bans"] == 1
     assert samples["hooks.failed", "client.connected"] == 0
-    assert ("storage.commit_time", "0.001", "messages") in samples
-    assert {"memory.held", "delivery.dropped.queue_full", "turns.longest_us", "loop.longest_lag_s"} <= {
+    assert ("storage.commit_time", "messages", "0.001") in samples
+    assert {"memory.held", "delivery.dropped.queue_full", "turns.longest_us", "loop.longest_lag_s", "loop.lag"} <= {
         name for name, *_ in samples
     }
     writer.close()
@@ -98,31 +112,56 @@ def test_sys_topics_are_a_view_of_declared_metrics() -> None:
 
 
 def test_a_flat_name_has_its_labels_between_the_dots() -> None:
+    opened = replace(gauge("open", "Open.", "", ("database",), "storage.{database}.open"), unnamed="messages")
     found = Catalogue(
         [
             counter("rules.matched", "All."),
-            counter("rule.matched", "One.", "", "rules.{rule}.matched"),
-            gauge("open", "Open.", "", "storage.open", "storage.{database}.open", without="messages"),
-            counter("failed", "Failed.", "", "failed.{point}"),
+            counter("rule.matched", "One.", "", ("rule",), "rules.{rule}.matched"),
+            opened,
+            counter("failed", "Failed.", "", ("point",)),
+            histogram("took", "Took.", "seconds", ("database",)),
         ]
     )
-
-    def told(name: str) -> tuple[str, dict[str, str]] | None:
-        sample = found.sample(name, 1)
-        return None if sample is None else (sample.metric.name, dict(sample.labels))
-
-    assert told("rules.matched") == ("rules.matched", {})
-    assert told("rules.a.matched") == ("rule.matched", {"rule": "a"})
-    assert told("rules.a.b.matched") is None
-    assert told("storage.open") == ("open", {"database": "messages"})
-    assert told("storage.x.open") == ("open", {"database": "x"})
-    assert told("failed.client.connect") == ("failed", {"point": "client.connect"})
+    names = {
+        "rules.matched": Sample("rules.matched", 1),
+        "rules.a.matched": Sample("rule.matched", 1, ("a",)),
+        "storage.open": Sample("open", 1, ("messages",)),
+        "storage.x.open": Sample("open", 1, ("x",)),
+        "failed.client.connect": Sample("failed", 1, ("client.connect",)),
+        "took.x.le.0.1": Sample("took", 1, ("x", "0.1")),
+    }
+    assert list(found.flat(names.values())) == list(names)
+    assert found.flat([Sample("unknown", 1), Sample("rule.matched", 1)]) == {}
     with pytest.raises(ValueError, match="declared twice"):
         Catalogue([counter("a", "One."), counter("a", "Another.")])
 
 
 def test_a_histogram_counts_up_to_each_bound() -> None:
-    histogram = Histogram("took", (0.1, 1.0))
+    times = Histogram((0.1, 1.0))
     for value in (0.05, 0.1, 0.5, 2.0):
-        histogram.add(value)
-    assert histogram.statistics() == {"took.le.0.1": 2, "took.le.1.0": 3, "took.le.+Inf": 4}
+        times.add(value)
+    assert times.samples("took", "x") == [
+        Sample("took", 2, ("x", "0.1")),
+        Sample("took", 3, ("x", "1.0")),
+        Sample("took", 4, ("x", "+Inf")),
+    ]
+
+
+async def test_only_the_parts_that_have_what_is_asked_for_are_asked() -> None:
+    asked: list[str] = []
+
+    def counting(which: str) -> Part:
+        class Counting(Part):
+            name = which
+            metrics = (counter(f"{which}.n", "A number of it."), gauge(f"{which}.m", "Another."))
+
+            def samples(self) -> list[Sample]:
+                asked.append(which)
+                return [Sample(f"{which}.n", 1), Sample(f"{which}.m", 2)]
+
+        return Counting()
+
+    parts = Parts(Config(), Faults(), [counting("a"), counting("b")])
+    await parts.start()
+    assert parts.numbers({"b.m"}) == {"b.m": 2}
+    assert asked == ["b"]

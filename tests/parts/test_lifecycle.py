@@ -8,6 +8,7 @@ import pytest
 
 from heliograph.broker.faults import Faults
 from heliograph.config import Config, LogConfig
+from heliograph.observe.metric import Sample, counter
 from heliograph.parts import Change, Part, Parts
 from heliograph.parts.lifecycle import PartOrderError, each, every
 
@@ -30,10 +31,11 @@ def part(name: str, said: list[str], needs: Sequence[str] = (), fails: str = "")
         def tick(self, uptime_us: int) -> None:
             say("tick")
 
-        def statistics(self) -> dict[str, float]:
-            return {f"{name}.asked": 1}
+        def samples(self) -> list[Sample]:
+            return [Sample(f"{name}.asked", 1)]
 
     Saying.name, Saying.needs = name, needs
+    Saying.metrics = (counter(f"{name}.asked", "Whether it was asked."),)
     return Saying()
 
 

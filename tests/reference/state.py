@@ -14,6 +14,8 @@ class MemoryState:
         loop: The event loop that answers are called in; the running one if None.
     """
 
+    commit_times = None
+
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._name = name
         self._loop = loop or asyncio.get_running_loop()

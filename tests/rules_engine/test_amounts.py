@@ -59,9 +59,7 @@ def test_rules_that_multiply_messages_do_not_fill_memory() -> None:
     rules = " ".join(f"r{number} {text}" for number in range(9))
     node = Node(f"rule_engine {{ max_queued_messages = 100, rules {{ {rules} }} }}")
     waiting: list[float] = []
-    node.broker.hooks.message_publish.add(
-        lambda message: waiting.append(node.rules.statistics()["rules.messages_waiting"])
-    )
+    node.broker.hooks.message_publish.add(lambda message: waiting.append(node.statistics()["rules.messages_waiting"]))
     node.connect("c").publish("t", b"x")
     assert max(waiting) <= 100
 

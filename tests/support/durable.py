@@ -22,6 +22,7 @@ class FakeState:
 
     name = "sessions"
     is_full = False
+    commit_times = None
 
     def __init__(self, durable: dict[bytes, bytes]) -> None:
         self.durable = durable  # what a crash leaves

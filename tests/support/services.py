@@ -1,6 +1,6 @@
 """A virtual kernel with the small parts of a node around it, built from a configuration as a file would hold it."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +15,10 @@ from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.delayed import DelayedPart
 from heliograph.node.kernel import KernelPart, Voice
+from heliograph.node.metrics.clients import RETAINED
 from heliograph.node.parts import make_policies
-from heliograph.node.rules import make_rule_engine
+from heliograph.node.rules import RulesPart, make_rule_engine
+from heliograph.observe.metric import Catalogue, Sample, plain
 from heliograph.parts import Parts
 from heliograph.policies.delayed import DelayedMessages
 from heliograph.rules.environment import Environment
@@ -25,7 +27,9 @@ from support.kernel import Kernel
 
 
 class VirtualKernelPart(KernelPart):
-    """The kernel of a test as a part of a node."""
+    """The kernel of a test as a part of a node, with its retained messages."""
+
+    metrics = (*KernelPart.metrics, *RETAINED)
 
     def __init__(self, config: Config, kernel: Kernel) -> None:
         super().__init__(config, kernel.broker, DataDirectory(config))
@@ -39,12 +43,12 @@ class VirtualKernelPart(KernelPart):
     def tick(self, uptime_us: int) -> None:
         """The kernel of a test ticks its channels itself."""
 
-    def statistics(self) -> dict[str, float]:
-        numbers: dict[str, float] = dict(self.broker.counters.snapshot())
+    def samples(self) -> list[Sample]:
         kernel = self._kernel
+        found = plain(self.broker.counters.snapshot())
         for one in (self.broker, kernel.sessions, kernel.context.channels, kernel.retainer, self.voice):
-            numbers.update(one.statistics())
-        return numbers
+            found += plain(one.statistics())
+        return found
 
 
 class Surroundings:
@@ -60,13 +64,12 @@ class Surroundings:
         self._environment = EnvironmentPart(config)
         self._delayed = DelayedPart(config, DataDirectory(config), self.kernel, self._bans, None)
         given = (self.kernel, self._bans, self._environment)
-        small = make_policies(config, *given, self.numbers, kernel.context.clock)
+        small = make_policies(config, *given, self._numbers, kernel.context.clock)
         self.parts = Parts(config, kernel.broker.faults, [*given, self._delayed, *small])
         at_once(self.parts.start())
 
-    def numbers(self) -> dict[str, float]:
-        """Every counter and size."""
-        return self.parts.statistics()
+    def _numbers(self, names: Collection[str]) -> Mapping[str, float]:
+        return self.parts.numbers(names)
 
     @property
     def bans(self) -> BanList:
@@ -146,7 +149,8 @@ class Node(Kernel):
 
     def statistics(self) -> dict[str, float]:
         """Every counter and size."""
-        return {**self.parts.statistics(), **self.rules.statistics()}
+        rules = Catalogue(RulesPart.metrics).flat(self.rules.samples())
+        return {**self.parts.statistics(), **rules}
 
 
 def at_once(work: Coroutine[object, None, object]) -> None:

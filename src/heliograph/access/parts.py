@@ -13,7 +13,7 @@ from heliograph.broker.hook_order import ACCESS
 from heliograph.broker.hooks import Hooks
 from heliograph.config import Banned, Config, FlappingDetect
 from heliograph.config.zones import DEFAULT_ZONE
-from heliograph.observe.metric import counter, gauge
+from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.parts import Change, Hook, HookedPart
 
 _log = logging.getLogger(__name__)
@@ -74,9 +74,9 @@ class BansPart(HookedPart):
         """Forget those that have ended."""
         self.bans.expire()
 
-    def statistics(self) -> dict[str, int]:
+    def samples(self) -> list[Sample]:
         """Counts named `banned.*`."""
-        return self.bans.statistics()
+        return plain(self.bans.statistics())
 
     def wanted(self) -> Sequence[Hook]:
         """Before a client is let in."""
@@ -141,9 +141,9 @@ class FlappingPart(HookedPart):
         """Forget clients whose span of time is over."""
         self._detector.expire()
 
-    def statistics(self) -> dict[str, int]:
+    def samples(self) -> list[Sample]:
         """Counts named `flapping.*`."""
-        return self._detector.statistics()
+        return plain(self._detector.statistics())
 
     def wanted(self) -> Sequence[Hook]:
         """When clients disconnect, if any zone counts them."""

@@ -64,6 +64,14 @@ class Counters:
         self.protocol_errors: i64 = 0
         self.authentications_failed: i64 = 0
         self.sessions_refused: i64 = 0  # because as many as are allowed have no connection
+        # clients and sessions, each counted where its hook point runs
+        self.clients_connected: i64 = 0
+        self.clients_disconnected: i64 = 0
+        self.sessions_created: i64 = 0
+        self.sessions_resumed: i64 = 0
+        self.sessions_taken_over: i64 = 0
+        self.sessions_discarded: i64 = 0
+        self.sessions_terminated: i64 = 0
 
     @property
     def messages_received(self) -> i64:
@@ -159,6 +167,13 @@ class Counters:
             "packets.auth.sent": self.auth_sent,
             "packets.protocol_errors": self.protocol_errors,
             "sessions.refused": self.sessions_refused,
+            "client.connected": self.clients_connected,
+            "client.disconnected": self.clients_disconnected,
+            "session.created": self.sessions_created,
+            "session.resumed": self.sessions_resumed,
+            "session.takenover": self.sessions_taken_over,
+            "session.discarded": self.sessions_discarded,
+            "session.terminated": self.sessions_terminated,
             "messages.received": self.messages_received,
             "messages.sent": self.messages_sent,
             "messages.qos0.received": self.qos0_received,

@@ -72,11 +72,13 @@ class Faults:
         """How many faults were contained at a boundary."""
         return self._counts.get(boundary, 0)
 
+    def by_boundary(self) -> dict[str, int]:
+        """How many faults were contained at each boundary."""
+        return dict(self._counts)
+
     def statistics(self) -> dict[str, int]:
-        """How many faults were contained: all of them, and by boundary."""
-        numbers = {f"faults.contained.{name}": count for name, count in self._counts.items()}
-        numbers["faults.contained"] = sum(self._counts.values())
-        return numbers
+        """How many faults were contained."""
+        return {"faults.contained": sum(self._counts.values())}
 
     def __repr__(self) -> str:
         return f"Faults({ {name: count for name, count in self._counts.items() if count} })"

@@ -143,6 +143,7 @@ class Channel(Conversation):
         """Another connection has the client id now, to which nothing here has to wait for [MQTT-3.1.4-3]."""
         connected = self._connected
         if connected is not None and not discard and connected.session.expiry_interval_s != 0:  # it goes on there
+            self._broker.counters.sessions_taken_over += 1
             self._broker.hooks.run(hooks.SESSION_TAKENOVER, (connected.client.clientid,))
         self.end(rc.SESSION_TAKEN_OVER, "discarded" if discard else "takenover")  # [MQTT-3.1.4-3] 3.1.1 [MQTT-3.1.4-2]
         return None
@@ -340,6 +341,7 @@ class Channel(Conversation):
         end = hooks.SESSION_DISCARDED if reason == "discarded" else hooks.SESSION_TERMINATED
         self._context.sessions.leave(connected.session, will, end)
         told = Properties() if properties is None else properties
+        self._broker.counters.clients_disconnected += 1
         self._broker.hooks.run(hooks.CLIENT_DISCONNECTED, (client, reason, told))
 
     def report(self, detail: str) -> None:

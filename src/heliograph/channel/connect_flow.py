@@ -213,6 +213,7 @@ class ConnectFlow:
         # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2] 3.1.1 [MQTT-3.1.4-4] 3.1.1 [MQTT-3.2.0-1]
         self._outbox.put(connack)
         self._attach(admission, session)
+        self._broker.counters.clients_connected += 1
         self._broker.hooks.run(hooks.CLIENT_CONNECTED, (client, connect))
         session.resume()
 

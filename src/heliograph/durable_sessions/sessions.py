@@ -479,9 +479,8 @@ class DurableSessions(Durability):
         await self._state.close()
 
     def statistics(self) -> dict[str, float]:
-        """What replays have done, and what waits; counts of the database as `storage.sessions.*`."""
+        """What replays have done, and what waits."""
         numbers: dict[str, float] = {f"durable_sessions.{name}": count for name, count in self._counts.items()}
-        numbers.update({f"storage.sessions.{name}": value for name, value in self._state.statistics().items()})
         numbers.update(self._replays.statistics())
         numbers.update(self._journal.statistics())
         numbers.update(self._scan.statistics())

@@ -8,17 +8,20 @@ $SYS/brokers/NODE/metrics/bytes/received, ...      each interval
 $SYS/brokers/NODE/clients/CLIENTID/connected, disconnected, subscribed, unsubscribed
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from heliograph.broker.client import ClientInfo
 from heliograph.config.services import SysTopics
 from heliograph.events import client_events
 from heliograph.mqtt import packets as p
-from heliograph.observe.metrics import Maxima, metrics_of
+from heliograph.observe.metrics import COUNTERS, SIZES, Maxima, metrics_of
 from heliograph.observe.outgoing import Outgoing
 
 _DESCRIPTION: Final = "Heliograph, an MQTT platform that keeps every message as a replayable stream"
+
+Numbers = Callable[[Collection[str]], Mapping[str, float]]
+"""Gives the values of some metrics by their names."""
 
 
 class SysTopicMessages:
@@ -28,7 +31,7 @@ class SysTopicMessages:
         node_name: The name of the node.
         version: The version of the program.
         outgoing: Where messages go.
-        numbers: Every counter and size of the node by name.
+        numbers: Gives the values of some metrics; only those that are looked at are asked for.
         now_us: The time, in microseconds since the epoch.
         datetime: That time as people read it, RFC 3339.
         find_client: The client that is connected with a client id, if there is one.
@@ -40,7 +43,7 @@ class SysTopicMessages:
         node_name: str,
         version: str,
         outgoing: Outgoing,
-        numbers: Callable[[], Mapping[str, float]],
+        numbers: Numbers,
         now_us: Callable[[], int],
         datetime: Callable[[], str],
         find_client: Callable[[str], ClientInfo | None],
@@ -75,15 +78,14 @@ class SysTopicMessages:
         """
         if self._started_us is None:
             self._started_us = uptime_us
-        numbers = self._numbers()
-        statistics = self._maxima.look(numbers)
+        statistics = self._maxima.look(self._numbers(SIZES))
         if self._heartbeat_us is not None and uptime_us >= self._next_heartbeat_us:
             self._next_heartbeat_us = uptime_us + self._heartbeat_us
             self._put("uptime", str((uptime_us - self._started_us) // 1000))
             self._put("datetime", self._datetime())
         if self._interval_us is not None and uptime_us >= self._next_round_us:
             self._next_round_us = uptime_us + self._interval_us
-            self._round(statistics, metrics_of(numbers))
+            self._round(statistics, metrics_of(self._numbers(COUNTERS)))
 
     def _round(self, statistics: Mapping[str, int], metrics: Mapping[str, int]) -> None:
         if len(self._outgoing) > len(statistics):

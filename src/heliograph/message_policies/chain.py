@@ -14,6 +14,7 @@ from heliograph.broker.pubsub import Broker
 from heliograph.config import MessagePolicy
 from heliograph.mqtt import reason_codes as rc
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.observe.metric import Sample, labelled, plain
 from heliograph.rules.topic_index import TopicIndex
 
 _PROBLEM_LENGTH_MAX: Final = 300
@@ -142,16 +143,14 @@ class PolicyChain(Generic[SettingsT, StageT]):
         """What a message that was published before became; None if it was refused. Nothing is counted or told."""
         return message
 
-    def statistics(self) -> dict[str, int]:
+    def samples(self) -> list[Sample]:
         """What became of messages, in all and for each stage by its name."""
-        numbers = {
-            f"messages.{self._result}_succeeded": self._passed_count,
-            f"messages.{self._result}_failed": self._failed_count,
-        }
+        numbers = {"succeeded": self._passed_count, "failed": self._failed_count}
+        found = plain({f"messages.{self._result}_{name}": count for name, count in numbers.items()})
         for stage in self._stages:
-            for name in Counts.__slots__:
-                numbers[f"{self._root}.{stage.name}.{name}"] = getattr(stage.counts, name)
-        return numbers
+            counts = {name: getattr(stage.counts, name) for name in Counts.__slots__}
+            found += labelled(self._root, counts, stage.name)
+        return found
 
     def _stage(self, settings: SettingsT, number: int) -> StageT:
         """Make a stage; `number` is its place in the list, counted from 1."""

@@ -12,7 +12,7 @@ from heliograph.config.zones import levels_max
 from heliograph.message_policies.chain import PolicyChain
 from heliograph.message_policies.transformation import MessageTransformation
 from heliograph.message_policies.validation import SchemaValidation
-from heliograph.observe.metric import Metric, counter
+from heliograph.observe.metric import Metric, Sample, counter
 from heliograph.parts import Change, Part
 from heliograph.rules.parts import EnvironmentPart
 
@@ -22,7 +22,7 @@ _log: Final = logging.getLogger(__name__)
 def _of_each(root: str, title: str) -> tuple[Metric, ...]:
     counted = (("matched", "was for"), ("succeeded", "let through"), ("failed", "failed for"))
     return tuple(
-        counter(f"{root}.{name}", f"Messages that a {title} {what}.", "", f"{root}.{{name}}.{name}")
+        counter(f"{root}.{name}", f"Messages that a {title} {what}.", "", ("name",), f"{root}.{{name}}.{name}")
         for name, what in counted
     )
 
@@ -61,9 +61,9 @@ class _PolicyPart(Part):
         """Take no part in publishing any more."""
         self.chain.stop()
 
-    def statistics(self) -> dict[str, int]:
+    def samples(self) -> list[Sample]:
         """What became of messages, in all and by name."""
-        return self.chain.statistics()
+        return self.chain.samples()
 
 
 class ValidationPart(_PolicyPart):

@@ -9,7 +9,7 @@ from heliograph.broker.hook_order import LOG
 from heliograph.events.client_log import ClientLog, ConflictWatch
 from heliograph.node.drop_watch import DropWatch
 from heliograph.node.kernel import KernelPart
-from heliograph.observe.metric import counter, gauge
+from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.parts import Hook, HookedPart, each
 
 _log: Final = logging.getLogger("heliograph.clients")
@@ -50,9 +50,9 @@ class ClientLogPart(HookedPart):
         """Look at those that drop, and end alarms."""
         each((self._conflicts.tick, self._drops.tick), lambda tick: tick())
 
-    def statistics(self) -> dict[str, int]:
+    def samples(self) -> list[Sample]:
         """Alarms of clients, and how many receivers drop."""
-        return {**self._conflicts.statistics(), **self._drops.statistics()}
+        return plain({**self._conflicts.statistics(), **self._drops.statistics()})
 
     def wanted(self) -> Sequence[Hook]:
         """What the level of the log allows, and what makes alarms."""

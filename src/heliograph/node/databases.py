@@ -20,6 +20,7 @@ from heliograph.node.options import compaction_options, database_options, offloa
 from heliograph.node.refusals import Refusals, refusal_code
 from heliograph.node.sink import CopyingSink, StorageSink
 from heliograph.observe.alarms import Alarms
+from heliograph.observe.metric import Sample
 from heliograph.parts import Part, each, every
 from heliograph.storage.columnar.compaction import Compactor
 from heliograph.storage.columnar.database import LocalDatabase
@@ -112,7 +113,7 @@ class StoredMessages:
     async def _close(self) -> None:
         self.database.close()
 
-    def statistics(self) -> dict[str, float]:
+    def samples(self) -> list[Sample]:
         """Counts of the database and of everything around it."""
         counts: dict[str, float] = dict(self.group.statistics())
         counts.update(self.database.statistics())
@@ -120,7 +121,7 @@ class StoredMessages:
         if self._compactor is not None:
             counts.update(self._compactor.statistics())
         counts.update(self._offload.statistics())
-        return counts
+        return metrics.samples_of(self.name, counts, self.group.commit_times)
 
     def _committed(self, ticket: int, error: StorageError | None) -> None:
         # A commit that had nothing to store says nothing of a database that is closed.
@@ -227,13 +228,9 @@ class Databases(Part):
         """
         return self._backend.site_id
 
-    def statistics(self) -> dict[str, float]:
-        """Counts of `messages` as `storage.*`, those of further databases as `storage.NAME.*`."""
-        counts: dict[str, float] = {}
-        for one in self._all:
-            prefix = "storage" if one.name == MESSAGES else f"storage.{one.name}"
-            counts.update({f"{prefix}.{name}": value for name, value in one.statistics().items()})
-        return counts
+    def samples(self) -> list[Sample]:
+        """Counts of each database."""
+        return [sample for one in self._all for sample in one.samples()]
 
     def _open(
         self, backend: NodeDatabases, name: str, settings: MessagesConfig, on_committed: OnCommitted

@@ -21,8 +21,9 @@ from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import clients as metrics
-from heliograph.node.metrics.storage import COMMITS
+from heliograph.node.metrics.storage import COMMITS, samples_of
 from heliograph.observe.alarms import Alarms
+from heliograph.observe.metric import Sample, plain
 from heliograph.parts import Hook, HookedPart
 from heliograph.policies.delayed import DelayedMessages
 from heliograph.storage.disk import THIS_DISK
@@ -135,11 +136,11 @@ class StoredDelayed:
         self._forgotten[record.PROBE] = None
         self._delete()
 
-    def statistics(self) -> dict[str, float]:
-        """Counts as `storage.delayed.*`; none before the database is needed."""
+    def samples(self) -> list[Sample]:
+        """Counts of the database; none before it is needed."""
         if self._state is None:
-            return {}
-        return {f"storage.{DELAYED}.{name}": value for name, value in self._state.statistics().items()}
+            return []
+        return samples_of(DELAYED, self._state.statistics(), self._state.commit_times)
 
     async def close(self) -> None:
         """Commit what was taken, and close."""
@@ -251,10 +252,10 @@ class DelayedPart(HookedPart):
         """Why the disk refuses them."""
         return "" if self._stored is None else str(self._stored.health)
 
-    def statistics(self) -> dict[str, float]:
+    def samples(self) -> list[Sample]:
         """Counts named `delayed.*`, and those of the disk."""
-        stored = {} if self._stored is None else self._stored.statistics()
-        return {**self.messages.statistics(), **stored}
+        stored = [] if self._stored is None else self._stored.samples()
+        return [*plain(self.messages.statistics()), *stored]
 
 
 def make_delayed(config: Config, context: ChannelContext, bans: BanList) -> DelayedMessages:

@@ -13,9 +13,10 @@ from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import clients as metrics
-from heliograph.node.metrics.storage import COMMITS
+from heliograph.node.metrics.storage import COMMITS, samples_of
 from heliograph.node.options import channel_options
 from heliograph.node.shared_groups import NodeGroups, open_shared_groups
+from heliograph.observe.metric import Sample, plain
 from heliograph.parts import Part, each, every
 from heliograph.storage.errors import StorageError
 from heliograph.storage.state.local import LocalState
@@ -46,6 +47,7 @@ class SessionsPart(Part):
         self._kernel = kernel
         self._databases = databases
         self._sessions: list[DurableSessions] = []  # the one that there is, where sessions are kept
+        self._states: list[LocalState] = []  # their database
         self._groups: list[NodeGroups] = []  # likewise
         self._saying_off: asyncio.Task[None] | None = None
 
@@ -82,12 +84,13 @@ class SessionsPart(Part):
         ticks: list[Callable[[], None]] = [partial(sessions.tick, uptime_us) for sessions in self._sessions]
         each((*ticks, *(groups.tick for groups in self._groups)), lambda tick: tick())
 
-    def statistics(self) -> dict[str, float]:
-        """Counts named `durable_sessions.*` and `shared_groups.*`."""
-        numbers: dict[str, float] = {}
-        for one in self._both():
-            numbers.update(one.statistics())
-        return numbers
+    def samples(self) -> list[Sample]:
+        """Counts of sessions and groups, and of their databases."""
+        found = [sample for groups in self._groups for sample in groups.samples()]
+        for sessions, state in zip(self._sessions, self._states, strict=True):
+            found += plain(sessions.statistics())
+            found += samples_of("sessions", state.statistics(), state.commit_times)
+        return found
 
     def health(self) -> str:
         """Why sessions or groups cannot be read or saved."""
@@ -120,6 +123,7 @@ class SessionsPart(Part):
             kernel.alarms,
         )
         self._sessions.append(sessions)
+        self._states.append(state)
         for groups in self._groups:
             groups.join(sessions)
         databases.on_stored.insert(0, lambda ticket, error: sessions.on_messages_committed(ticket, error is not None))

@@ -14,6 +14,7 @@ from heliograph.node.metrics import kernel as metrics
 from heliograph.node.publisher import SystemPublisher
 from heliograph.node.reports import ProtocolErrorLog
 from heliograph.observe.alarms import Alarm, Alarms
+from heliograph.observe.metric import Sample, by_label, plain
 from heliograph.observe.outgoing import Outgoing
 from heliograph.parts import Part, each
 from heliograph.session.table import SessionTable
@@ -106,19 +107,19 @@ class KernelPart(Part):
         steps = () if self._is_ticking else (self._tick_channels,)
         each((*steps, partial(self.context.sessions.expire, uptime_us)), lambda step: step())
 
-    def statistics(self) -> dict[str, float]:
+    def samples(self) -> list[Sample]:
         """The counters of the broker, and sizes of its tables."""
         broker, context = self.broker, self.context
-        numbers: dict[str, float] = dict(broker.counters.snapshot())
-        numbers.update(broker.statistics())
-        numbers.update({f"hooks.failed.{name}": broker.hooks.point(name).failures_count for name in hooks.NAMES})
-        numbers.update(self.clock.statistics())
-        numbers.update(context.sessions.statistics())
-        numbers.update(context.sessions.published_wills.statistics())
-        numbers.update(context.channels.statistics())
-        numbers.update(context.turns.statistics())
-        numbers.update(self.voice.statistics())
-        return numbers
+        counting = (broker, self.clock, context.sessions, context.sessions.published_wills, context.channels)
+        found = plain(broker.counters.snapshot())
+        for one in (*counting, context.turns, self.voice):
+            found += plain(one.statistics())
+        failed = {name: broker.hooks.point(name).failures_count for name in hooks.NAMES}
+        return [
+            *found,
+            *by_label("hooks.failed", failed),
+            *by_label("faults.contained.at", broker.faults.by_boundary()),
+        ]
 
     def _tick_channels(self) -> None:
         """Some at once; the others in turns of their own."""

@@ -17,6 +17,7 @@ from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import process as metrics
 from heliograph.node.options import listener_options
+from heliograph.observe.metric import Sample, labelled, plain
 from heliograph.parts import Change, Part, each, every
 from heliograph.rules.parts import EnvironmentPart
 from heliograph.transport import open_files
@@ -109,13 +110,12 @@ class ListenersPart(Part):
         """The addresses of all listeners."""
         return [f"mqtt {listener.address}" for listener in self.listeners]
 
-    def statistics(self) -> dict[str, float]:
-        """Counts of each listener as `listeners.KIND.NAME.*`, and of attributes that were made."""
-        numbers: dict[str, float] = {} if self._attributes is None else {**self._attributes.statistics()}
-        for listener in self.listeners:
-            for name, value in listener.statistics().items():
-                numbers[f"listeners.{listener.kind}.{listener.name}.{name}"] = value
-        return numbers
+    def samples(self) -> list[Sample]:
+        """Counts of each listener, and of attributes that were made."""
+        found = [] if self._attributes is None else plain(self._attributes.statistics())
+        for one in self.listeners:
+            found += labelled("listeners", one.statistics(), one.kind, one.name)
+        return found
 
     async def _stop_accepting(self) -> None:
         await every(self.listeners, Listener.stop_accepting)

@@ -6,7 +6,8 @@ Sessions are counted a part in each tick, so that a million of them delay nothin
 
 import heapq
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Final, Protocol
@@ -19,6 +20,7 @@ from heliograph.node import memory_policy as policy
 from heliograph.node.allocator import Allocator
 from heliograph.node.memory_limit import resident
 from heliograph.observe.alarms import Alarms
+from heliograph.observe.metric import Sample, by_label, plain
 from heliograph.session.session import Session
 from heliograph.session.table import SessionTable
 
@@ -50,6 +52,8 @@ _GROUPS: Final = (
     ("waiting_bytes", 1),
 )
 
+_RETAINED_ON_DISK: Final = "storage.open", ("retained",)
+
 _WHAT_HAPPENS: Final = (
     "",
     "caches are kept small",
@@ -73,7 +77,7 @@ class MemoryContract:
 
     Args:
         limit: Bytes that the process may have; None for no limit, where it only counts.
-        numbers: The node's statistics.
+        others: The samples of all other parts of the node, which say what they hold.
     """
 
     def __init__(
@@ -84,7 +88,7 @@ class MemoryContract:
         channels: ChannelTable,
         delayed: HeldMessages,
         alarms: Alarms,
-        numbers: Callable[[], Mapping[str, float]],
+        others: Callable[[], Iterable[Sample]],
     ) -> None:
         self.stage = 0
         self._limit = limit
@@ -93,7 +97,7 @@ class MemoryContract:
         self._channels = channels
         self._delayed = delayed
         self._alarms = alarms
-        self._numbers = numbers
+        self._others = others
         self._allocator = Allocator()
         begin, free = self._allocator.measure()
         self._used = begin.all_bytes
@@ -123,33 +127,35 @@ class MemoryContract:
         if stage >= policy.CONNECTIONS:
             self._close_connections(self._limit)
 
-    def statistics(self) -> dict[str, float]:
+    def samples(self) -> list[Sample]:
         """What the process has and may have, who holds it, and what was done."""
         pressure = self._broker.pressure
         self._census.renew(_SESSIONS_PER_TICK)
         used, held = self._account()
-        return {
+        numbers = {
             "memory.used": used,
             "memory.limit": self._limit or 0,
             "memory.stage": self.stage,
-            **{f"memory.held.{name}": size for name, size in held.items()},
-            "memory.held.other": max(0, used - sum(held.values())),
             "memory.caches_shrunk": self._shrunk_count,
             "memory.qos0_shed": int(pressure.qos0_shed),
             "memory.growth_refused": int(pressure.growth_refused),
             "memory.connections_closed": self._closed_count,
             "memory.connections_refused": int(pressure.connections_refused),
         }
+        other = max(0, used - sum(held.values()))
+        return [*plain(numbers), *by_label("memory.held", {**held, "other": other})]
 
     def _account(self) -> tuple[int, dict[str, int]]:
         """What the process has, and its owners at this moment: counts times what one costs, and bytes that are held."""
-        numbers, census = self._numbers(), self._census.done
+        numbers, census, in_memory = Counter[str](), self._census.done, True
+        for sample in self._others():
+            numbers[sample.name] += int(sample.value)
+            in_memory = in_memory and (sample.name, sample.labels) != _RETAINED_ON_DISK
         shared: dict[int, int] = {}
         connections = [CONNECTION_BYTES + channel.held_bytes(shared) for channel in self._channels.all()]
         storage = sum(value for name, value in numbers.items() if name.endswith((".memory_bytes", ".buffered_bytes")))
         streams = sum(value for name, value in numbers.items() if name.endswith(".streams"))
-        in_memory = "storage.retained.open" not in numbers
-        retained = numbers.get("retained.bytes", 0) + numbers.get("retained.count", 0) * RETAINED_BYTES
+        retained = numbers["retained.bytes"] + numbers["retained.count"] * RETAINED_BYTES
         aliases = sum(channel.alias_bytes() for channel in self._channels.all())
         now, free = self._allocator.measure()
         return now.all_bytes, {
@@ -157,11 +163,11 @@ class MemoryContract:
             "subscriptions": census.subscriptions,
             "queues": census.queues,
             "qos2": census.qos2,
-            "retained": int(retained) if in_memory else 0,
-            "delayed": int(numbers.get("delayed.bytes", 0)),
-            "shared_groups": sum(int(numbers.get(f"shared_groups.{name}", 0)) * size for name, size in _GROUPS),
-            "caches": int(numbers.get("routes.cached", 0) * ROUTE_BYTES),
-            "storage": int(storage + streams * STREAM_BYTES),
+            "retained": retained if in_memory else 0,
+            "delayed": numbers["delayed.bytes"],
+            "shared_groups": sum(numbers[f"shared_groups.{name}"] * size for name, size in _GROUPS),
+            "caches": numbers["routes.cached"] * ROUTE_BYTES,
+            "storage": storage + streams * STREAM_BYTES,
             "aliases": aliases,
             "connections": sum(connections) + sum(shared.values()),
             "interpreter": self._begin_bytes + now.all_bytes - now.own_bytes,

@@ -1,6 +1,6 @@
 """The memory contract as a part of a node."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 
 from heliograph.config import Config
 from heliograph.node.delayed import DelayedPart
@@ -8,6 +8,7 @@ from heliograph.node.kernel import KernelPart
 from heliograph.node.memory import MemoryContract
 from heliograph.node.memory_limit import limit_bytes
 from heliograph.node.metrics.process import MEMORY
+from heliograph.observe.metric import Sample
 from heliograph.parts import Part
 
 
@@ -15,7 +16,7 @@ class MemoryPart(Part):
     """Keeps the node within its memory; owned by the node.
 
     Args:
-        numbers: The statistics of all other parts; what they hold is counted.
+        others: The samples of all other parts, which say what they hold.
     """
 
     name = "memory"
@@ -26,12 +27,12 @@ class MemoryPart(Part):
     contract: MemoryContract
 
     def __init__(
-        self, config: Config, kernel: KernelPart, delayed: DelayedPart, numbers: Callable[[], Mapping[str, float]]
+        self, config: Config, kernel: KernelPart, delayed: DelayedPart, others: Callable[[], Iterable[Sample]]
     ) -> None:
         self._limit = config.node.memory_limit
         self._kernel = kernel
         self._delayed = delayed
-        self._numbers = numbers
+        self._others = others
 
     async def start(self) -> None:
         """Note what the process holds before the first client."""
@@ -43,13 +44,13 @@ class MemoryPart(Part):
             context.channels,
             self._delayed.messages,
             self._kernel.alarms,
-            self._numbers,
+            self._others,
         )
 
     def tick(self, uptime_us: int) -> None:
         """Look at memory, and do what its stage asks for."""
         self.contract.tick()
 
-    def statistics(self) -> dict[str, float]:
-        """Counts named `memory.*`."""
-        return self.contract.statistics()
+    def samples(self) -> list[Sample]:
+        """What the process has, and who holds it."""
+        return self.contract.samples()

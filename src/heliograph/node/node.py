@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from heliograph import __version__
@@ -16,6 +17,7 @@ from heliograph.node.options import make_broker
 from heliograph.node.parts import make_parts
 from heliograph.node.reports import FaultLog, HookFailureLog
 from heliograph.node.rules import RulesPart
+from heliograph.observe.metric import Sample
 from heliograph.parts import Parts
 from heliograph.rules.engine import RuleEngine
 
@@ -43,7 +45,9 @@ class Node:
     def __init__(self, config: Config) -> None:
         self.broker = make_broker(config, Hooks(HookFailureLog()))
         self.broker.faults.on_fault = FaultLog()
-        self.parts = Parts(config, self.broker.faults, make_parts(config, self.broker, self._numbers, self._tick))
+        self.parts = Parts(
+            config, self.broker.faults, make_parts(config, self.broker, self._numbers, self._samples, self._tick)
+        )
 
     async def start(self) -> None:
         """Start every part, listeners last; if one cannot start, those before it are stopped.
@@ -70,7 +74,7 @@ class Node:
 
     def statistics(self) -> dict[str, float]:
         """Every counter and size of the node."""
-        return self._numbers("")
+        return self.parts.statistics()
 
     @property
     def rules(self) -> RuleEngine:
@@ -102,8 +106,11 @@ class Node:
         announcements.tell_changed(plan)
         return True
 
-    def _numbers(self, leaving_out: str) -> dict[str, float]:
-        return self.parts.statistics(leaving_out)
+    def _numbers(self, names: Collection[str]) -> Mapping[str, float]:
+        return self.parts.numbers(names)
+
+    def _samples(self, leaving_out: str) -> list[Sample]:
+        return self.parts.samples(leaving_out)
 
     def _tick(self, uptime_us: int) -> dict[str, str]:
         return self.parts.tick(uptime_us)

@@ -1,6 +1,6 @@
 """The list of what a node is made of, as its configuration says."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from heliograph.access.authorization import AuthorizationPart
@@ -8,6 +8,7 @@ from heliograph.access.parts import BansPart, FlappingPart
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config, PipelineAction
+from heliograph.events.sys_topics import Numbers
 from heliograph.message_policies.parts import NodeInfo, TransformationPart, ValidationPart
 from heliograph.node.client_log import ClientLogPart
 from heliograph.node.clock import uptime_us
@@ -29,19 +30,21 @@ from heliograph.node.rules import RulesPart
 from heliograph.node.sparkplug import SparkplugPart
 from heliograph.node.sys_topics import SysTopicsPart
 from heliograph.node.ticker import Ticker
+from heliograph.observe.metric import Sample
 from heliograph.parts import Part
 from heliograph.policies.parts import AutoSubscribePart, RewritePart
 from heliograph.rules.parts import EnvironmentPart
 
-Numbers = Callable[[str], Mapping[str, float]]
+Others = Callable[[str], Iterable[Sample]]
 Tick = Callable[[int], Mapping[str, str]]
 
 
-def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> list[Part]:
+def make_parts(config: Config, broker: Broker, numbers: Numbers, others: Others, tick: Tick) -> list[Part]:
     """The parts of a node, none of them started.
 
     Args:
-        numbers: Every counter and size of the node but those of the part with that name.
+        numbers: The values of some metrics by their names.
+        others: The samples of all parts but the one with that name.
         tick: Tells all parts the time; the names of those that raised, with what.
     """
     directory = DataDirectory(config)
@@ -64,9 +67,9 @@ def make_parts(config: Config, broker: Broker, numbers: Numbers, tick: Tick) -> 
         parts.append(RetainedPart(config, directory, kernel, databases))
     parts += [
         AuthorizationPart(config, broker),
-        *make_policies(config, kernel, bans, environment, lambda: numbers("")),
+        *make_policies(config, kernel, bans, environment, numbers),
         RulesPart(config, kernel, environment, databases),
-        MemoryPart(config, kernel, delayed, lambda: numbers("memory")),
+        MemoryPart(config, kernel, delayed, lambda: others("memory")),
         *([reader] if config.durable_storage.flight.enable else []),
         listeners,
         Ticker(kernel, tick),
@@ -81,13 +84,13 @@ def make_policies(
     kernel: KernelPart,
     bans: BansPart,
     environment: EnvironmentPart,
-    numbers: Callable[[], Mapping[str, float]],
+    numbers: Numbers,
     clock: Callable[[], int] = uptime_us,
 ) -> list[Part]:
     """What operators lay over topics and clients, and what the node tells of them: parts that are callbacks.
 
     Args:
-        numbers: Every counter and size of the node.
+        numbers: The values of some metrics by their names.
         clock: Microseconds on the monotonic clock.
     """
     broker = kernel.broker
@@ -111,7 +114,7 @@ def every_part(config: Config) -> list[Part]:
     """The parts of a node that has all that a node can have; none of them is ever started."""
     broker = make_broker(config, Hooks(lambda name, error: None))
     whole = replace(config, pipeline=replace(config.pipeline, enable=True, file="-"))
-    return make_parts(whole, broker, lambda name: {}, lambda uptime_us: {})
+    return make_parts(whole, broker, lambda names: {}, lambda name: (), lambda uptime_us: {})
 
 
 def is_anything_stored(config: Config) -> bool:

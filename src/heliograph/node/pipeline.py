@@ -20,6 +20,7 @@ from heliograph.node.listeners import ListenersPart
 from heliograph.node.metrics.process import PIPELINE
 from heliograph.node.reader import ReaderPart
 from heliograph.observe.alarms import Alarms
+from heliograph.observe.metric import Sample, plain
 from heliograph.parts import Part
 from heliograph.processes.backoff import Backoff
 from heliograph.processes.child_process import SupervisedProcess
@@ -179,9 +180,9 @@ class PipelinePart(Part):
         """Whether the process runs."""
         return "" if self._process is not None and self._process.pid is not None else "its process does not run"
 
-    def statistics(self) -> dict[str, int]:
+    def samples(self) -> list[Sample]:
         """Counts named `pipeline.*`."""
-        return {} if self._process is None else self._process.statistics()
+        return plain({} if self._process is None else self._process.statistics())
 
 
 def _reachable(address: str) -> str:

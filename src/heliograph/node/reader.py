@@ -12,6 +12,7 @@ from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import storage as metrics
 from heliograph.observe.alarms import UNTIL_START
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.observe.metric import Sample, labelled
 from heliograph.parts import Part
 from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.local_token import FILE, announce, withdraw
@@ -100,11 +101,10 @@ class ReaderPart(Part):
         """Where it serves."""
         return [f"flight grpc://{self.bind}"]
 
-    def statistics(self) -> dict[str, float]:
+    def samples(self) -> list[Sample]:
         """Counts named `reader.*`."""
         counts = {} if self._process is None else self._process.statistics()
-        return {**{f"reader.{name}": value for name, value in counts.items()},
-                "reader.damaged_places": self._damaged_places}  # fmt: skip
+        return labelled("reader", {**counts, "damaged_places": self._damaged_places})
 
     def _tell_damage(self, damage: Mapping[str, object]) -> None:
         """Log what it found damaged, and raise an alarm until the node starts again."""

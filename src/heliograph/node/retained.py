@@ -17,11 +17,12 @@ from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import clients as metrics
-from heliograph.node.metrics.storage import COMMITS
+from heliograph.node.metrics.storage import COMMITS, samples_of
 from heliograph.node.options import retainer_options
 from heliograph.node.refusals import Refusals
 from heliograph.observe.alarms import UNTIL_START, Alarms
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.observe.metric import Sample, plain
 from heliograph.parts import Part
 from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
@@ -99,9 +100,10 @@ class RetainedCommit(RetainedCommits):
         """Whether publishers of retained messages should wait."""
         return self._queue.is_full
 
-    def statistics(self) -> dict[str, float]:
+    def samples(self) -> list[Sample]:
         """Counts of the table and of its commits."""
-        return {**self._queue.statistics(), **self._table.statistics()}
+        counts = {**self._queue.statistics(), **self._table.statistics()}
+        return samples_of(RETAINED, counts, self._queue.commit_times)
 
     async def stop(self) -> None:
         """Commit what was taken, and close."""
@@ -156,12 +158,10 @@ class RetainedMessages:
         if self._again is None:
             self._sweep()
 
-    def statistics(self) -> dict[str, float]:
-        """Counts for metrics: those of the messages, and as `storage.retained.*` those of the disk."""
-        numbers: dict[str, float] = dict(self.retainer.statistics())
-        if self.commit is not None:
-            numbers.update({f"storage.{RETAINED}.{name}": value for name, value in self.commit.statistics().items()})
-        return numbers
+    def samples(self) -> list[Sample]:
+        """Counts of the messages and of the disk."""
+        stored = [] if self.commit is None else self.commit.samples()
+        return [*plain(self.retainer.statistics()), *stored]
 
     async def stop(self) -> None:
         """Commit what was taken, and close."""
@@ -226,9 +226,9 @@ class RetainedPart(Part):
         if self._messages is not None:
             self._messages.tick()
 
-    def statistics(self) -> dict[str, float]:
+    def samples(self) -> list[Sample]:
         """Counts named `retained.*`, and those of the disk."""
-        return {} if self._messages is None else self._messages.statistics()
+        return [] if self._messages is None else self._messages.samples()
 
     def health(self) -> str:
         """Why the disk refuses them."""

@@ -10,6 +10,7 @@ from heliograph.config import Config
 from heliograph.node.databases import Databases
 from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics.rules import RULES
+from heliograph.observe.metric import Sample
 from heliograph.parts import Change, Part
 from heliograph.rules.engine import RuleEngine
 from heliograph.rules.environment import Environment
@@ -69,9 +70,9 @@ class RulesPart(Part):
         """
         return Change(self.engine.prepare(new.rule_engine, anew=self._environment.environment.schemas.is_changing))
 
-    def statistics(self) -> dict[str, int]:
-        """Counts named `rules.*`."""
-        return self.engine.statistics()
+    def samples(self) -> list[Sample]:
+        """Counts of each rule, and of all."""
+        return self.engine.samples()
 
 
 def make_rule_engine(

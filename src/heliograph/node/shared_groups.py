@@ -12,7 +12,9 @@ from heliograph.broker.hook_order import SHARED_GROUPS
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config
 from heliograph.durable_sessions.sessions import DurableSessions
+from heliograph.node.metrics.storage import samples_of
 from heliograph.observe.alarms import Alarms
+from heliograph.observe.metric import Sample, plain
 from heliograph.session.table import SessionTable
 from heliograph.shared_groups.groups import DurableGroups, GroupMessages
 from heliograph.shared_groups.membership import Declared
@@ -123,10 +125,13 @@ class NodeGroups:
         self._unsubscribe()
         await self._groups.close()
 
-    def statistics(self) -> dict[str, float]:
-        """Counts named `shared_groups.*`, and of their database `storage.shared_groups.*`."""
-        of_state = {f"storage.shared_groups.{name}": value for name, value in self._state.statistics().items()}
-        return {**self._groups.statistics(), **of_state}
+    def samples(self) -> list[Sample]:
+        """Counts of the groups and of their database."""
+        state = self._state
+        return [
+            *plain(self._groups.statistics()),
+            *samples_of("shared_groups", state.statistics(), state.commit_times),
+        ]
 
     def __repr__(self) -> str:
         return f"NodeGroups({self._groups!r})"

@@ -7,7 +7,7 @@ from heliograph.broker import hooks
 from heliograph.broker.hook_order import SPARKPLUG
 from heliograph.config import Config
 from heliograph.node.kernel import KernelPart
-from heliograph.observe.metric import counter, gauge
+from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.observe.outgoing import Outgoing
 from heliograph.parts import Hook, HookedPart
 from heliograph.rules.parts import EnvironmentPart
@@ -56,9 +56,9 @@ class SparkplugPart(HookedPart):
         self._service = SparkplugService(self._environment.environment.births, outgoing, kernel.context.clock)
         self.hook_in()
 
-    def statistics(self) -> dict[str, int]:
+    def samples(self) -> list[Sample]:
         """Counts named `sparkplug.*`."""
-        return {} if self._service is None else self._service.statistics()
+        return plain({} if self._service is None else self._service.statistics())
 
     def wanted(self) -> Sequence[Hook]:
         """For messages of Sparkplug B."""

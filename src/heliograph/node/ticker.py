@@ -8,7 +8,9 @@ from typing import Final
 from heliograph.node.clock import uptime_us
 from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics.process import LOOP
+from heliograph.observe.histogram import Histogram
 from heliograph.observe.lasting import LastingAlarms
+from heliograph.observe.metric import Sample, plain
 from heliograph.parts import Part
 
 _log = logging.getLogger(__name__)
@@ -16,6 +18,7 @@ _log = logging.getLogger(__name__)
 ALARM: Final = "part_failing"
 _TICK_S: Final = 0.5
 _QUIET_US: Final = 10_000_000
+_LAG_BOUNDS_S: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
 
 
 class Ticker(Part):
@@ -35,6 +38,7 @@ class Ticker(Part):
         self._tick = tick
         self._task: asyncio.Task[None] | None = None
         self._lag_s = self._longest_lag_s = 0.0
+        self._lags = Histogram(_LAG_BOUNDS_S)
 
     async def start(self) -> None:
         """Begin."""
@@ -46,9 +50,10 @@ class Ticker(Part):
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def statistics(self) -> dict[str, float]:
+    def samples(self) -> list[Sample]:
         """How late ticks come."""
-        return {"loop.lag_s": round(self._lag_s, 6), "loop.longest_lag_s": round(self._longest_lag_s, 6)}
+        lags = {"loop.lag_s": round(self._lag_s, 6), "loop.longest_lag_s": round(self._longest_lag_s, 6)}
+        return [*plain(lags), *self._lags.samples("loop.lag")]
 
     async def _run(self) -> None:
         failing = LastingAlarms(ALARM, self._kernel.alarms, _log, uptime_us, _QUIET_US)
@@ -57,6 +62,7 @@ class Ticker(Part):
             await asyncio.sleep(_TICK_S)
             self._lag_s = max(0.0, (uptime_us() - began_us) / 1e6 - _TICK_S)
             self._longest_lag_s = max(self._longest_lag_s, self._lag_s)
+            self._lags.add(self._lag_s)
             for name, error in self._tick(self._kernel.clock.begin_turn()).items():
                 failing.happened(name, f"the part {name} of the node fails when it is ticked: {error}", {"part": name})
             failing.tick()

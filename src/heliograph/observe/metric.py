@@ -1,19 +1,30 @@
-"""What a number of the node is: its kind, unit, labels and meaning, declared by the part that counts it.
+"""What the numbers of a node are: kind, unit, labels and meaning, declared by the part that counts them.
 
-Parts report numbers by flat names, in which labels stand between dots (`rules.one.matched`). The log and `$SYS` show
-them so; a `Catalogue` says what each of them is, with labels apart.
+A part gives `Sample`s: the name of a metric, its value, and the values of its labels. Everything that shows numbers is
+made of these: an exporter takes them as they are, the log has flat names in which the labels stand between dots
+(`rules.one.matched` is `rule.matched` of the rule `one`), `$SYS` those that EMQX has.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 COUNTER: Final = "counter"  # it only grows while the node runs
 GAUGE: Final = "gauge"
-HISTOGRAM: Final = "histogram"  # its flat names have a label `le`, the upper bound of a bucket
+HISTOGRAM: Final = "histogram"  # its last label is `le`, the upper bound of a bucket
 
-_LABEL: Final = re.compile(r"\{([a-z_]+)\}")
+
+class Sample(NamedTuple):
+    """One number.
+
+    Attributes:
+        name: The name of its metric.
+        labels: The values of the metric's labels, in their order.
+    """
+
+    name: str
+    value: float
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,45 +32,65 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: Its name without labels, unique in a node.
+        name: Its name, unique in a node.
         kind: `counter`, `gauge` or `histogram`.
         help: What it counts, for people.
         unit: What it is measured in; empty for a number of things.
-        flat: The flat names that it has, with labels in braces (`rules.{rule}.matched`).
-        without: The value of its label where a flat name has none.
+        labels: The names of its labels.
+        flat: Its name in the log, with labels in braces (`rules.{rule}.matched`); empty for its own, followed by them.
+        unnamed: The value of a label that a flat name leaves out with its dot; empty for none.
     """
 
     name: str
     kind: str
     help: str
     unit: str = ""
-    flat: tuple[str, ...] = ()
-    without: str = ""
+    labels: tuple[str, ...] = ()
+    flat: str = ""
+    unnamed: str = ""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Its flat names; by default its own."""
-        return self.flat or (self.name,)
+    def template(self) -> str:
+        """Its flat name with the names of its labels in braces."""
+        return self.flat or ".".join((self.name, *(f"{{{label}}}" for label in self.labels)))
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of its labels."""
-        return tuple(dict.fromkeys(label for name in self.names for label in _LABEL.findall(name)))
+    def flat_name(self, values: Iterable[str]) -> str:
+        """Its name in the log with these values of its labels."""
+        text = self.template
+        for label, value in zip(self.labels, values, strict=True):
+            text = text.replace(f"{{{label}}}.", "") if value == self.unnamed else text.replace(f"{{{label}}}", value)
+        return text
 
 
-def counter(name: str, meaning: str, unit: str = "", *flat: str, without: str = "") -> Metric:
+def counter(name: str, meaning: str, unit: str = "", labels: tuple[str, ...] = (), flat: str = "") -> Metric:
     """Declare a metric that only grows."""
-    return Metric(name, COUNTER, meaning, unit, flat, without)
+    return Metric(name, COUNTER, meaning, unit, labels, flat)
 
 
-def gauge(name: str, meaning: str, unit: str = "", *flat: str, without: str = "") -> Metric:
+def gauge(name: str, meaning: str, unit: str = "", labels: tuple[str, ...] = (), flat: str = "") -> Metric:
     """Declare a metric that says how much there is."""
-    return Metric(name, GAUGE, meaning, unit, flat, without)
+    return Metric(name, GAUGE, meaning, unit, labels, flat)
 
 
-def histogram(name: str, meaning: str, unit: str, *flat: str, without: str = "") -> Metric:
-    """Declare a metric whose numbers count measurements up to a bound, the label `le`."""
-    return Metric(name, HISTOGRAM, meaning, unit, flat, without)
+def histogram(name: str, meaning: str, unit: str, labels: tuple[str, ...] = ()) -> Metric:
+    """Declare a metric whose numbers count measurements up to a bound."""
+    template = ".".join((name, *(f"{{{label}}}" for label in labels), "le.{le}"))
+    return Metric(name, HISTOGRAM, meaning, unit, (*labels, "le"), template)
+
+
+def plain(numbers: Mapping[str, float]) -> list[Sample]:
+    """The samples of metrics without labels."""
+    return [Sample(name, value) for name, value in numbers.items()]
+
+
+def labelled(prefix: str, numbers: Mapping[str, float], *labels: str) -> list[Sample]:
+    """The samples of metrics `PREFIX.NAME` that all have these values of their labels."""
+    return [Sample(f"{prefix}.{name}", value, labels) for name, value in numbers.items()]
+
+
+def by_label(name: str, numbers: Mapping[str, float]) -> list[Sample]:
+    """The samples of one metric by the values of its label."""
+    return [Sample(name, value, (label,)) for label, value in numbers.items()]
 
 
 def describe(owners: Mapping[str, Iterable[Metric]]) -> str:
@@ -74,28 +105,16 @@ def describe(owners: Mapping[str, Iterable[Metric]]) -> str:
     ]
     for owner, metrics in owners.items():
         for metric in metrics:
-            labels, names = (", ".join(f"`{one}`" for one in some) for some in (metric.labels, metric.names))
+            labels = ", ".join(f"`{label}`" for label in metric.labels)
             lines.append(
-                f"| `{metric.name}` | {metric.kind} | {metric.unit} | {labels} | {names} | {owner} | {metric.help} |"
+                f"| `{metric.name}` | {metric.kind} | {metric.unit} | {labels} | `{metric.template}` | {owner} | "
+                f"{metric.help} |"
             )
     return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A number with what it is.
-
-    Attributes:
-        labels: The values of the metric's labels, by name.
-    """
-
-    metric: Metric
-    labels: Mapping[str, str]
-    value: float
-
-
 class Catalogue:
-    """The metrics of a node, found by flat names; owned by what exports them.
+    """The metrics of a node by their names.
 
     Args:
         metrics: They may name one metric more than once.
@@ -106,40 +125,22 @@ class Catalogue:
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self.metrics: dict[str, Metric] = {}
-        self._exact: dict[str, Metric] = {}
-        self._patterns: list[tuple[re.Pattern[str], Metric]] = []
         for metric in metrics:
-            known = self.metrics.setdefault(metric.name, metric)
-            if known != metric:
+            if self.metrics.setdefault(metric.name, metric) != metric:
                 raise ValueError(f"the metric {metric.name} is declared twice")
-            if known is not metric:
-                continue
-            for name in metric.names:
-                if _LABEL.search(name):
-                    self._patterns.append((_pattern(name), metric))
-                else:
-                    self._exact[name] = metric
 
-    def sample(self, name: str, value: float) -> Sample | None:
-        """What a number is by its flat name; None for one that is not declared."""
-        metric = self._exact.get(name)
-        if metric is not None:
-            return Sample(metric, dict.fromkeys(metric.labels, metric.without), value)
-        for pattern, metric in self._patterns:
-            found = pattern.fullmatch(name)
-            if found is not None:
-                return Sample(metric, dict.fromkeys(metric.labels, metric.without) | found.groupdict(), value)
-        return None
+    def declares(self, sample: Sample) -> bool:
+        """Whether a sample is of one of these metrics, with as many labels as it has."""
+        metric = self.metrics.get(sample.name)
+        return metric is not None and len(metric.labels) == len(sample.labels)
+
+    def flat(self, samples: Iterable[Sample]) -> dict[str, float]:
+        """Samples by their flat names; those that are not declared are left out."""
+        return {
+            self.metrics[sample.name].flat_name(sample.labels): sample.value
+            for sample in samples
+            if self.declares(sample)
+        }
 
     def __repr__(self) -> str:
         return f"Catalogue({len(self.metrics)} metrics)"
-
-
-def _pattern(name: str) -> re.Pattern[str]:
-    """Labels hold no dots, but for one at the end: names of hook points do."""
-    parts = _LABEL.split(name)
-    text = ""
-    for position, part in enumerate(parts):
-        is_last = position == len(parts) - 2 and not parts[-1]
-        text += re.escape(part) if position % 2 == 0 else f"(?P<{part}>{'.+' if is_last else '[^.]+'})"
-    return re.compile(text)

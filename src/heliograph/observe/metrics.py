@@ -108,10 +108,18 @@ _SAME_AS: Final = {
 }
 
 
+_DENIED: Final = ("packets.publish.auth_error", "packets.subscribe.auth_error")
+
+#: The metrics of a node that the statistics are made of.
+SIZES: Final = frozenset(_SAME_AS.get(f"{name}.count", f"{name}.count") for name in STATISTICS)
+#: Those that the metrics are made of.
+COUNTERS: Final = frozenset((*(_SAME_AS.get(name, name) for name in METRICS), *_DENIED))
+
+
 def metrics_of(numbers: Mapping[str, float]) -> dict[str, int]:
     """The metrics that a node's statistics hold, in the order of the catalogue."""
     derived = dict(numbers)
-    denied = [numbers.get(name) for name in ("packets.publish.auth_error", "packets.subscribe.auth_error")]
+    denied = [numbers.get(name) for name in _DENIED]
     if None not in denied:
         derived["authorization.deny"] = sum(number for number in denied if number is not None)
     found = {name: derived.get(_SAME_AS.get(name, name)) for name in METRICS}
@@ -137,53 +145,3 @@ class Maxima:
             result[key] = count
             result[f"{name}.max"] = self._maxima[name]
         return result
-
-
-class Lifecycle:
-    """Counts what happens to clients and sessions, from the hook points of the same names; view of one node.
-
-    Each method is a callback that uses the event only, not its arguments.
-    """
-
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {
-            "client.connected": 0,
-            "client.disconnected": 0,
-            "session.created": 0,
-            "session.resumed": 0,
-            "session.takenover": 0,
-            "session.discarded": 0,
-            "session.terminated": 0,
-        }
-
-    def on_client_connected(self, *_told: object) -> None:
-        """A client is connected."""
-        self._counts["client.connected"] += 1
-
-    def on_client_disconnected(self, *_told: object) -> None:
-        """A client is not connected any more."""
-        self._counts["client.disconnected"] += 1
-
-    def on_session_created(self, *_told: object) -> None:
-        """A session begins."""
-        self._counts["session.created"] += 1
-
-    def on_session_resumed(self, *_told: object) -> None:
-        """A session goes on with a new connection."""
-        self._counts["session.resumed"] += 1
-
-    def on_session_takenover(self, *_told: object) -> None:
-        """A connection lost its session to another one."""
-        self._counts["session.takenover"] += 1
-
-    def on_session_discarded(self, *_told: object) -> None:
-        """A session ends because its client wants a new one."""
-        self._counts["session.discarded"] += 1
-
-    def on_session_terminated(self, *_told: object) -> None:
-        """A session ends."""
-        self._counts["session.terminated"] += 1
-
-    def statistics(self) -> dict[str, int]:
-        """The counts."""
-        return dict(self._counts)

@@ -1,7 +1,7 @@
 """Starts, ticks and stops the parts of a node, so that the fault of one is its own."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from heliograph.broker.faults import Faults
@@ -38,7 +38,7 @@ class Parts:
         self._by_name = {part.name: part for part in self._parts}
         self._catalogue = Catalogue(metric for part in self._parts for metric in part.metrics)
         self._running: list[Part] = []
-        self._asked: list[Part] = []  # for their statistics: all that have started
+        self._asked: list[Part] = []  # for their samples: all that have started
 
     def all(self) -> Sequence[Part]:
         """Every part, whether it runs or not."""
@@ -170,22 +170,22 @@ class Parts:
         """Where others reach the node; what clients connect to starts last and is named first."""
         return [place for part in reversed(self._running) for place in part.places()]
 
-    def statistics(self, leaving_out: str = "") -> dict[str, float]:
+    def samples(self, leaving_out: str = "") -> list[Sample]:
         """Every counter and size of the parts that have started.
 
         Args:
             leaving_out: The name of a part that is not asked.
         """
-        numbers: dict[str, float] = {}
-        for part in self._asked:
-            if part.name != leaving_out:
-                numbers.update(part.statistics())
-        return numbers
+        return [sample for part in self._asked if part.name != leaving_out for sample in part.samples()]
 
-    def samples(self) -> list[Sample]:
-        """The same numbers with what each of them is; one that its part has not declared is left out."""
-        found = (self._catalogue.sample(name, value) for name, value in self.statistics().items())
-        return [sample for sample in found if sample is not None]
+    def statistics(self) -> dict[str, float]:
+        """The same by flat names."""
+        return self._catalogue.flat(self.samples())
+
+    def numbers(self, names: Collection[str]) -> dict[str, float]:
+        """The values of some metrics without labels; only the parts that declare one of them are asked."""
+        asked = (part for part in self._asked if any(metric.name in names for metric in part.metrics))
+        return {sample.name: sample.value for part in asked for sample in part.samples() if sample.name in names}
 
     def __repr__(self) -> str:
         return f"Parts({len(self._running)} of {len(self._parts)} run)"

@@ -1,10 +1,10 @@
 """A part of a node: the interface between what a package brings and the program that starts and stops it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from heliograph.config import Config
-from heliograph.observe.metric import Metric
+from heliograph.observe.metric import Metric, Sample
 from heliograph.parts.changes import Change
 
 
@@ -21,7 +21,7 @@ class Part:
         roots: The paths of the configuration that it is made of, with all that lies below them; `*` is any name.
         live: Those of them whose changes it applies while it runs; others wait for the next start.
         fixed: Those below `live` that wait for it nevertheless.
-        metrics: What the numbers of `statistics` are.
+        metrics: What the numbers of `samples` are.
     """
 
     name: ClassVar[str]
@@ -62,9 +62,9 @@ class Part:
         """What keeps it from its work now, for people; empty while nothing does."""
         return ""
 
-    def statistics(self) -> Mapping[str, float]:
-        """Its numbers by the flat names of its metrics; asked from its start on, and still after its stop."""
-        return {}
+    def samples(self) -> Iterable[Sample]:
+        """Its numbers, each of a metric that it declares; asked from its start on, and still after its stop."""
+        return ()
 
     def summary(self) -> str:
         """What it has, in a few words, for the log at the end of a start; empty for nothing that is worth a word."""

@@ -9,7 +9,7 @@ from heliograph.broker.hook_order import AUTO_SUBSCRIBE, REWRITE
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config
 from heliograph.config.zones import levels_max
-from heliograph.observe.metric import counter, gauge
+from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.parts import Change, Hook, HookedPart
 from heliograph.policies.auto_subscribe import AutomaticSubscriptions, SubscribingChannel
 from heliograph.policies.rewrite import TopicRewrite
@@ -46,9 +46,9 @@ class RewritePart(HookedPart):
             return None
         return Change(lambda: self._use(new))
 
-    def statistics(self) -> dict[str, int]:
+    def samples(self) -> list[Sample]:
         """How many topics were rewritten, and how many could not be."""
-        return self._rewrite.statistics()
+        return plain(self._rewrite.statistics())
 
     def wanted(self) -> Sequence[Hook]:
         """For messages, for subscriptions, or for both, as there are rules."""
@@ -103,9 +103,9 @@ class AutoSubscribePart(HookedPart):
             return None
         return Change(lambda: self._use(new))
 
-    def statistics(self) -> dict[str, int]:
+    def samples(self) -> list[Sample]:
         """How many subscriptions were made, and how many could not be."""
-        return self._subscriptions.statistics()
+        return plain(self._subscriptions.statistics())
 
     def wanted(self) -> Sequence[Hook]:
         """When clients connect, if there are filters."""

@@ -144,6 +144,7 @@ class SessionTable:
             session.set_options(options)
             session.expiry_interval_s = expiry_s
             self._save(session, outbox)
+            self.broker.counters.sessions_resumed += 1
             self.broker.hooks.run(hooks.SESSION_RESUMED, (clientid,))
             return session, True  # [MQTT-3.2.2-3] 3.1.1 [MQTT-3.2.2-2]
         if session is None and expiry_s > 0 and self.away_max != 0 and len(self._absences) >= self.away_max:
@@ -171,6 +172,7 @@ class SessionTable:
         session.expiry_interval_s = expiry_s
         self._sessions[clientid] = session
         self._save(session, outbox)
+        self.broker.counters.sessions_created += 1
         self.broker.hooks.run(hooks.SESSION_CREATED, (clientid,))
         return session, False  # [MQTT-3.2.2-2] 3.1.1 [MQTT-3.2.2-1] 3.1.1 [MQTT-3.2.2-3]
 
@@ -340,6 +342,10 @@ class SessionTable:
         del self._sessions[clientid]
         self._absences.pop(clientid, None)
         self._publish_will(clientid)  # the end of the session ends the will's delay too [MQTT-3.1.2-8]
+        if reason == hooks.SESSION_DISCARDED:
+            self.broker.counters.sessions_discarded += 1
+        else:
+            self.broker.counters.sessions_terminated += 1
         self.broker.hooks.run(reason, (clientid,))
 
     def _end_asleep(self, clientid: str) -> None:
@@ -348,6 +354,7 @@ class SessionTable:
         self.asleep_count -= 1
         if self.durability is not None:
             self.durability.end_asleep(clientid)
+        self.broker.counters.sessions_terminated += 1
         self.broker.hooks.run(hooks.SESSION_TERMINATED, (clientid,))
 
     def _take_back(self, clientid: str) -> None:

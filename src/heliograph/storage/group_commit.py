@@ -94,7 +94,7 @@ class CommitQueue(Generic[Item]):
         self._counts = {"commits": 0, "batches": 0, "messages": 0, "refused_messages": 0, "stalls": 0}
         self._commit_s = 0.0
         self._last_commit_s = 0.0
-        self._commit_times = Histogram("commit_time", _COMMIT_BOUNDS_S)
+        self.commit_times = Histogram(_COMMIT_BOUNDS_S)
 
     def take(self, item: Item, size: int) -> int:
         """Take an item that costs so many bytes and return the ticket of the batch that will hold it.
@@ -150,7 +150,6 @@ class CommitQueue(Generic[Item]):
             "buffered_bytes": self._buffered_bytes,
             "commit_s": self._commit_s,
             "last_commit_s": self._last_commit_s,
-            **self._commit_times.statistics(),
         }
 
     async def close(self) -> None:
@@ -235,7 +234,7 @@ class CommitQueue(Generic[Item]):
             self._wake()
         self._last_commit_s = self._loop.time() - self._began
         self._commit_s += self._last_commit_s
-        self._commit_times.add(self._last_commit_s)
+        self.commit_times.add(self._last_commit_s)
         self._counts["commits"] += 1
         self._unanswered.extend(done)
         self._error = error

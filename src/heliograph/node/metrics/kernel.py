@@ -36,7 +36,18 @@ _QOS: Final = [
     )
 ]
 
+_LIFE: Final = (
+    ("client.connected", "Clients that were connected."),
+    ("client.disconnected", "Clients that were connected and no longer are."),
+    ("session.created", "Sessions that began."),
+    ("session.resumed", "Sessions that went on with a new connection."),
+    ("session.takenover", "Connections that lost their session to another one."),
+    ("session.discarded", "Sessions that ended since their clients wanted new ones."),
+    ("session.terminated", "Sessions that ended."),
+)
+
 KERNEL: Final[tuple[Metric, ...]] = (
+    *(counter(name, meaning) for name, meaning in _LIFE),
     counter("bytes.received", "Bytes from clients.", "bytes"),
     counter("bytes.sent", "Bytes to clients.", "bytes"),
     counter("packets.received", "Packets from clients."),
@@ -94,8 +105,8 @@ KERNEL: Final[tuple[Metric, ...]] = (
     gauge("turns.longest_work", "The most that one turn did, in deliveries."),
     gauge("turns.longest_us", "The longest turn that channels shared.", "microseconds"),
     counter("faults.contained", "Faults of the broker's own code that were contained, at all boundaries."),
-    counter("faults.contained.at", "The same at one boundary.", "", "faults.contained.{boundary}"),
-    counter("hooks.failed", "Callbacks that raised, by hook point.", "", "hooks.failed.{point}"),
+    counter("faults.contained.at", "The same at one boundary.", "", ("boundary",), "faults.contained.{boundary}"),
+    counter("hooks.failed", "Callbacks that raised, by hook point.", "", ("point",)),
     counter("clock.jumps.ahead", "Times that the wall clock jumped ahead."),
     counter("clock.jumps.back", "Times that the wall clock was set back."),
     counter("clock.jumps.followed", "Jumps ahead that the node's time followed."),

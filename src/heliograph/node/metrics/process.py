@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from heliograph.observe.metric import Metric, counter, gauge
+from heliograph.observe.metric import Metric, counter, gauge, histogram
 
 _LISTENERS: Final = (
     (gauge, "current_connections", "Connections of a listener, those in their handshakes included."),
@@ -18,7 +18,7 @@ _LISTENERS: Final = (
 
 LISTENERS: Final[tuple[Metric, ...]] = (
     *(
-        declare(f"listeners.{name}", meaning, "", f"listeners.{{kind}}.{{listener}}.{name}")
+        declare(f"listeners.{name}", meaning, "", ("kind", "listener"), f"listeners.{{kind}}.{{listener}}.{name}")
         for declare, name, meaning in _LISTENERS
     ),
     counter("client_attrs.made", "Client attributes that were made."),
@@ -28,13 +28,14 @@ LISTENERS: Final[tuple[Metric, ...]] = (
 LOOP: Final[tuple[Metric, ...]] = (
     gauge("loop.lag_s", "How late the last tick came: how long others kept the event loop busy then.", "seconds"),
     gauge("loop.longest_lag_s", "The latest that a tick came since the start.", "seconds"),
+    histogram("loop.lag", "Ticks by how late they came at most.", "seconds"),
 )
 MEMORY: Final[tuple[Metric, ...]] = (
     gauge("memory.used", "Resident memory of the process.", "bytes"),
     gauge("memory.limit", "`node.memory_limit`; 0 for none.", "bytes"),
     gauge("memory.stage", "The stage of the memory contract; 0 while memory is not short."),
     gauge("memory.held", "What is held, by owner (docs/memory.md); `queues` is what waits for clients.", "bytes",
-          "memory.held.{owner}"),
+          ("owner",)),
     counter("memory.caches_shrunk", "Times that caches were made small."),
     counter("memory.qos0_shed", "QoS 0 messages that were dropped since memory was short."),
     counter("memory.growth_refused", "Sessions, subscriptions and messages that were refused since memory was short."),

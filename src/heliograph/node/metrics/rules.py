@@ -20,7 +20,7 @@ _RULES: Final = (
 )
 RULES: Final[tuple[Metric, ...]] = (
     *(counter(f"rules.{name}", f"{meaning[:-1]}, of all rules.") for name, meaning in _RULES),
-    *(counter(f"rule.{name}", meaning, "", f"rules.{{rule}}.{name}") for name, meaning in _RULES),
+    *(counter(f"rule.{name}", meaning, "", ("rule",), f"rules.{{rule}}.{name}") for name, meaning in _RULES),
     gauge("rules.count", "Rules that the node has."),
     gauge("rules.messages_waiting", "Messages of rules that wait to be published."),
     counter("rules.pipeline_publish_refused", "Messages to topics that only rows for the pipeline may have."),

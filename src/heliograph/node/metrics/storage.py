@@ -1,17 +1,33 @@
 """The metrics of databases: commits, what lies on the disk, compaction, retention, offload."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
-from heliograph.observe.metric import Metric, counter, gauge, histogram
+from heliograph.observe.histogram import Histogram
+from heliograph.observe.metric import HISTOGRAM, Metric, Sample, counter, gauge, histogram, labelled
 
 _MAIN: Final = "messages"  # the database whose flat names have no label
+_BUCKET: Final = ".le.{le}"
 _Declare = Callable[..., Metric]
 
 
-def _of_databases(declare: _Declare, name: str, meaning: str, unit: str = "", label: str = "") -> Metric:
-    flat = (f"storage.{name}{label}", f"storage.{{database}}.{name}{label}")
-    return declare(f"storage.{name}", meaning, unit, *flat, without=_MAIN)
+def _of_databases(declare: _Declare, name: str, meaning: str, unit: str = "") -> Metric:
+    metric = declare(f"storage.{name}", meaning, unit, ("database",))
+    return replace(
+        metric, flat=f"storage.{{database}}.{name}{_BUCKET if metric.kind == HISTOGRAM else ''}", unnamed=_MAIN
+    )
+
+
+def samples_of(database: str, numbers: Mapping[str, float], commit_times: Histogram | None) -> list[Sample]:
+    """What a database counts.
+
+    Args:
+        database: Its name.
+        commit_times: How long its commits took; None where there were none.
+    """
+    times = [] if commit_times is None else commit_times.samples("storage.commit_time", database)
+    return [*labelled("storage", numbers, database), *times]
 
 
 #: What every database counts that has a commit queue.
@@ -29,7 +45,7 @@ COMMITS: Final[tuple[Metric, ...]] = tuple(
         (counter, "stalls", "Times that so much waited for a commit that publishers had to wait."),
         (gauge, "buffered_bytes", "What waits for its commit.", "bytes"),
         (counter, "commit_s", "Time that commits took, all together.", "seconds"),
-        (histogram, "commit_time", "Commits by the time that they took at most.", "seconds", ".le.{le}"),
+        (histogram, "commit_time", "Commits by the time that they took at most.", "seconds"),
         (gauge, "last_commit_s", "Time that the last commit took.", "seconds"),
         (gauge, "open", "1 while the database is open."),
         (gauge, "memory_bytes", "What RocksDB holds in memory for it.", "bytes"),

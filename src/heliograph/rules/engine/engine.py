@@ -18,6 +18,7 @@ from heliograph.broker.pubsub import Broker
 from heliograph.config.rules import PipelineAction, RuleConfig, RuleEngineConfig
 from heliograph.mqtt.topic import SYS_PREFIX
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.observe.metric import Sample, labelled
 from heliograph.rules.engine.actions import PIPELINE_PREFIX, action_fault
 from heliograph.rules.engine.columns import LiveColumns
 from heliograph.rules.engine.counters import NAMES, RuleCounters
@@ -153,21 +154,22 @@ class RuleEngine:
         self._threads.stop()
         self.messages.flush()
 
-    def statistics(self) -> dict[str, int]:
-        """Sums over all rules as `rules.NAME`, and the counts of the first thousand as `rules.RULE.NAME`."""
+    def samples(self) -> list[Sample]:
+        """Sums over all rules, and the counts of the first thousand."""
         sums = dict.fromkeys(NAMES, 0)
-        numbers: dict[str, int] = {}
+        found: list[Sample] = []
         for position, rule in enumerate(self._rules.values()):
             counts = rule.counters.snapshot()
             for name, count in counts.items():
                 sums[name] += count
             if position < _RULES_LISTED_MAX:
-                numbers.update({f"rules.{rule.rule_id}.{name}": count for name, count in counts.items()})
-        numbers.update({f"rules.{name}": count for name, count in sums.items()})
-        numbers["rules.count"] = len(self._rules)
-        numbers["rules.messages_waiting"] = len(self.messages)
-        numbers["rules.pipeline_publish_refused"] = self._pipeline_refused
-        return numbers
+                found += labelled("rule", counts, rule.rule_id)
+        more = {
+            "count": len(self._rules),
+            "messages_waiting": len(self.messages),
+            "pipeline_publish_refused": self._pipeline_refused,
+        }
+        return [*found, *labelled("rules", {**sums, **more})]
 
     # --- messages
 

@@ -21,6 +21,7 @@ The rules of every state database:
 from collections.abc import Callable
 from typing import Protocol
 
+from heliograph.observe.histogram import Histogram
 from heliograph.storage.errors import PreconditionFailedError, StorageError
 
 OnStateCommitted = Callable[[int, StorageError | None], None]
@@ -118,6 +119,11 @@ class StateDatabase(Protocol):
         Raises:
             StorageError: The database cannot be read now.
         """
+
+    @property
+    def commit_times(self) -> Histogram | None:
+        """How long commits took; None if they are not measured."""
+        return None
 
     def statistics(self) -> dict[str, float]:
         """Counts for metrics."""

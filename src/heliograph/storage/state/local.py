@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from heliograph.observe.histogram import Histogram
 from heliograph.storage.disk import THIS_DISK, Disk
 from heliograph.storage.engine import Rdict, new_batch, records
 from heliograph.storage.errors import StorageBusyError, StorageClosedError, StorageError, UnknownLayoutError
@@ -159,6 +160,11 @@ class LocalState(KeptInStore):
 
     def committed(self) -> None:
         """Nothing to do: nothing waits for what others write here."""
+
+    @property
+    def commit_times(self) -> Histogram | None:
+        """How long commits took; None before the first."""
+        return None if self._queue is None else self._queue.commit_times
 
     def statistics(self) -> dict[str, float]:
         """Counts for metrics."""
