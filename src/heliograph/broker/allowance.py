@@ -1,4 +1,4 @@
-"""So many in so long: a limit that is asked before something is done, and lets go what it refuses."""
+"""A rate limit: at most so many events in a time; the rest is refused."""
 
 from mypy_extensions import i64
 

@@ -1,4 +1,4 @@
-"""What authenticators and channels say to each other: the words of the hook point `client.authenticate`.
+"""The types of the hook point `client.authenticate`: what authenticators get and answer.
 
 An authenticator is a callback of that hook point. It gets the client and the attempt, and answers with a step: accept,
 refuse, or challenge the client once more (enhanced authentication, MQTT 5 section 4.12). One that must wait answers

@@ -1,4 +1,4 @@
-"""Where faults stop: one object that raises must not disturb those that are handled in the same loop.
+"""Containment of faults: an object that raises does not disturb the others of the same loop.
 
 A loop that walks over objects of different owners (outboxes, subscribers, channels, sessions, parts of the node)
 catches what one of them raises, hands it to `Faults.contain`, and goes on with the next. The fault is counted by its

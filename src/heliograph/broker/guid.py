@@ -1,4 +1,4 @@
-"""Message ids: where the two 64-bit halves of a message id come from.
+"""Message ids: 128 bits of time, node, channel and sequence, in two halves.
 
 The layout is EMQX's: timestamp (64 bits), node and process (48), sequence (16). A channel stands where EMQX has a
 process. The sequence of a channel may wrap within one timestamp only if it published 65,536 messages in a microsecond.

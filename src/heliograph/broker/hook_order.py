@@ -1,4 +1,4 @@
-"""In which order the broker's own callbacks run, at every hook point: their priorities, the highest first.
+"""The priorities of the broker's own callbacks at every hook point, the highest first.
 
 The order is EMQX's: a rewritten topic may be a delayed one, what is not valid is not transformed, and what is delayed
 goes nowhere. A callback of a plugin has priority 0 unless it says otherwise.

@@ -1,4 +1,4 @@
-"""How short memory is, as the kernel asks: flags that the node sets once in a tick, and what they did.
+"""Memory pressure as flags for the kernel: the node sets them once in a tick; counters say what they did.
 
 `node/memory_policy.py` decides; docs/memory.md says what happens, to which clients, in which order.
 """

@@ -1,4 +1,4 @@
-"""A PUBLISH that may repeat what an earlier process stored, compared by what is stored of such a message."""
+"""Recognises a repeated PUBLISH whose first copy was stored by an earlier process."""
 
 from heliograph.broker.message import Message
 from heliograph.broker.publishing import reshape

@@ -1,4 +1,4 @@
-"""A subscription: which subscriber wants which filter, and how; and all of them that one filter has."""
+"""A subscription of one subscriber to one filter, with its options; and all subscriptions of a filter."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""What the commands on a node's data directory have in common: their options, and how they say that it went wrong."""
+"""Options and error messages that the commands on a node's data directory share."""
 
 import argparse
 import os

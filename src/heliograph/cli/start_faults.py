@@ -1,4 +1,4 @@
-"""What would stop a node from starting although its configuration is valid: files and directories that it names.
+"""Checks what a valid configuration names: files and directories without which a node cannot start.
 
 `heliograph conf check` looks at them as a start does, and changes nothing.
 """

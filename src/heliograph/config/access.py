@@ -1,4 +1,4 @@
-"""Settings of `authorization`: what is allowed where nobody decides, and how decisions are remembered."""
+"""Settings of `authorization`: the default decision, and the cache of decisions."""
 
 from dataclasses import dataclass
 

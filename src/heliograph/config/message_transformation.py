@@ -1,4 +1,4 @@
-"""Settings of message transformation: what is made of messages before anybody else sees them."""
+"""Settings of message transformation: what is changed in messages before they are delivered."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Durable sessions: what is saved of them, read back, replayed to them, and done for those that are away."""
+"""Durable sessions: saved, read back, replayed to, and their wills."""

@@ -1,4 +1,4 @@
-"""What was in flight to clients when their sessions were saved: records, until the messages are read again."""
+"""Messages in flight as saved with a session: records, until the messages themselves are read again."""
 
 import logging
 from collections.abc import Iterator

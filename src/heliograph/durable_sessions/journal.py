@@ -1,4 +1,4 @@
-"""Bringing session state to the disk: what one turn of the event loop changes is one atomic batch.
+"""Saves session state: the changes of one turn of the event loop are one atomic batch.
 
 A batch that the disk refuses is kept, with all later ones, and submitted again until it is taken; what was held for it
 stays held meanwhile. What is kept is the newest value of each key, so it does not grow with the time.

@@ -1,4 +1,4 @@
-"""Reading the sessions of clients that come: in turns of the event loop of their own, and not inside CONNECT.
+"""Reads the sessions of connecting clients in turns of the event loop of their own, not inside CONNECT.
 
 A session may have many subscriptions, and a message of the database for each that is in flight. A step reads a page of
 them, or one message; what all lookups do in a turn is bounded, so that a thousand clients that come back at once hold

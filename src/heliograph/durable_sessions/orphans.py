@@ -1,4 +1,4 @@
-"""Knowing messages again that a crash stored without their packet identifiers, by what a client repeats."""
+"""Recognises repeated messages that a crash left stored without their packet identifiers."""
 
 from itertools import islice
 from typing import Final

@@ -1,4 +1,4 @@
-"""Who replays when: sessions that are behind take turns, and each turn of the event loop is bounded."""
+"""Schedules replays: sessions that are behind take turns, and each turn of the event loop is bounded."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""Discovering, in the background, the sessions that lie on the disk only, and ending those whose time is over.
+"""Finds the sessions that are on the disk only, in the background, and ends those that have expired.
 
 A start does not read sessions: with a hundred thousand of them clients would wait. They are discovered afterwards, a
 page in each turn of the event loop, and what belongs to no session is removed. A client that comes meanwhile has its

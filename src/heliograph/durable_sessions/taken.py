@@ -1,4 +1,4 @@
-"""Putting right, after a crash, what clients published at QoS 2.
+"""After a crash, matches what clients published at QoS 2 with its packet identifiers, which another commit holds.
 
 A message and its packet identifier go to two databases. Their commits run side by side, so a crash may leave one
 without the other. Everything up to a mark is known to be complete; behind it, messages are looked through once, up to

@@ -1,4 +1,4 @@
-"""Wills that survive the broker: saved before CONNACK, forgotten when they are taken back or stored themselves.
+"""Wills that survive the broker: saved before CONNACK, deleted when they are withdrawn or stored themselves.
 
 A will that was published is forgotten only after the commit of its own message, so a crash in between publishes it once
 more: a will that comes twice says what one says, a lost one says nothing.

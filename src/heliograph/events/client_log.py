@@ -1,4 +1,4 @@
-"""What the log tells of clients: who comes and goes and why, what they subscribe to, what they were denied.
+"""The log lines about clients: connections and their ends, subscriptions, denials.
 
 Connections, their ends and denials are `info`, subscriptions `debug`. What the log's level leaves out has no callback.
 Each kind of line has a bound a minute, and denials one for each client; what is beyond is counted and told in one line.

@@ -24,7 +24,7 @@ class SourcePosition:
         return self.source if self.line is None else f"{self.source}:{self.line}"
 
     def __repr__(self) -> str:
-        return f"Position({self.source!r}, {self.line!r})"
+        return f"SourcePosition({self.source!r}, {self.line!r})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SourcePosition) and (self.source, self.line) == (other.source, other.line)

@@ -1,4 +1,4 @@
-"""When an acknowledgement may leave: a message may go to several databases, and all must have it.
+"""Joins the commits of several databases: an acknowledgement waits until all of them have the message.
 
 Channels wait for the tickets of one commit queue, that of `messages`, which **leads**. What another database takes is
 tied to the ticket that the leader gathers at that moment: the message itself gets this ticket, since both are handed

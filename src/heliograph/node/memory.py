@@ -1,4 +1,4 @@
-"""The memory contract of a node: what the process has, who holds it, and what is done as it fills.
+"""The memory contract of a node: what the process has, what holds it, and what is done as it fills.
 
 `memory_policy` decides, this performs, once in a tick; docs/memory.md says what an operator and a client see of it.
 Sessions are counted a part in each tick, so that a million of them delay nothing.

@@ -1,4 +1,4 @@
-"""How much memory the process may have and has, as the operating system says it."""
+"""The memory limit and the resident memory of the process, from the operating system."""
 
 import os
 from pathlib import Path

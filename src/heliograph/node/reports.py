@@ -1,4 +1,4 @@
-"""What the kernel has to say to the log: connections that ended badly, callbacks that failed, faults of our own.
+"""The kernel's lines in the log: connections that ended badly, callbacks that failed, faults of our own.
 
 Clients can cause both as often as they like, so that of a flood so many lines are written and the others are counted.
 """

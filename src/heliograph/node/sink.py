@@ -1,4 +1,4 @@
-"""The seam between the broker and storage: which messages are stored where, and how they get into the group commits."""
+"""Connects the broker to storage: which messages are stored where, and how they get into the group commits."""
 
 from collections.abc import Callable, Sequence
 from typing import Final

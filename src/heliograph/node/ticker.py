@@ -1,4 +1,4 @@
-"""Tells the parts of a node twice a second what time it is, and raises an alarm for those that cannot bear it."""
+"""Ticks the parts of a node twice a second, and raises an alarm for a part that fails."""
 
 import asyncio
 import logging

@@ -1,1 +1,1 @@
-"""What the broker tells about itself: metrics, `$SYS` topics, `$events` messages."""
+"""What the broker reports about itself: metrics, `$SYS` topics, `$events` messages."""

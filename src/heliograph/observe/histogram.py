@@ -1,4 +1,4 @@
-"""How often something took how long, in a few numbers."""
+"""A histogram of durations in fixed buckets."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What clients call themselves, cut to a bounded length: a client id may have 65,535 bytes, and thousands are kept."""
+"""Bounded copies of texts that clients choose: a client id may have 65,535 bytes, and thousands are kept."""
 
 import hashlib
 from typing import Final

@@ -1,1 +1,1 @@
-"""What is done to topics between a client and the routing: rewriting, automatic subscriptions, delay."""
+"""Topic policies of the operator: rewriting, automatic subscriptions, delayed publish."""

@@ -1,4 +1,4 @@
-"""Messages like another: with its id, publisher and lifetime, and a content of their own."""
+"""Copies of a message with another topic or content, and the same id, publisher and lifetime."""
 
 from heliograph.broker.message import Message, make_message
 

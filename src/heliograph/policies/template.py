@@ -1,4 +1,4 @@
-"""Topics with places to fill in: `${clientid}` and the like, and the groups `$1`, `$2` of a regular expression."""
+"""Templates of topics: `${clientid}` and the like, and the groups `$1`, `$2` of a regular expression."""
 
 import re
 from collections.abc import Mapping, Sequence

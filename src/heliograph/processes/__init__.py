@@ -1,1 +1,1 @@
-"""Processes that run beside another one: started, watched, started again after a pause, ended."""
+"""Child processes: started, watched, restarted with backoff, ended."""

@@ -77,7 +77,7 @@ class DiskRetainer(Retainer):
         return len(self.table)
 
     def __repr__(self) -> str:
-        return f"DiscRetainer({self.table!r})"
+        return f"DiskRetainer({self.table!r})"
 
     def match(self, topic_filter: str) -> "DiscMatches":
         """The retained messages whose topics a filter matches."""

@@ -1,4 +1,4 @@
-"""What a topic is for among any number of topic filters: found once per topic, then remembered."""
+"""Finds what a topic matches among many topic filters: once per topic, then from a cache."""
 
 from collections.abc import Iterable
 from typing import Final, Generic, TypeVar

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, told so that the operator can mend it without reading code."""
+"""Errors of a configuration, with everything that an operator needs to correct them."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,1 +1,1 @@
-"""Durable streams: every message is stored once and replayed by topic filter and time; `interface` has the words."""
+"""Durable streams: every message is stored once, replayed by topic filter and time; `interface` defines the terms."""

@@ -1,4 +1,4 @@
-"""Putting one directory in the place of another, so that after a crash at any point there is one of the two.
+"""Replaces a directory by another: after a crash at any point one of the two is there.
 
 RocksDB's databases are directories, and a rename cannot replace one that is not empty. Linux can exchange two names in
 one step; where a file system cannot, there is a moment between two renames in which the place is empty.

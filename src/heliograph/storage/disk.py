@@ -1,4 +1,4 @@
-"""The machine under storage, as far as storage cannot do without it: RocksDB, the files of its log, and a thread.
+"""The interface of storage to the machine: RocksDB, the files of its log, and a thread.
 
 The creator of a database passes it a `Disk`, so that the same code runs on the fake disk of the simulation.
 """

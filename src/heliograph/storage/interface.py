@@ -1,4 +1,4 @@
-"""The words of durable storage: databases, streams with ranks, positions, iterators, and what replaying them gives.
+"""The interface of durable storage: databases, streams with ranks, positions, iterators, and what replaying them gives.
 
 Only values and one protocol live here; `columnar` keeps messages on RocksDB. A **database** has shards, a shard is cut
 in time into generations, a generation holds streams, and a stream is the only unit of order. To replay a topic filter:

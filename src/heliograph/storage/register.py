@@ -1,4 +1,4 @@
-"""Which databases were made in a data directory, kept outside of them, so that one that is gone is not taken for new.
+"""The register of the databases in a data directory: one that is lost is not taken for a new one.
 
 The file `DATA_DIR/databases` has a line for each: its folder and name, as in `storage/messages`. A line that ends with
 `begun anew` says that an operator gave up what that database held. The site id, `storage/site_id`, has a line too.

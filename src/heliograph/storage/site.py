@@ -1,4 +1,4 @@
-"""The site id: who a node is, whatever it is called. Random, made once, kept beside the databases."""
+"""The site id: identifies a storage, whatever the node's name. Random, made once, kept beside the databases."""
 
 import os
 import re

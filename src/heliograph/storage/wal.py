@@ -1,4 +1,4 @@
-"""Bringing RocksDB's write-ahead log to the disk from another thread.
+"""Syncs RocksDB's write-ahead log in another thread.
 
 rocksdict holds the GIL while RocksDB syncs, which would stop the event loop for the length of an fsync. So commits are
 written without sync, which takes them as far as the kernel, and the log files are synced here with `os.fdatasync`,

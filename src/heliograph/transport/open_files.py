@@ -1,4 +1,4 @@
-"""Open files that connections leave to others: tables and logs of storage, the reader's pipe, certificates read again.
+"""A reserve of open files that connections leave free, for the files of storage, the reader's pipe and certificates.
 
 Every connection is an open file. Without a reserve a flood of connections makes the storage of connected clients
 fail.

@@ -108,7 +108,7 @@ class MqttPublisher:
         return client
 
     def __repr__(self) -> str:
-        return f"Publisher({self._where()}, {self._under_way} of {self._count} under way)"
+        return f"MqttPublisher({self._where()}, {self._under_way} of {self._count} under way)"
 
     def __enter__(self) -> Self:
         self._connect()

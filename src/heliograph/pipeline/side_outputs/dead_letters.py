@@ -106,7 +106,7 @@ class RefusedRows:
             self._file.unlink(missing_ok=True)
 
     def __repr__(self) -> str:
-        return f"Refusals({self._query!r}, batch {self._batch}, {self.count})"
+        return f"RefusedRows({self._query!r}, batch {self._batch}, {self.count})"
 
     def refuse(self, row: Mapping[str, Any], reason: str) -> None:
         """Note a row; what a sink calls as `Batch.refuse`."""

@@ -1,4 +1,4 @@
-"""Reading on past damage, for readers that asked for it, and reporting to them what is missing."""
+"""Reads on past damage for readers that allow it, and reports to them what is missing."""
 
 from collections.abc import Callable, Iterator
 from typing import Final

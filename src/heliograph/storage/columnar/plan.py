@@ -1,4 +1,4 @@
-"""Sharing out a bounded read among streams: how far each may be read next.
+"""Divides a bounded read among streams: how far each may be read next.
 
 A plan advances all streams to one commit time. So it is fair whatever the sizes of the streams, and what is read
 together was stored at about the same time, which keeps event-time watermarks of a consumer close together. The time is

@@ -1,4 +1,4 @@
-"""Walking the blocks of a stream past what is damaged, and saying what that was.
+"""Walks the blocks of a stream past damage, and names the damage.
 
 Two things can be damaged. A block whose own checksum does not match is one value among readable ones. A piece of a
 RocksDB file that does not pass RocksDB's checksum takes every block in it away, and RocksDB ends a walk there without

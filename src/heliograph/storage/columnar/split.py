@@ -1,4 +1,4 @@
-"""Cutting ranges of streams into pieces of about the same size, so that several readers share a large read.
+"""Cuts ranges of streams into pieces of about the same size, so that several readers share a large read.
 
 Pieces end where commits end. How much lies before a time is one seek (see `extent.extent_until`), so a cut costs a few
 seeks, however long the range is.

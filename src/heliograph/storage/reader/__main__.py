@@ -1,4 +1,4 @@
-"""The reader process: stored messages over Arrow Flight, without a millisecond taken from the broker.
+"""The reader process: serves stored messages over Arrow Flight, beside the broker's process.
 
 `python -m heliograph.storage.reader --data-dir DIR --bind HOST:PORT` serves the actions `get_streams`, `plan`, `split`
 and `info` and reads (`do_get`), whose requests and answers are JSON; `docs/storage.md` describes them. On standard

@@ -1,4 +1,4 @@
-"""The reader's Arrow Flight service: who asks, what they may see, and errors as clients know them."""
+"""The reader's Arrow Flight service: authentication, rights, and errors as clients know them."""
 
 import json
 from collections.abc import Callable, Iterator

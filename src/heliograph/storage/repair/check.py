@@ -1,4 +1,4 @@
-"""Walking a whole database and naming everything in it that is not what was written."""
+"""Checks a whole database and names everything that is not as it was written."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Checking what holds the records of a keyed database together, and making all of it again from the messages.
+"""Checks the indexes of a keyed database, and rebuilds them from its messages.
 
 A message's key has its whole topic, so the learned structure, the counts and the index of expiring messages follow from
 the messages alone.

@@ -1,4 +1,4 @@
-"""Mending a database: everything that can be read goes into a new one, which takes the place of the damaged one.
+"""Repairs a database: copies everything readable into a new one, which replaces the damaged one.
 
 Nothing is mended in place: RocksDB's own compaction would stumble over a damaged piece of a file again and again, and
 what a person may still want to save stays as it was. The new database has the same streams, positions and iterators;

@@ -1,4 +1,4 @@
-"""Making the records of generations and topics again from the blocks, where the files that held them are lost.
+"""Restores lost records of generations and topics from the blocks.
 
 Every block has the topics of its messages, and its key says shard, generation and stream. So what is known of streams
 without records is a structure that their topics match: names where all topics have the same, `+` where they differ.

@@ -1,0 +1,24 @@
+"""Names that a reader meets in two places."""
+
+import ast
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[2] / "src" / "heliograph"
+
+
+def classes() -> list[tuple[Path, ast.ClassDef]]:
+    found = []
+    for path in sorted(SOURCES.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        found += [(path.relative_to(SOURCES), node) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return found
+
+
+def test_what_an_object_calls_itself_is_the_name_of_its_class() -> None:
+    for path, owner in classes():
+        for method in owner.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "__repr__":
+                texts = [node.value for node in ast.walk(method) if isinstance(node, ast.Constant)]
+                words = [text.split("(")[0] for text in texts if isinstance(text, str) and "(" in text]
+                named = [word for word in words if word.isidentifier() and word[0].isupper()]
+                assert all(name == owner.name for name in named), f"{path}:{method.lineno}: {named}"
