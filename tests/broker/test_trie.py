@@ -55,7 +55,7 @@ def nodes_below(branch: TrieNode | FilterEntry | None) -> int:
 
 
 def nodes_count(trie: TopicTrie) -> int:
-    root = trie._root
+    root = trie.root
     return sum(map(nodes_below, [*(root.children or {}).values(), root.plus]))
 
 
@@ -91,11 +91,11 @@ def test_any_interleaving_agrees_with_the_naive_matcher_and_leaves_no_trace(
             assert sorted(found) == sorted(one for one in filters if matches(topic, one))
         assert trie.find(topic_filter) is filters.get(topic_filter)
     assert trie.count == len(filters)
-    assert shape(trie._root) == shape(made_of(set(filters))._root)
+    assert shape(trie.root) == shape(made_of(set(filters)).root)
     assert nodes_count(trie) < max(len(filters), 1)
     for topic_filter in filters:
         trie.remove(topic_filter)
-    assert trie._root.is_empty()
+    assert trie.root.is_empty()
     assert trie.count == 0
 
 
@@ -114,7 +114,7 @@ def test_filters_of_many_levels_cost_no_nodes_of_their_own(levels_count: int) ->
     assert {entry.topic_filter for entry in trie.match(topic)} == {f"{way}/7", f"7/{way}", f"{way}/#"}
     for topic_filter in filters:
         trie.remove(topic_filter)
-    assert trie._root.is_empty()
+    assert trie.root.is_empty()
 
 
 def test_a_match_visits_what_matches_or_nearly_does() -> None:

@@ -9,6 +9,7 @@ from heliograph.broker.authentication import AuthAttempt, AuthStep
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.pending import Pending
 from heliograph.broker.shared_options import STRATEGIES, SharedOptions
+from heliograph.channel.handles import CommitWaiter, ReaderHandle
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
@@ -18,6 +19,7 @@ from heliograph.session.options import SessionOptions
 from mqtt.bank import CASES
 from support.kernel import Kernel, Peer
 from support.packets import properties, publish, say
+from support.reach import count
 from support.strategies import VERSIONS, client_packets, packets, topic_filters, topic_names
 
 RAW = [case.data for case in CASES if len(case.data) < 2_000]
@@ -249,7 +251,7 @@ def test_any_packets_in_any_state_end_legal_or_closed(data: st.DataObject, steps
 
 
 def assert_sessions_keep_to_their_limits(kernel: Kernel) -> None:
-    for session in kernel.sessions._sessions.values():
+    for session in kernel.sessions.all():
         numbers, options = session.statistics(), session.options
         queues = len(options.mqueue_priorities) + 1
         assert numbers["mqueue_len"] <= options.max_mqueue_len * queues
@@ -260,14 +262,14 @@ def assert_sessions_keep_to_their_limits(kernel: Kernel) -> None:
 
 def assert_nothing_is_left(kernel: Kernel) -> None:
     assert kernel.context.channels.statistics() == {"connections.count": 0, "live_connections.count": 0}
-    for clientid in [session.clientid for session in kernel.sessions._sessions.values()]:
+    for clientid in [session.clientid for session in kernel.sessions.all()]:
         kernel.connect(clientid, clean_start=True).disconnect()
     assert kernel.sessions.statistics() == {"sessions.count": 0, "sessions.away": 0}
     statistics = kernel.broker.statistics()
     assert (statistics["topics.count"], statistics["subscriptions.count"]) == (0, 0)
     assert (statistics["shared_groups.count"], statistics["subscriptions.shared.count"]) == (0, 0)
-    assert kernel.broker.router.filters.trie._root.is_empty()
+    assert kernel.broker.router.filters.trie.root.is_empty()
     assert kernel.broker.exclusive == {}
     for _ in range(kernel.sink.open_ticket - kernel.sink.committed_ticket):
         kernel.commit()
-    assert kernel.context.commits._waiting == {}
+    assert count(kernel.context.commits, CommitWaiter) == count(kernel.context.commits, ReaderHandle) == 0

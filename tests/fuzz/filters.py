@@ -12,6 +12,7 @@ from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.topic import subscription_fault, topic_filter_fault, topic_matches, topic_name_fault
 from heliograph.retainer.memory import MemoryRetainer
 from support.naive import matches
+from support.reach import count
 
 _LEVELS: Final = ("a", "b", "", "$s", "c", "ä", "+", "+", "#")
 _LEVELS_MAX: Final = 24
@@ -44,12 +45,12 @@ class _Table:
     def end(self) -> None:
         for topic_filter in list(self._held):
             self._unsubscribe(topic_filter)
-        assert self._router.filters.trie._root.is_empty()
+        assert self._router.filters.trie.root.is_empty()
         assert self._router.statistics()["topics.count"] == 0
         for topic in list(self._retained):
             self._retain(topic, b"")
         assert len(self._retainer) == 0
-        assert not any(self._retainer._index._words)
+        assert count(self._retainer, bytes, within="heliograph.retainer") == 0
 
     def _subscribe(self, text: str) -> None:
         assert subscription_fault(text, _LEVELS_MAX) is not None or text

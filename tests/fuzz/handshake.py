@@ -8,6 +8,7 @@ from heliograph.config.listeners import WebsocketOptions
 from heliograph.transport.addresses import host_and_port
 from heliograph.transport.proxy_protocol import SIGNATURE_V2, ProxyHeaderParser, ProxyProtocolError
 from heliograph.transport.upgrade import END_OF_REQUEST, REQUEST_BYTES_MAX, UpgradePolicy
+from support.reach import reachable
 
 _POLICIES: Final = (
     UpgradePolicy(WebsocketOptions()),
@@ -80,7 +81,7 @@ def _parsed(pieces: list[bytes]) -> tuple[str | None, str | None, int] | None:
             return None
         assert 0 < count <= len(piece) or not piece, "the reader would look at the same bytes for ever"
         used += count
-        assert len(parser._taken) <= 16 + 8192, "a header is gathered beyond its limit"
+        assert max(map(len, reachable(parser, bytes)), default=0) <= 16 + 8192, "a header is gathered beyond its limit"
         header = parser.header
         if header is not None:
             if header.source is not None and not header.source.startswith("unix:"):

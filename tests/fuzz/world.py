@@ -15,6 +15,7 @@ from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.pending import Pending
 from heliograph.broker.publishing import publish
+from heliograph.channel.handles import CommitWaiter, ReaderHandle
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import AutoSubscribeTopic
 from heliograph.mqtt import packets as p
@@ -25,6 +26,7 @@ from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.options import RetainerOptions
 from heliograph.session.options import SessionOptions
 from support.kernel import Kernel
+from support.reach import count, reachable
 
 ROUTES_MAX: Final = 6
 RETAINED_MAX: Final = 3
@@ -257,7 +259,7 @@ class World(Kernel):
         assert not [report for report in self.reports if report.startswith("LEAK")], self.reports
         self.reports.clear()
         options = self.options.session
-        for session in self.sessions._sessions.values():
+        for session in self.sessions.all():
             numbers = session.statistics()
             assert numbers["subscriptions_cnt"] <= SUBSCRIPTIONS_MAX, numbers
             assert numbers["inflight_cnt"] <= options.max_inflight, numbers
@@ -278,7 +280,7 @@ class World(Kernel):
         assert not self._later, f"something is to be called in {(self._later[0][0] - self.now_us) / 1e6} s"
         assert self.context.channels.statistics() == {"connections.count": 0, "live_connections.count": 0}
         self.advance(_FOR_EVER_S)
-        for clientid in list(self.sessions._sessions):  # those that never expire
+        for clientid in [one.clientid for one in self.sessions.all()]:  # those that never expire
             session, _ = self.sessions.open(clientid, False, self.options.session)
             session.expiry_interval_s = 0
             self.sessions.leave(session, None)
@@ -287,19 +289,18 @@ class World(Kernel):
         self._commit_all()  # wills may have been stored
         self.check_bounds()
         assert self.sessions.statistics() == {"sessions.count": 0, "sessions.away": 0}
-        assert not self.sessions._wills
+        assert count(self.sessions, p.Will, within="heliograph.session") == 0
         statistics = self.broker.statistics()
         assert (statistics["topics.count"], statistics["subscriptions.count"]) == (0, 0), statistics
         assert (statistics["shared_groups.count"], statistics["subscriptions.shared.count"]) == (0, 0), statistics
-        assert self.broker.router.filters.trie._root.is_empty()
+        assert self.broker.router.filters.trie.root.is_empty()
         assert self.broker.router.dispatching == 0
         assert not self.broker.exclusive
-        commits = self.context.commits
-        assert not commits._waiting
-        assert not commits._without_room
-        assert not self.context.turns._waiting
+        for who_waits in (self.context.commits, self.context.turns):
+            assert count(who_waits, CommitWaiter) == count(who_waits, ReaderHandle) == 0, who_waits
         self.retainer.delete("#", 10)
-        assert len(self.retainer) == len([topic for topic in self.retainer._topics if topic and topic.startswith(b"$")])
+        left = reachable(self.retainer, bytes, within="heliograph.retainer.memory")
+        assert len(self.retainer) == len([topic for topic in left if topic.startswith(b"$")])
 
 
 def _session_options(source: Source) -> SessionOptions:

@@ -108,7 +108,7 @@ def test_a_token_is_not_for_another_user_at_the_port(
     line = "0: {}:{:04X} 00000000:0000 0A 00000000:00000000 00:00000000 00000000 {} 0 1\n"
     ours, theirs = line.format("0100007F", port, os.getuid()), line.format("00000000", port, os.getuid() + 1)
     table = tmp_path / "tcp"
-    monkeypatch.setattr(local_token, "_SOCKETS", (table,))
+    monkeypatch.setattr(local_token, "SOCKET_TABLES", (table,))
     table.write_text("  sl  local_address\n" + ours)
     assert local_token.find_token(f"127.0.0.1:{port}") == token
     table.write_text(
@@ -137,7 +137,7 @@ def test_a_client_that_had_the_token_does_not_send_it_to_another_user_who_took_t
         with StorageClient(f"127.0.0.1:{reader.port}") as client:
             assert client.info() == {}
             table = tmp_path / "tcp"
-            monkeypatch.setattr(local_token, "_SOCKETS", (table,))
+            monkeypatch.setattr(local_token, "SOCKET_TABLES", (table,))
             line = f"0: 0100007F:{reader.port:04X} 00000000:0000 0A 0:0 00:0 0 {os.getuid() + 1} 0 1\n"
             table.write_text("  sl\n" + line)
             with pytest.raises(ReaderUnavailableError, match="another user"):

@@ -60,7 +60,7 @@ class Publisher:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(encode_packet(p.Connect(p.V5, "publisher", True, 0, None, None, None, Properties()), p.V5))
         publisher = cls(reader, writer)
-        assert (await publisher._packet())[0] == p.CONNACK
+        assert (await publisher.packet())[0] == p.CONNACK
         return publisher
 
     async def publish(self, topic: bytes, payload: bytes) -> int:
@@ -78,7 +78,7 @@ class Publisher:
         self._writer.write(data)
         codes = []
         for number in numbers:
-            kind, content = await self._packet()
+            kind, content = await self.packet()
             assert (kind, content[:2]) == (p.PUBACK, number)
             codes.append(content[2] if len(content) > 2 else 0)
             self.reason = content[3:]
@@ -88,7 +88,7 @@ class Publisher:
         self._writer.close()
         await self._writer.wait_closed()
 
-    async def _packet(self) -> tuple[int, bytes]:
+    async def packet(self) -> tuple[int, bytes]:
         async with asyncio.timeout(WAIT_S):
             (first,) = await self._reader.readexactly(1)
             length = shift = 0

@@ -8,12 +8,15 @@ DataFrame is its columns and its rows as Arrow.
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import psycopg  # noqa: F401 (so that no process that dies has to import it)
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pymysql
 from pymysql.constants.COMMAND import COM_QUERY
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -22,9 +25,12 @@ from redis.connection import AbstractConnection
 from heliograph.pipeline.sinks import OutputMode, mysql, postgresql
 from heliograph.pipeline.sinks import redis as redis_sink
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
+from heliograph.pipeline.sinks.interface import Written
 from heliograph.pipeline.sinks.redis import RedisSink
 from heliograph.pipeline.sinks.redis_commands import Command, PreparedCommands, RowCommand
+from heliograph.pipeline.sinks.sql_batches import write_exactly_once
 from support.dying import bring_each, die, die_at
+from support.reach import reachable
 from support.sinks import batch_of, sink_of
 
 #: Where it dies: the connection has a transaction; the batch is claimed in the ledger; the table is emptied; one row of
@@ -125,28 +131,31 @@ class _DyingTransaction:
         self._transaction.commit()
 
 
+def _send_end(transaction: object) -> None:
+    """Send what ends a transaction, over the connection that it holds, and await no answer."""
+    for postgresql_connection in reachable(transaction, psycopg.Connection):
+        postgresql_connection.pgconn.send_query(b"COMMIT")
+        postgresql_connection.pgconn.flush()
+    for mysql_connection in reachable(transaction, pymysql.Connection):
+        connection: Any = mysql_connection
+        connection._execute_command(COM_QUERY, "COMMIT")  # the library's only way to send and not to wait
+
+
 def _let_die(step: str) -> None:
     """Have the sinks of this process die at a step, and take rows without Spark."""
-    of_postgresql: Any = postgresql._Transaction
-    of_mysql: Any = mysql._Transaction
 
-    def dying_postgresql(connection: Any, *more: Any) -> _DyingTransaction:
-        def send_end() -> None:
-            connection.pgconn.send_query(b"COMMIT")
-            connection.pgconn.flush()
+    def write_until_dead(connect: Callable[[], Any], *more: Any, **named: Any) -> Written:
+        @contextmanager
+        def connect_and_die() -> Iterator[_DyingTransaction]:
+            with connect() as transaction:
+                yield _DyingTransaction(transaction, step, partial(_send_end, transaction))
 
-        return _DyingTransaction(of_postgresql(connection, *more), step, send_end)
-
-    def dying_mysql(connection: Any, *more: Any) -> _DyingTransaction:
-        def send_end() -> None:
-            connection._execute_command(COM_QUERY, "COMMIT")
-
-        return _DyingTransaction(of_mysql(connection, *more), step, send_end)
+        return write_exactly_once(connect_and_die, *more, **named)
 
     replaced: tuple[tuple[Any, str, object], ...] = (
-        (postgresql, "_Transaction", dying_postgresql),
+        (postgresql, "write_exactly_once", write_until_dead),
         (postgresql, "ArrowRows", _HeldRows),
-        (mysql, "_Transaction", dying_mysql),
+        (mysql, "write_exactly_once", write_until_dead),
         (mysql, "ArrowRows", _HeldRows),
         (redis_sink, "PreparedCommands", _Commands),
         (AbstractConnection, "send_packed_command", _dying_redis(step)),

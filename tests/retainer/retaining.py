@@ -10,6 +10,7 @@ from heliograph.retainer.retainer import Matches, Retainer
 from heliograph.storage.keyed.changes import KeyedChange
 from heliograph.storage.keyed.table import KeyedTable
 from support.kernel import Kernel
+from support.reach import reachable
 
 KINDS = ("ram", "disc", "disc-late")
 
@@ -49,9 +50,8 @@ def make_retainer(kind: str, path: Path, options: RetainerOptions | None = None)
 def settle(retainer: Retainer) -> None:
     """Have what waits for it written."""
     if isinstance(retainer, DiskRetainer):
-        commits = retainer._commits
-        assert isinstance(commits, Commits)
-        commits.write()
+        for commits in reachable(retainer, Commits, within="heliograph.retainer"):
+            commits.write()
 
 
 def close(retainer: Retainer) -> None:

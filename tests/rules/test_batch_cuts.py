@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from heliograph.rules import CompiledRule, Value
 from heliograph.rules.columns import STORED_NAMES, MessageColumns
 from heliograph.rules.environment import Environment
-from heliograph.rules.spark.contexts import _evaluating
+from heliograph.rules.spark.contexts import evaluating
 from heliograph.rules.spark.plan import plan_rule
 from heliograph.rules.spark.row_evaluator import OutputColumns, RowEvaluator
 from heliograph.rules.spark.rows import generating_function, rule_function, struct_of
@@ -113,6 +113,6 @@ def test_cases_share_what_may_be_output_and_fail_alone() -> None:
     rules = ['SELECT payload AS p FROM "#"'] * 3 + ["SELECT nonsense"]
     columns = [f'{{"payload": "{"x" * length}"}}' for length in (50, 60, 10, 1)]
     arrays = [pa.array(rules), pa.array(columns), pa.array(["{}"] * 4)]
-    found = _evaluating((), 100)(*arrays).to_pylist()
+    found = evaluating((), 100)(*arrays).to_pylist()
     assert [outcome["rows"] is not None for outcome in found] == [True, False, True, False]
     assert "is longer than the" in found[1]["error"]

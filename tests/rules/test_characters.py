@@ -47,7 +47,7 @@ def test_white_space_goes_by_whole_characters() -> None:
 def test_no_character_that_joins_is_taken_for_one_that_does_not() -> None:
     for code in (*range(0x80, 0xD800), *range(0xE000, 0x30000), *range(0xE0000, 0xE1000)):
         one = chr(code)
-        if not c._has_joined(one):
+        if not c.has_joined(one):
             text = f"{one}{one}a\u00e9{one}"
             assert len(regex.findall(r"\X", text)) == 5, hex(code)
 

@@ -225,7 +225,18 @@ def test_one_edge_node_does_not_take_the_room_of_all() -> None:
     births.on_message(EdgeTopic("plant", "DDEATH", "large", "a"), b"")
     births.on_message(topic_of("large", "NDEATH"), b"")
     assert births.statistics()["sparkplug.aliases"] == 0
-    assert births._names_length == 0
+
+
+def test_births_that_were_forgotten_take_no_room() -> None:
+    births = Births()
+    births.on_message(topic_of("lives", "NBIRTH"), birth())
+    metrics: list[dict[str, Value]] = [{"name": "n" * 1000, "alias": number, "datatype": 10} for number in range(4000)]
+    names = payload(*metrics)
+    for _ in range(40):  # more than the 128 MiB of names that all together may have
+        births.on_message(topic_of("restless", "NBIRTH"), names)
+    births.on_message(topic_of("restless", "NDEATH"), b"")
+    assert births.find(topic_of("lives"), 1) is not None
+    assert births.statistics()["sparkplug.edge_nodes.evicted"] == 0
 
 
 def test_a_birth_that_is_no_payload_is_counted() -> None:

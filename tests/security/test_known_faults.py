@@ -10,6 +10,7 @@ import pytest
 
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
+from heliograph.channel.handles import CommitWaiter, ReaderHandle
 from heliograph.channel.options import ChannelOptions
 from heliograph.config.listeners import WebsocketOptions
 from heliograph.mqtt import packets as p
@@ -24,6 +25,7 @@ from heliograph.transport.proxy_protocol import SIGNATURE_V2, ProxyHeaderParser
 from heliograph.transport.upgrade import UpgradePolicy
 from support.kernel import Kernel, Peer
 from support.packets import properties
+from support.reach import count
 from support.services import Node
 from support.websocket import request
 from support.wire import varint, wire
@@ -526,7 +528,7 @@ def test_a_subscribe_of_forty_thousand_filters_is_not_one_turn() -> None:
     packet = subscribes(*[f"{number:x}" for number in range(40_000)])
     flood.feed(encode_packet(packet, p.V5))
     turns = 0
-    while kernel._callbacks:
+    while kernel.has_work:
         other.feed(b"\xc0\x00")
         kernel.turn()
         turns += 1
@@ -616,7 +618,20 @@ def test_a_client_that_comes_and_goes_leaves_nothing_behind() -> None:
     assert kernel.context.channels.statistics()["connections.count"] == 0
     statistics = kernel.broker.statistics()
     assert (statistics["topics.count"], statistics["subscriptions.shared.count"]) == (0, 0)
-    assert not kernel.context.commits._waiting
+    assert count(kernel.context.commits, CommitWaiter) == count(kernel.context.commits, ReaderHandle) == 0
+
+
+def test_connections_that_end_while_the_disk_is_full_leave_nothing_behind() -> None:
+    """Each connection that waited for room stayed in memory until there was some, ended or not. Ours."""
+    kernel = Kernel(stored=["#"])
+    kernel.sink.full = True
+    for number in range(100):
+        peer = kernel.connect(f"c{number}")
+        peer.publish("t", b"x", 1)
+        assert peer.paused()
+        peer.drop()
+    kernel.commit()
+    assert count(kernel.context.commits, CommitWaiter) == count(kernel.context.commits, ReaderHandle) == 0
 
 
 def test_sessions_that_end_let_go_of_the_messages_that_waited() -> None:
@@ -793,7 +808,7 @@ def test_a_connection_that_owes_days_is_gone_when_it_ends() -> None:
     assert peer.paused()
     peer.drop()
     kernel.advance(1.0)
-    assert kernel._later == []
+    assert kernel.timers_count == 0
 
 
 @pytest.mark.parametrize(

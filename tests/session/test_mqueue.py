@@ -9,6 +9,7 @@ from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.session.mqueue import DELIVERY_BYTES, Delivery, MessageQueue, make_queue, size_of
 from heliograph.session.options import SessionOptions
 from support.packets import publish
+from support.reach import count
 
 SUBSCRIPTION = Subscription(Subscriber("sub"), "#", 2, False, False, 0, 0)
 
@@ -71,8 +72,7 @@ def test_a_queue_that_drops_for_ever_stays_small() -> None:
     for _ in range(10_000):
         queue.push(delivery(0))
     assert queue.count == 10
-    assert len(queue._waiting) < 100
-    assert len(queue._qos0) < 100
+    assert count(queue, Delivery) < 100
 
 
 def test_taking_qos_0_out_of_turn_leaves_nothing_behind() -> None:
@@ -82,7 +82,7 @@ def test_taking_qos_0_out_of_turn_leaves_nothing_behind() -> None:
     while queue.pop_qos0() is not None:
         pass
     assert queue.count == 10
-    assert len(queue._waiting) < 100
+    assert count(queue, Delivery) < 100
 
 
 PRIORITIES = {"a": 3, "b": 2, "c": 2}

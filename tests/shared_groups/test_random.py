@@ -13,6 +13,7 @@ import pytest
 
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.mqtt import packets as p
+from heliograph.session.mqueue import PUBLISHED, RELEASED, Delivery
 from heliograph.session.options import SessionOptions
 from heliograph.shared_groups.protocol import Timers
 from support.clients import Actor, Publisher, Subscriber
@@ -20,6 +21,7 @@ from support.clients import World as Place
 from support.durable import FakeState
 from support.groups import GroupKernel
 from support.histories import History
+from support.reach import reachable
 
 TOPICS = ("t/0", "t/1", "t/2")
 FILTER = "$share/g/t/#"
@@ -65,7 +67,8 @@ class Member(Subscriber):
         assert isinstance(kernel, GroupKernel)
         session = kernel.sessions.find(self.clientid)
         if session is not None:
-            self.risked |= {delivery.message.payload for delivery in session._inflight.values()}
+            held = reachable(session, Delivery, within="heliograph.session")
+            self.risked |= {one.message.payload for one in held if one.phase in (PUBLISHED, RELEASED)}
 
 
 class World(History):

@@ -41,7 +41,7 @@ def _sync_newest(self: LogFiles) -> SyncRequest:
 
 def _sync_without_directory(self: LogFiles) -> SyncRequest:
     request = _sync_request(self)
-    request._directory = None
+    request.directory = None
     return request
 
 

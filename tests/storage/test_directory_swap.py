@@ -34,7 +34,7 @@ def killed_at(step: int, new: Path, path: Path, kept: Path) -> bool:
             return wrapper
 
         directory_swap.os.rename = counted(os.rename)  # type: ignore[attr-defined]
-        directory_swap._exchange = counted(directory_swap._exchange)  # type: ignore[assignment]
+        directory_swap.exchange = counted(directory_swap.exchange)  # type: ignore[assignment]
         swap_in(new, path, kept)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9

@@ -272,7 +272,7 @@ def test_the_written_bytes_of_a_generation_outlive_a_restart(
 def test_what_was_dropped_long_ago_is_still_told_from_what_never_was(
     database: LocalDatabase, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heliograph.storage.columnar.generations._DROPPED_REMEMBERED_MAX", 2)
+    monkeypatch.setattr("heliograph.storage.columnar.generations.DROPPED_REMEMBERED_MAX", 2)
     for _ in range(4):
         store_batch(database, [make_message()])
         database.add_generation()

@@ -165,7 +165,7 @@ def test_what_a_cut_off_attempt_left_is_overwritten(data_dir: Path, make_message
 def test_one_topic_of_a_shared_stream_is_found_where_merged_blocks_were_cut(
     data_dir: Path, options: DatabaseOptions, make_message: MakeMessage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heliograph.storage.offload.files._STUB_ROWS", 7)
+    monkeypatch.setattr("heliograph.storage.offload.files.STUB_ROWS", 7)
     database = open_database(data_dir, options=options)
     topics = [f"fleet/{number % 15}/pos" for number in range(60)]
     for topic in topics:

@@ -141,7 +141,7 @@ async def test_a_target_that_refuses_is_told_and_tried_again(
 async def test_what_is_not_there_is_an_error_until_it_is(
     database: LocalDatabase, data_dir: Path, make_offload: MakeOffload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heliograph.storage.offload.fetch._FAILED_FETCH_S", 1e9)
+    monkeypatch.setattr("heliograph.storage.offload.fetch.FAILED_FETCH_S", 1e9)
     store_batch(database, [message()])
     database.add_generation()
     store_batch(database, [message("other/topic")])
@@ -152,7 +152,7 @@ async def test_what_is_not_there_is_an_error_until_it_is(
         await read_all(database, offload)
     assert len(await read_all(database, offload, "other/topic")) == 1
     (data_dir / "away").rename(data_dir / "cold")
-    monkeypatch.setattr("heliograph.storage.offload.fetch._FAILED_FETCH_S", 0.0)
+    monkeypatch.setattr("heliograph.storage.offload.fetch.FAILED_FETCH_S", 0.0)
     assert len(await read_all(database, offload)) == 2
 
 

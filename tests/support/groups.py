@@ -3,13 +3,17 @@
 from pathlib import Path
 from typing import Any
 
+from heliograph.shared_groups.reading import Entry
+
 from heliograph.node.shared_groups import NodeGroups
 from heliograph.session.session import Session
 from heliograph.shared_groups.groups import DurableGroups
+from heliograph.shared_groups.member import Member
 from heliograph.shared_groups.membership import Declared
 from heliograph.shared_groups.protocol import GroupName, Timers
 from heliograph.storage.errors import StorageFullError
 from support.durable import DurableKernel, FakeState
+from support.reach import reachable
 
 
 class GroupKernel(DurableKernel):
@@ -97,6 +101,7 @@ class GroupKernel(DurableKernel):
 
     def claimed_by(self, session: Session) -> set[bytes]:
         """The payloads that a session in memory is to be sent at QoS 2 and that nobody else gets any more."""
-        members = self.groups.members._of_session.get(session, ())
-        shares = [share for member in members for share in member.shares.all]
-        return {entry.stored.payload for share in shares for entry in share._sent if entry.is_claimed}
+        held = reachable(self.groups, Member, within="heliograph.shared_groups")
+        shares = [share for member in held if member.session is session for share in member.shares.all]
+        entries = (entry for share in shares for entry in reachable(share, Entry, within="heliograph.shared_groups"))
+        return {entry.stored.payload for entry in entries if entry.is_claimed}

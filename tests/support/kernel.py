@@ -224,6 +224,16 @@ class Kernel:
         """Call `callback` when so much time has passed."""
         self._later.append((self.now_us + round(seconds * 1_000_000), callback))
 
+    @property
+    def has_work(self) -> bool:
+        """Whether something waits for the next turn."""
+        return bool(self._callbacks)
+
+    @property
+    def timers_count(self) -> int:
+        """How much is to be called later."""
+        return len(self._later)
+
     def turn(self) -> None:
         """Run what waits for this turn; what it defers waits for the next."""
         callbacks, self._callbacks = self._callbacks, []

@@ -50,6 +50,12 @@ class Socket:
         self.writer.write(data)
         await self.writer.drain()
 
+    def stop_reading(self) -> None:
+        """Take nothing more from the system, which then takes no more than it has room for."""
+        transport = self.writer.transport
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
+
     async def hear(self, count: int) -> bytes:
         """The next `count` bytes."""
         async with asyncio.timeout(WAIT_S):

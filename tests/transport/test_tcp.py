@@ -151,7 +151,7 @@ async def test_connections_over_the_rate_wait_and_are_served_later() -> None:
 async def test_a_process_without_files_accepts_when_it_has_some_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("heliograph.transport.acceptor._AFTER_FAILURE_S", 0.01)
+    monkeypatch.setattr("heliograph.transport.acceptor.AFTER_FAILURE_S", 0.01)
     async with listening() as rig:
         client = await rig.client()
         waiting = socket.socket()
@@ -173,7 +173,7 @@ async def test_a_process_without_files_accepts_when_it_has_some_again(
 async def test_a_connection_that_got_a_file_kept_for_others_is_served_once_it_can_have_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("heliograph.transport.acceptor._AFTER_FAILURE_S", 0.01)
+    monkeypatch.setattr("heliograph.transport.acceptor.AFTER_FAILURE_S", 0.01)
     first_reserved = [1_000_000]
     monkeypatch.setattr(OpenFiles, "is_reserved", lambda self, descriptor: descriptor >= first_reserved[0])
     async with listening() as rig:
@@ -252,7 +252,7 @@ async def test_a_peer_that_does_not_read_is_cut_after_send_timeout() -> None:
         stalled = await rig.socket()
         subscribe = wire('82 # 0001 "t" 00')
         await stalled.ask(CONNECT + subscribe, CONNACK + wire("90 # 0001 00"))
-        stalled.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        stalled.stop_reading()
         publisher = await rig.socket()
         await publisher.ask(CONNECT.replace(b"\x01c", b"\x01p"), CONNACK)
         packet = wire('30 # "t"' + " 00" * 60_000)

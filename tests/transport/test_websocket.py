@@ -19,9 +19,11 @@ from heliograph.config.listeners import (
     WssListener,
 )
 from heliograph.settings.units import UnixAddress
+from heliograph.transport.sockets import ProtocolTransport
 from heliograph.transport.upgrade import REQUEST_BYTES_MAX
 from support.certificates import Authority
 from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening
+from support.reach import reachable
 from support.websocket import (
     ACCEPT,
     CLOSE,
@@ -323,10 +325,10 @@ async def test_pongs_do_not_pile_up_for_a_peer_that_does_not_read() -> None:
         client = await rig.socket(recbuf=4096)
         await upgrade(client)
         await client.ask(frame(CONNECT), answer(CONNACK))
-        client.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        client.stop_reading()
         pings = frame(bytes(125), PING) * 8
         (link,) = rig.listener.connections.links
-        transport = link._transport  # type: ignore[attr-defined]
+        (transport,) = reachable(link, ProtocolTransport, within="heliograph.transport")
         for _ in range(2000):
             await client.say(pings)
             await rig.advance(0)

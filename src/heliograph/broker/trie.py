@@ -89,10 +89,14 @@ class TrieWalk:
 
 
 class TopicTrie:
-    """The wildcard filters of a node, and which of them a topic matches; owned by the router."""
+    """The wildcard filters of a node, and which of them a topic matches; owned by the router.
+
+    Attributes:
+        root: Where all filters begin; it stays when they are gone.
+    """
 
     def __init__(self) -> None:
-        self._root = TrieNode(None)
+        self.root = TrieNode(None)
         self.count: i64 = 0  # filters
         self.changes: i64 = 0  # how often a filter appeared or disappeared
         self.visited: i64 = 0  # levels that matches have looked at so far
@@ -100,7 +104,7 @@ class TopicTrie:
     def obtain(self, topic_filter: str) -> FilterEntry:
         """The entry of a filter; a new one, without subscriptions, where there was none."""
         levels = topic_filter.split("/")
-        node = self._root
+        node = self.root
         depth: i64 = 0  # levels that lead to the node,
         at: i64 = 0  # and the characters that they are in the filter
         while depth < len(levels) and levels[depth] != "#":
@@ -125,7 +129,7 @@ class TopicTrie:
     def find(self, topic_filter: str) -> FilterEntry | None:
         """The entry of a filter, if it is in the trie."""
         levels = topic_filter.split("/")
-        node = self._root
+        node = self.root
         found: FilterEntry | None = None
         depth: i64 = 0
         while depth < len(levels) and levels[depth] != "#":
@@ -150,7 +154,7 @@ class TopicTrie:
         parent: TrieNode | None = None
         parting = ""  # the branch of the parent that the node hangs on,
         parting_at: i64 = 0  # and where the filter goes on behind it
-        node = self._root
+        node = self.root
         depth: i64 = 0
         at: i64 = 0
         while depth < len(levels) and levels[depth] != "#":
@@ -196,10 +200,10 @@ class TopicTrie:
             walk.starts_count += 1
             waiting.clear()
             found.clear()
-            below = self._root
+            below = self.root
             # wildcards at the first level do not match it [MQTT-4.7.2-1] 3.1.1 [MQTT-4.7.2-1]
             if levels[0].startswith("$"):
-                below = self._root.branch(levels[0])
+                below = self.root.branch(levels[0])
                 depth = 1
         end = self.visited + (visited_max << min(walk.starts_count, _DOUBLINGS_MAX))
         while True:

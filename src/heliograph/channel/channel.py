@@ -101,6 +101,7 @@ class Channel(Conversation):
             self._broker.faults.contain(CONNECTIONS, error)
         self._outbox.abandon()
         self._context.channels.remove(self._number)
+        self._context.commits.forget(self.reader)
         self._broker.counters.connections_closed += 1
         # They refer to each other; parted, they and what they hold are freed at once and not by the collector.
         self.reader.part()

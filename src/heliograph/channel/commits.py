@@ -12,7 +12,7 @@ class Commits:
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
         self._waiting: dict[int, list[CommitWaiter]] = {}
-        self._without_room: list[ReaderHandle] = []
+        self._without_room: dict[ReaderHandle, None] = {}
         self._done: i64 = 0
         # Of the commit that is told of: what those are told who wait for other databases too, and why it was refused.
         self.joined_code = 0
@@ -32,7 +32,12 @@ class Commits:
 
     def wait_for_room(self, reader: ReaderHandle) -> None:
         """Tell `reader` when storage has room again."""
-        self._without_room.append(reader)
+        self._without_room[reader] = None
+
+    def forget(self, reader: ReaderHandle) -> None:
+        """A connection is gone: it waits for room no more, which a full disk may not have for hours."""
+        if self._without_room:
+            self._without_room.pop(reader, None)
 
     def done(self, ticket: int, code: int, has_room: bool, joined_code: int = -1, reason: str = "") -> None:
         """A commit is done: tell those who wait for it.
@@ -53,7 +58,7 @@ class Commits:
                 self._faults.contain(COMMITS, error, waiter.abort)
         if has_room and self._without_room:
             readers = self._without_room
-            self._without_room = []
+            self._without_room = {}
             for reader in readers:
                 try:
                     reader.on_room()

@@ -30,7 +30,7 @@ def swap_in(new: Path, path: Path, kept: Path) -> None:
     """
     os.rename(new, kept)
     sync_directory(kept.parent)
-    _exchange(kept, path)
+    exchange(kept, path)
     for parent in (path.parent, kept.parent):
         sync_directory(parent)
 
@@ -78,7 +78,12 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _exchange(one: Path, other: Path) -> None:
+def exchange(one: Path, other: Path) -> None:
+    """Have two directories change names, at once where the file system can.
+
+    Raises:
+        OSError: It may not.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
         return

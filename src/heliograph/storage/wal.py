@@ -16,7 +16,7 @@ class SyncRequest:
     def __init__(self, descriptors: list[int], directory: int | None, write_count: int) -> None:
         self.descriptors = descriptors  # of the log files that it covers
         self.write_count = write_count  # how many writes it covers
-        self._directory = directory
+        self.directory = directory
 
     def run(self) -> None:
         """Wait until the disk has it all.
@@ -26,8 +26,8 @@ class SyncRequest:
         """
         for descriptor in self.descriptors:
             os.fdatasync(descriptor)
-        if self._directory is not None:
-            os.fsync(self._directory)
+        if self.directory is not None:
+            os.fsync(self.directory)
 
 
 class LogFiles:

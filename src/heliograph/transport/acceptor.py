@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 _ACCEPTED_AT_ONCE: Final = 32  # then others have their turn
 # How long to wait when the process has no file left for a connection, or the system no memory: trying at once would
 # take the whole time of the event loop, and closing other connections would only make room for a flood.
-_AFTER_FAILURE_S: Final = 1.0
+AFTER_FAILURE_S: Final = 1.0
 
 # The connection is gone again, or its network is.
 _GONE: Final = frozenset(
@@ -114,7 +114,7 @@ class Acceptor:
                 if error.errno in _GONE:
                     continue
                 self._report(error)
-                self._pause(_AFTER_FAILURE_S)
+                self._pause(AFTER_FAILURE_S)
                 return
             if self._files.is_reserved(connection.fileno()):
                 self._held = connection, address
@@ -142,7 +142,7 @@ class Acceptor:
 
     def _run_out(self) -> None:
         self._report(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
-        self._pause(_AFTER_FAILURE_S)
+        self._pause(AFTER_FAILURE_S)
 
     def _pause(self, seconds: float) -> None:
         self.stop()

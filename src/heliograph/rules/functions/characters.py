@@ -36,7 +36,7 @@ def clusters_of(text: str) -> list[str]:
     Raises:
         EvaluationFault: There are too many to look for.
     """
-    if _has_joined(text):
+    if has_joined(text):
         _check_length(len(text))
         return list(_CLUSTER.findall(text))
     return list(_ORDINARY.findall(text)) if _LINE_END in text else list(text)
@@ -48,7 +48,7 @@ def character_count(text: str) -> int:
     Raises:
         EvaluationFault: There are too many to look for.
     """
-    return len(clusters_of(text)) if _has_joined(text) else len(text) - text.count(_LINE_END)
+    return len(clusters_of(text)) if has_joined(text) else len(text) - text.count(_LINE_END)
 
 
 def reversed_text(text: str) -> str:
@@ -57,7 +57,7 @@ def reversed_text(text: str) -> str:
     Raises:
         EvaluationFault: There are too many to look for.
     """
-    if _has_joined(text):
+    if has_joined(text):
         return "".join(reversed(clusters_of(text)))
     # What becomes of a line end when it is turned round is turned back.
     return _LINE_END.join(part[::-1] for part in reversed(text.split(_LINE_END)))
@@ -69,7 +69,7 @@ def part_of(text: str, start: int, end: int | None) -> str:
     Raises:
         EvaluationFault: There are too many to look for.
     """
-    if _has_joined(text):
+    if has_joined(text):
         _check_length(len(text) if end is None else min(end, len(text)))
         return "".join(match[0] for match in islice(_CLUSTER.finditer(text), start, end))
     if _LINE_END in text:
@@ -96,7 +96,7 @@ def _cluster_end(text: str, at: int) -> int:
     return at + 1 if match is None else match.end()
 
 
-def _has_joined(text: str) -> bool:
+def has_joined(text: str) -> bool:
     """Whether a cluster may have several code points, other than the two of a line end."""
     if text.isascii():
         return False

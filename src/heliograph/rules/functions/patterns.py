@@ -53,7 +53,7 @@ _ESCAPES: Final = {
 _ESCAPE: Final = re.compile(r"\\(?:x([0-9A-Fa-f]+)|(.))", re.DOTALL)
 
 
-class _BoundedPattern:
+class BoundedPattern:
     """A compiled regular expression, and what part of the usual time its next search may take."""
 
     __slots__ = ("_compiled", "_share")
@@ -81,7 +81,7 @@ class _BoundedPattern:
             EvaluationFault: It took too long.
         """
         try:
-            found = self._compiled.search(text, timeout=self._allowed_s(text))
+            found = self._compiled.search(text, timeout=self.allowed_s(text))
         except TimeoutError:
             raise self._slow() from None
         if self._share < 1.0:
@@ -95,13 +95,14 @@ class _BoundedPattern:
             EvaluationFault: All of them, and what was done with them, took too long.
         """
         try:
-            yield from self._compiled.finditer(text, timeout=self._allowed_s(text))
+            yield from self._compiled.finditer(text, timeout=self.allowed_s(text))
         except TimeoutError:
             raise self._slow() from None
         if self._share < 1.0:
             self._share += _SHARE_REGAINED
 
-    def _allowed_s(self, text: bytes) -> float:
+    def allowed_s(self, text: bytes) -> float:
+        """How long the next search in a text may take."""
         return self._share * min(_SEARCH_S + _SEARCH_S_PER_BYTE * len(text), _SEARCH_S_MAX)
 
     def _slow(self) -> EvaluationFault:
@@ -109,7 +110,7 @@ class _BoundedPattern:
         return EvaluationFault("the regular expression takes too long on this text")
 
 
-def _pattern(pattern: bytes) -> _BoundedPattern:
+def _pattern(pattern: bytes) -> BoundedPattern:
     return _short_pattern(pattern) if _steps(pattern) <= _SHORT_PATTERN_BYTES_MAX else _long_pattern(pattern)
 
 
@@ -144,8 +145,8 @@ def _count(match: "re.Match[bytes]") -> int:
     return 1 if digits is None else min(max(int(digits.lstrip(b"0")[:9] or b"0"), 1), _PATTERN_STEPS_MAX + 1)
 
 
-_short_pattern = lru_cache(maxsize=256)(_BoundedPattern)
-_long_pattern = lru_cache(maxsize=16)(_BoundedPattern)
+_short_pattern = lru_cache(maxsize=256)(BoundedPattern)
+_long_pattern = lru_cache(maxsize=16)(BoundedPattern)
 
 
 @FAMILY.function("S text, S pattern", "B")

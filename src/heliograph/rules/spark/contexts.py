@@ -70,7 +70,7 @@ def evaluate_contexts_on_spark(
     ]
     frame = spark.createDataFrame(pa.table(list(map(_array, columns, _CASES.types)), schema=_CASES))
     outputs_max = _OUTPUTS_MAX // max(1, frame.rdd.getNumPartitions())
-    evaluate = arrow_function(_evaluating(schemas, outputs_max), _OUTCOME_DDL)
+    evaluate = arrow_function(evaluating(schemas, outputs_max), _OUTCOME_DDL)
     result = frame.select("at", evaluate("rule", "columns", "variables").alias("outcome"))
     outcomes = {row["at"]: row["outcome"] for row in result.collect()}
     return [TextOutcome(outcomes[at]["rows"], outcomes[at]["error"]) for at in range(len(cases))]
@@ -98,7 +98,8 @@ def _read_variables(text: str) -> dict[str, str]:
     }
 
 
-def _evaluating(schemas: tuple[SchemaSettings, ...], outputs_max: int) -> Callable[..., pa.Array]:
+def evaluating(schemas: tuple[SchemaSettings, ...], outputs_max: int) -> Callable[..., pa.Array]:
+    """What Spark calls with the columns of the cases, and what comes back: an outcome for each."""
     left = outputs_max  # each task has a function of its own, for all batches of its partition
 
     def evaluate(*arrays: pa.Array) -> pa.Array:

@@ -20,7 +20,7 @@ from heliograph.storage.engine import Rdict, WriteBatch, new_batch
 from heliograph.storage.errors import UnknownGenerationError
 from heliograph.storage.interface import DatabaseOptions, GenerationInfo, StorableMessage, StreamId
 
-_DROPPED_REMEMBERED_MAX: Final = 256
+DROPPED_REMEMBERED_MAX: Final = 256
 _STREAMS_REMEMBERED_MAX: Final = 256  # of a dropped generation, in all shards: they are looked at in one loop turn
 
 
@@ -167,7 +167,7 @@ class Generations:
             offloaded = offload_record(self.rocks, shard, number)
             if offloaded is not None:
                 batch.put(keys.offloaded(shard, number), replace(offloaded, state=OffloadState.DROPPED).to_bytes())
-            for forgotten in self.catalog.dropped_numbers()[: 1 - _DROPPED_REMEMBERED_MAX]:
+            for forgotten in self.catalog.dropped_numbers()[: 1 - DROPPED_REMEMBERED_MAX]:
                 batch.delete(keys.dropped_generation(shard, forgotten))
         for lower, upper in ranges:
             batch.delete_range(lower, upper)

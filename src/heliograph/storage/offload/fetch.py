@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 _FETCHING_MAX: Final = 32
 _CACHED_BYTES: Final = 32 << 20
 _FAILURES_REMEMBERED_MAX: Final = 1024
-_FAILED_FETCH_S: Final = 2.0
+FAILED_FETCH_S: Final = 2.0
 _GIVEN_AT_ONCE: Final = 4  # blocks, in a turn of the event loop; a reader may take some ms for one
 
 
@@ -65,7 +65,7 @@ class OffloadFetch:
             self._blocks.move_to_end(key)
             return block
         failed_at, error = self._failed.get(key, (0.0, None))
-        if error is not None and time.monotonic() < failed_at + _FAILED_FETCH_S:
+        if error is not None and time.monotonic() < failed_at + FAILED_FETCH_S:
             raise OffloadError(error.problem, database=self._name, stream=str(stream))
         if block is None and key not in self._fetching and len(self._fetching) < _FETCHING_MAX:
             record = offload_record(database, stream.shard, stream.generation)

@@ -42,7 +42,7 @@ from heliograph.storage.topic_structure import REST, StreamMatch
 _DAY_US: Final = 86_400_000_000
 _GROUP_ROWS: Final = 8192  # of a row group, so the most that a read of one row must fetch
 _GROUP_BYTES: Final = 2 << 20
-_STUB_ROWS: Final = 1024  # that one stub stands for, so what a reader in an event loop takes apart at once
+STUB_ROWS: Final = 1024  # that one stub stands for, so what a reader in an event loop takes apart at once
 _STUB_BYTES: Final = 256 << 10
 _REPEATING: Final = ["topic", "clientid", "username", "stream"]
 _WITH_STATISTICS: Final = ["topic", "clientid", "qos", "received_at", "stored_at", "stream"]
@@ -317,7 +317,7 @@ def _parts_by_stream(table: pa.Table) -> Iterator[tuple[StreamId, list[BlockPart
     """The commits of a row group in its order, as many of one stream at a time as one stub stands for."""
     stream, parts, stub_rows, stub_bytes = "", list[BlockPart](), 0, 0
     for name, time, sequence, count, size in _commits(table):
-        is_full = stub_rows + count > _STUB_ROWS or stub_bytes + size > _STUB_BYTES
+        is_full = stub_rows + count > STUB_ROWS or stub_bytes + size > _STUB_BYTES
         if parts and (name != stream or is_full):
             yield StreamId.parse(stream), parts
             parts, stub_rows, stub_bytes = [], 0, 0

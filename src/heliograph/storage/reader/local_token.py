@@ -20,7 +20,7 @@ TEMPORARY = Path("/tmp")  # TMPDIR may not be the same for node and client
 FILE: Final = "flight_token"
 _TOKEN_BYTES: Final = 32
 _LOCALHOST: Final = ("127.0.0.1", "::1")
-_SOCKETS: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+SOCKET_TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LISTENS: Final = "0A"
 
 
@@ -125,7 +125,7 @@ def _listens_only_for_us(address: str) -> bool:
 
 def _listeners() -> Iterator[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int, int]]:
     """Address, port and user of each TCP socket that listens on this machine."""
-    for table in _SOCKETS:
+    for table in SOCKET_TABLES:
         if not table.exists():  # the system has no IPv6
             continue
         for line in table.read_text().splitlines()[1:]:
