@@ -194,7 +194,7 @@ def test_a_query_that_fails_at_every_start_is_given_up_in_a_single_run(
     spark: SparkSession, run: Run, stored: "Stored"
 ) -> None:
     run.backoff = Backoff(0.01, 60.0)
-    run.write_rules(_ALERTS)
+    run.write_rules(_ALERTS.replace("type = mqtt,", "type = mqtt, retry { attempts = 1 },"))
     stored.put("weather/JFK/obs", _observations("JFK", [8]))
     driver = run.driver(spark)
     assert not driver.run()

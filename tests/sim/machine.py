@@ -80,8 +80,8 @@ class Machine:
         pairs += [
             (engine, "WriteBatch", FakeBatch),
             (wal, "os", self.disk.system()),
-            (group_commit, "_Syncer", self._make_syncer),
-            (node_module, "_tune_interpreter", _leave_interpreter),
+            (group_commit, "Syncer", self._make_syncer),
+            (node_module, "tune_interpreter", _leave_interpreter),
         ]
         for name, module in sorted(sys.modules.items()):
             if name.startswith("heliograph."):

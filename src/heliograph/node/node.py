@@ -57,7 +57,7 @@ class Node:
             NodeError: The data directory cannot be used, or another node uses it.
             StorageError: The storage reader does not start.
         """
-        _tune_interpreter()
+        tune_interpreter()
         await self.parts.start()
         announcements.tell_parts(self.parts.summary())
 
@@ -116,7 +116,8 @@ class Node:
         return self.parts.tick(uptime_us)
 
 
-def _tune_interpreter() -> None:
+def tune_interpreter() -> None:
+    """Set up the process for a node: how often threads take turns, and when garbage is looked for."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

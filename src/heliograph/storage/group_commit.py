@@ -87,7 +87,7 @@ class CommitQueue(Generic[Item]):
         self._running = False
         self._closing = False
         self._idle: asyncio.Future[None] | None = None
-        self._syncer = _Syncer(self._loop, self._synced) if fsync else None
+        self._syncer = Syncer(self._loop, self._synced) if fsync else None
         self._buffered_bytes = 0
         self._topic = ""  # of the newest message
         self._began = 0.0
@@ -293,7 +293,7 @@ class GroupCommit(CommitQueue[StorableMessage]):
         return self.take(message, size)
 
 
-class _Syncer:
+class Syncer:
     """A thread that runs sync requests, one at a time. Owned by a `GroupCommit`."""
 
     def __init__(

@@ -40,7 +40,7 @@ from heliograph.storage.offload.target import Target, footer_checksum, offload_e
 from heliograph.storage.topic_structure import REST, StreamMatch
 
 _DAY_US: Final = 86_400_000_000
-_GROUP_ROWS: Final = 8192  # of a row group, so the most that a read of one row must fetch
+GROUP_ROWS: Final = 8192  # of a row group, so the most that a read of one row must fetch
 _GROUP_BYTES: Final = 2 << 20
 STUB_ROWS: Final = 1024  # that one stub stands for, so what a reader in an event loop takes apart at once
 _STUB_BYTES: Final = 256 << 10
@@ -106,7 +106,7 @@ def _write_file(
 def _fit(waiting: Sequence[pa.RecordBatch], batch: pa.RecordBatch) -> bool:
     together = [*waiting, batch]
     size: int = sum(one.nbytes for one in together)
-    return size <= _GROUP_BYTES and sum(one.num_rows for one in together) <= _GROUP_ROWS
+    return size <= _GROUP_BYTES and sum(one.num_rows for one in together) <= GROUP_ROWS
 
 
 def _write_group(writer: parquet.ParquetWriter, batches: Sequence[pa.RecordBatch]) -> None:
@@ -173,7 +173,7 @@ def _chunks(slices: Iterator[BlockSlice]) -> Iterator[list[BlockSlice]]:
     rows = size = 0
     for piece in slices:
         piece_rows = min(piece.end, read_header(piece.key, piece.value).rows) - piece.first
-        if waiting and (rows + piece_rows > _GROUP_ROWS or size + len(piece.value) > _GROUP_BYTES):
+        if waiting and (rows + piece_rows > GROUP_ROWS or size + len(piece.value) > _GROUP_BYTES):
             yield waiting
             waiting, rows, size = [], 0, 0
         waiting.append(piece)
