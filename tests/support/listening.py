@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.pubsub import Broker
@@ -52,9 +52,7 @@ class Socket:
 
     def stop_reading(self) -> None:
         """Take nothing more from the system, which then takes no more than it has room for."""
-        transport = self.writer.transport
-        assert isinstance(transport, asyncio.Transport)
-        transport.pause_reading()
+        cast("asyncio.ReadTransport", self.writer.transport).pause_reading()
 
     async def hear(self, count: int) -> bytes:
         """The next `count` bytes."""
