@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from heliograph.shared_groups.reading import Entry
-
 from heliograph.node.shared_groups import NodeGroups
 from heliograph.session.session import Session
 from heliograph.shared_groups.groups import DurableGroups
 from heliograph.shared_groups.member import Member
 from heliograph.shared_groups.membership import Declared
+from heliograph.shared_groups.open_share import Entry
 from heliograph.shared_groups.protocol import GroupName, Timers
 from heliograph.storage.errors import StorageFullError
 from support.durable import DurableKernel, FakeState

@@ -19,7 +19,7 @@ from heliograph.config.listeners import (
     WssListener,
 )
 from heliograph.settings.units import UnixAddress
-from heliograph.transport.sockets import ProtocolTransport
+from heliograph.transport.protocol_transport import ProtocolTransport
 from heliograph.transport.upgrade import REQUEST_BYTES_MAX
 from support.certificates import Authority
 from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, PINGRESP, Rig, Socket, listening
