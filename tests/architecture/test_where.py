@@ -8,6 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "heliograph"
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
+FUNCTIONS = sorted(set(re.findall(r"`([\w/]+\.py)`\s+`([\w.]+)`", PAGE)))
 MODULES = sorted(set(re.findall(r"`([\w/]+\.py)`", PAGE)))
 
 
@@ -15,6 +16,16 @@ MODULES = sorted(set(re.findall(r"`([\w/]+\.py)`", PAGE)))
 def test_a_module_that_the_page_names_exists(name: str) -> None:
     found = [SOURCES / name] if "/" in name else list(SOURCES.rglob(name))
     assert any(path.exists() for path in (*found, ROOT / name)), f"docs/architecture.md names {name}"
+
+
+@pytest.mark.parametrize(("module", "name"), FUNCTIONS)
+def test_a_function_that_the_page_names_beside_its_module_is_there(module: str, name: str) -> None:
+    paths = [SOURCES / module] if "/" in module else list(SOURCES.rglob(module))
+    texts = [path.read_text() for path in paths if path.exists()]
+    words = name.split(".")
+    assert any(all(re.search(rf"\b(def|class) {word}\b", text) for word in words) for text in texts), (
+        f"{module}: {name}"
+    )
 
 
 def test_a_package_that_the_page_lists_exists_and_all_are_listed() -> None:
