@@ -3,15 +3,19 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.properties import Properties
 from heliograph.session.options import SessionOptions
 from heliograph.shared_groups.member import Member
 from heliograph.shared_groups.open_share import OpenShare, Waiting
+from heliograph.shared_groups.protocol import Progress, Share
 from heliograph.shared_groups.stream_reader import Messages, Publishers, StreamReader
 from heliograph.shared_groups.turns import GroupTurns
 from heliograph.storage.columnar.salvage import Damage
-from heliograph.storage.interface import Batch, StreamId, StreamIterator
+from heliograph.storage.interface import BEGINNING, Batch, Position, StoredMessage, StreamId, StreamIterator
+from reference.storage import message
 from support.groups import GroupKernel
 from support.kernel import Peer
 
@@ -101,6 +105,39 @@ def test_a_commit_concerns_the_readers_of_its_streams_only_and_some_of_them_at_o
         assert told - before <= 1024
     assert {reader.told for reader in many} == {1}
     assert (one.told, gone.told) == (1, 0)
+
+
+class _EndOf(Messages):
+    """A stream behind whose beginning there is nothing, or what is not committed."""
+
+    def __init__(self, *stored: StoredMessage) -> None:
+        self.stored = stored
+
+    def next_readable(self, iterator: StreamIterator, max_messages: int, report: Callable[[Damage], object]) -> Batch:
+        positions = [Position(one.stored_at, 0, 0) for one in self.stored]
+        end = positions[-1] if positions else iterator.position
+        return Batch(StreamIterator(iterator.stream, iterator.topic_filter, end), self.stored, positions)
+
+
+@pytest.mark.parametrize("stored", [(), (message()._replace(stored_at=20),)], ids=["nothing", "not committed"])
+def test_a_share_that_is_behind_the_others_does_not_have_what_is_not_there_read_again_and_again(
+    stored: tuple[StoredMessage, ...],
+) -> None:
+    leaders = _Leaders()
+    leaders.left = 0
+    stream, waiting = StreamId("messages", 0, 1, 1), Waiting()
+    reader = StreamReader(_EndOf(*stored), stream, "t/#", 0, Publishers(), waiting, lambda damage: None)
+    for number, begins in enumerate([BEGINNING, Position(10, 0, 0)]):
+        reader.shares[number] = OpenShare(Share(stream, number), Progress(begins), waiting)
+    leaders.turns.add_reader(stream, reader)
+    leaders.turns.on_committed(15)
+    leaders.turns.want_read(reader)
+    turns = 0
+    while leaders.due and turns < 10:
+        leaders.due.pop(0)()
+        turns += 1
+    assert turns < 10
+    assert leaders.turns.awaits(reader) is bool(stored)  # for the commit, if there is one to come
 
 
 class _Faulty(_Reader):

@@ -121,10 +121,10 @@ class StreamReader:
                 share.is_ended = True
             return list(takers.values())
         self.read_count += len(batch.messages)
-        return self._share_out(batch, len(batch.messages) < count, takers, committed_us)
+        return self._share_out(batch, len(batch.messages) < count, takers, start, committed_us)
 
     def _share_out(
-        self, batch: Batch, is_all: bool, takers: dict[int, OpenShare], committed_us: int
+        self, batch: Batch, is_all: bool, takers: dict[int, OpenShare], start: Position, committed_us: int
     ) -> list[OpenShare]:
         fed: dict[OpenShare, None] = {}
         share_number = self._publishers.share
@@ -152,7 +152,8 @@ class StreamReader:
             for share in takers.values():
                 share.read_up_to = max(share.read_up_to, end)
         if end is None or end != batch.iterator.position or is_all:
-            self._head = max(share.read_up_to for share in self.shares.values())
+            # Not what another share has read, which may be further: this one would be read for again and again.
+            self._head = start if end is None else end
         return list(fed)
 
     def __repr__(self) -> str:
