@@ -97,7 +97,7 @@ pipeline {{ enable = true, file = "{tmp_path}/p.hocon" }}
         f"{path}:4: durable_storage.flight: ",
         f"{path}:5: rule_engine.rules.r.sql: it calls uper, but there is no such function; did you mean upper?",
         f"{path}:6: mqtt.max_inflight: ",
-        f"{path}:7: pipeline.file: {tmp_path}/p.hocon:1: rules.r.sink.type is 'consol', but must be one of",
+        f"{path}:7: pipeline.file: {tmp_path}/p.hocon:1: rules.r.sink.type: found 'consol', expected one of",
     ):
         assert wanted in told, told
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["node.conf", "p.hocon", "taken"]

@@ -42,13 +42,13 @@ def _bring(kind: str, mode: OutputMode, output: Path, file: Path, number: int, s
     if step == "files":
         setattr(SqlCatalog, "commit_table", die)  # noqa: B010 (mypy refuses the plain assignment)
     if kind == "delta":
-        delta = DeltaSink(mode.value, mode, key=key)
+        delta = DeltaSink(mode.value, mode=mode, key=key)
         table = delta.find(batch)
         if not delta.has(table, batch):
             die_at(step, "opened")
             delta.commit(table, staged, batch)
     else:
-        iceberg = IcebergSink(f"default.{mode}", mode, key=key)
+        iceberg = IcebergSink(f"default.{mode}", mode=mode, key=key)
         found = iceberg.find(batch)
         if found is None or not iceberg.has(found, batch):
             found = found or iceberg.create(staged.schema, batch)

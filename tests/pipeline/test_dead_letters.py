@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -12,10 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from heliograph.pipeline.files.rulefile import load_pipeline
-from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
 from heliograph.pipeline.side_outputs.retention import Retention, count_table, keep_within
-from heliograph.pipeline.sinks import KINDS, Guarantee, MicroBatch, OutputMode, Written
+from heliograph.pipeline.sinks import KINDS, MicroBatch, Written
 from heliograph.pipeline.sinks import parquet as parquet_sinks
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.processes.backoff import Backoff
@@ -37,26 +36,11 @@ rules.obs {
 
 
 @dataclass(frozen=True)
-class PickySink:
+class PickySink(parquet_sinks.ParquetSink):
     """A Parquet sink that will not have some names."""
 
-    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
     refused: ClassVar[set[str]] = set()
     fails_once: ClassVar[list[str]] = []
-
-    inner: parquet_sinks.ParquetSink
-
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        return cls(parquet_sinks.ParquetSink.read(section, mode, more_keys))
-
-    @property
-    def owned(self) -> tuple[str, ...]:
-        return self.inner.owned
-
-    @property
-    def target(self) -> str:
-        return self.inner.target
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         kept = rows.where(~rows["name"].isin(list(self.refused))) if self.refused else rows
@@ -66,7 +50,7 @@ class PickySink:
                 values: Mapping[str, Any] = given.row(chunk, index)
                 if values["name"] in self.refused:
                     batch.refuse(values, f"the name {values['name']} is taken")
-        written = self.inner.write(kept, batch)
+        written = super().write(kept, batch)
         if self.fails_once:
             raise RuntimeError(self.fails_once.pop())
         return written

@@ -54,14 +54,14 @@ def test_a_start_is_a_word_or_a_time(text: str, time: int | str) -> None:
         ({"endpoint": "localhost"}, "option endpoint is 'localhost', but must be host:port"),
         ({"endpoint": "localhost:http"}, "option endpoint is 'localhost:http'"),
         ({"endpoint": "http://localhost:1"}, "option endpoint is 'http://localhost:1', but must be host:port, with"),
-        ({"endpoint": "a:1,a:1"}, "option endpoint is 'a:1,a:1', but must be readers of different nodes"),
+        ({"endpoint": "a:1,a:1"}, "name each once, since they are of different nodes"),
         ({"tokenFile": "/none"}, "option tokenFile is '/none', but must be a file that can be read"),
         ({"start": '{"streams": 1}'}, "but must be an offset as Spark shows it"),
         ({"start": '{"streams": {}, "end": 1}'}, "but must be an offset as Spark shows it"),
-        ({"partitionBytes": "64MB"}, "option partitionBytes is '64MB', but must be a whole number"),
+        ({"partitionBytes": "64MB"}, "option partitionBytes is '64MB', but must be an integer of at least 1"),
         ({"topic": "a/#"}, "option topic is 'a/#', but must be left out, or did you mean topics?"),
         ({"failOnDataLost": "false"}, "did you mean failOnDataLoss?"),
-        ({"quux": "x"}, "option quux is 'x', but must be left out; there are endpoint, token,"),
+        ({"quux": "x"}, "option quux is 'x', but must be left out; there are "),
         ({"path": "a/b"}, "option path is 'a/b', but must be left out: topics are named by the option topics"),
         ({"start": '{"streams": {"messages/0/1/1": "5"}}'}, "but must be an offset as Spark shows it"),
         ({"schema": "xml"}, "option schema is 'xml', but must be raw, json, variant, avro:NAME"),
@@ -73,7 +73,7 @@ def test_a_start_is_a_word_or_a_time(text: str, time: int | str) -> None:
         ({"subscribe": "a"}, "option subscribe is 'a', but must be topics here"),
         ({"startingOffsets": "earliest"}, "must be start here"),
         ({"kafka.bootstrap.servers": "a:1"}, "must be endpoint here"),
-        ({"kafka.session.timeout.ms": "5"}, "must be left out, since this is no Kafka; there are endpoint"),
+        ({"kafka.session.timeout.ms": "5"}, "must be left out, since this is no Kafka; there are "),
         ({"timeZone": "Mars"}, "option timeZone is 'Mars', but must be a time zone such as"),
         (
             {"start": "2026-01-01"},
@@ -81,7 +81,7 @@ def test_a_start_is_a_word_or_a_time(text: str, time: int | str) -> None:
         ),
         (
             {"maxMessagesPerTrigger": "0"},
-            "option maxMessagesPerTrigger is '0', but must be a whole number greater than",
+            "option maxMessagesPerTrigger is '0', but must be an integer of at least 1",
         ),
         ({"onDamage": "stop"}, "option onDamage is 'stop', but must be fail or skip"),
         ({"partitionMessages": "-5"}, "option partitionMessages is '-5'"),
@@ -177,7 +177,7 @@ def test_a_schema_names_one_of_the_definitions() -> None:
 
 
 def test_a_wrong_option_of_a_write_is_named() -> None:
-    with pytest.raises(OptionError, match="option qos is '3', but must be 0, 1 or 2"):
+    with pytest.raises(OptionError, match="option qos is '3', but must be an integer from 0 to 2"):
         SinkOptions.of({"qos": "3"})
 
 

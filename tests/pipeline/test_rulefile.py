@@ -8,7 +8,6 @@ import pytest
 from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.files.definition import DeadLetterSettings, LateRowSettings, Watermark
 from heliograph.pipeline.files.rulefile import load_pipeline
-from heliograph.pipeline.side_outputs.retention import Retention
 from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.console import ConsoleSink
 from heliograph.pipeline.sinks.mqtt import MqttSink
@@ -65,21 +64,30 @@ def test_the_files_of_a_directory_are_one_pipeline(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("", "p.hocon has nothing to run: give a rule a sink"),
-        ("rules = 5", "p.hocon:1: rules is a number, but must be an object"),
-        ("rulez {}", "p.hocon:1: rulez is not known: did you mean rules?"),
-        ("rules {\n  r { sink { type = console } } }", "p.hocon:2: rules.r has no sql: it must be a string"),
-        ("rules { r-1 { sql = x } }", "p.hocon:1: 'r-1' is not a name"),
-        (_RULE + "sink { type = parkett } }", "rules.r.sink.type is 'parkett', but must be one of "),
-        (_RULE + "sink { type = parquet } }", "rules.r.sink has no path"),
-        (_RULE + 'sink { type = parquet, path = "../x" } }', "must be a path below the output directory"),
-        (_RULE + "sink { type = parquet, path = x, partition_by = station } }", "must be a list of column names"),
-        (_RULE + "sink { type = mqtt, topic = x, qos = 3 } }", "rules.r.sink.qos must be a whole number from 0 to 2"),
+        ("rules = 5", "p.hocon:1: rules: found a number, expected an object"),
+        ("rulez {}", "p.hocon:1: rulez: unknown key; did you mean rules?"),
+        ("rules {\n  r { sink { type = console } } }", "p.hocon:2: rules.r.sql: is missing, expected a rule"),
+        ("rules { r-1 { sql = x } }", "p.hocon:1: rules.r-1: 'r-1' is not a name"),
+        (_RULE + "sink { type = parkett } }", "rules.r.sink.type: found 'parkett', expected one of "),
+        (_RULE + "sink { type = parquet } }", "rules.r.sink.path: is missing, expected a path"),
+        (_RULE + 'sink { type = parquet, path = "../x" } }', "expected a path below the output directory"),
+        (
+            _RULE + "sink { type = parquet, path = x, partition_by = station } }",
+            'rules.r.sink.partition_by: found "station", expected a list',
+        ),
+        (
+            _RULE + "sink { type = mqtt, topic = x, qos = 3 } }",
+            "sink.qos: found 3, expected an integer from 0 to 2",
+        ),
         (_RULE + "sink { type = mqtt, topic = x, retian = true } }", "did you mean retain?"),
-        (_RULE + "sink { type = mqtt, topic = x, server = here } }", "must be host:port"),
+        (_RULE + "sink { type = mqtt, topic = x, server = here } }", "expected host:port"),
         ('rules.r { sql = "SELECT FROM" , sink { type = console } }', "p.hocon:1: rules.r.sql: line 1, column 8"),
         ("rules { r {", "p.hocon:1"),
         (_RULE + "columns { t = time_stamp } }", "rules.r.columns: 'time_stamp' is no type of an output column"),
-        (_RULE + "sink { type = console, required = [g] } }", "rules.r.sink.required names 'g', but the columns are t"),
+        (
+            _RULE + "sink { type = console, required = [g] } }",
+            "sink.required: names 'g', but the columns are t",
+        ),
     ],
 )
 def test_a_mistake_in_a_rule_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
@@ -120,29 +128,29 @@ def test_sources_tables_and_named_sinks(tmp_path: Path) -> None:
     places = pipeline.tables["places"]
     assert (places.path, places.options["sep"]) == (str(tmp_path / "places.csv"), "\t")
     assert (places.options["header"], places.options["samplingRatio"]) == ("true", "0.5")
-    assert pipeline.dead_letters == DeadLetterSettings("letters", 10, Retention(None))
-    assert pipeline.late == LateRowSettings("too_late", Retention(2 * 86_400, 5 << 20))
+    assert pipeline.dead_letters == DeadLetterSettings("letters", None, batch_rows_max=10)
+    assert pipeline.late == LateRowSettings("too_late", 2 * 86_400, 5 << 20)
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("sources.s {}", "p.hocon:2: sources.s has no topics: it must be a list of topic filters"),
-        ('sources.s { topics = ["a/#/b"] }', 'sources.s.topics has "a/#/b", which is no topic filter'),
+        ("sources.s {}", "p.hocon:2: sources.s.topics: is missing, expected a topic filter"),
+        ('sources.s { topics = ["a/#/b"] }', "sources.s.topics: found a list of 1, expected a topic filter"),
         ("sources.s { topics = [a], start = soon }", "sources.s: option start is 'soon', but must be"),
-        ("sources.s { topics = [a], deduplicate { columns = [x] } }", "has deduplicate but no watermark"),
+        ("sources.s { topics = [a], deduplicate { columns = [x] } }", "sources.s.deduplicate: needs a watermark"),
         ("sources.r { topics = [a] }", "the name r is given twice: sources.r and rules.r need their own"),
-        ("tables.t { type = excel, path = x }", "tables.t.type is 'excel', but must be one of csv, delta"),
-        ('rules.s { sql = "SELECT topic FROM \\"a\\"", sink = nowhere }', "is 'nowhere', but the sinks are: none"),
-        ('rules.s { sql = "SELECT topic FROM \\"a\\"", source = q }', "is 'q', but the sources are: none"),
-        ("sinks.s { type = parkett }", "sinks.s.type is 'parkett', but must be one of"),
+        ("tables.t { type = excel, path = x }", 'tables.t.type: found "excel", expected csv, delta'),
+        ('rules.s { sql = "SELECT topic FROM \\"a\\"", sink = nowhere }', "found 'nowhere', but the sinks are: none"),
+        ('rules.s { sql = "SELECT topic FROM \\"a\\"", source = q }', "found 'q', but the sources are: none"),
+        ("sinks.s { type = parkett }", "sinks.s.type: found 'parkett', expected one of"),
         (
             'stream_sql.j { sql = "SELECT 1", sink { type = console } }',
             "reads no rule and no source, but the rules and",
         ),
-        ("late { max_bytes = lots }", "late.max_bytes is 'lots', but must be a size such as 10GB, or infinity"),
+        ("late { max_bytes = lots }", 'late.max_bytes: found "lots", expected a size of at least 1B, or infinity'),
         ("late { path = dead_letters }", "dead_letters.path and late.path are both 'dead_letters'"),
-        ("dead_letters { retention = soon }", "dead_letters.retention is 'soon', but must be a duration"),
+        ("dead_letters { retention = soon }", 'dead_letters.retention: found "soon", expected a duration'),
     ],
 )
 def test_a_mistake_elsewhere_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
@@ -152,15 +160,18 @@ def test_a_mistake_elsewhere_is_told_with_its_place(tmp_path: Path, text: str, t
 @pytest.mark.parametrize(
     ("job", "told"),
     [
-        ("from = r, sql = x", "stream_sql.j has no sink"),
+        ("from = r, sql = x", "stream_sql.j.sink: is missing"),
         ("from = q, sql = x, sink { type = console }", "j reads from q, but the rules and sources are: r"),
-        ("from = r, sql = x, mode = all, sink { type = console }", "must be append, update or complete"),
+        ("from = r, sql = x, mode = all, sink { type = console }", "expected append, update or complete"),
         ("from = r, sql = x, mode = update, sink { type = parquet, path = x }", "has no key: mode update needs"),
         (
             "from = r, sql = x, mode = complete, sink { type = parquet, path = x, partition_by = [a] }",
-            "partition_by is for mode append",
+            "partition_by: is for mode append",
         ),
-        ("from = r, sql = x, watermark { column = a }, sink { type = console }", "stream_sql.j.watermark has no delay"),
+        (
+            "from = r, sql = x, watermark { column = a }, sink { type = console }",
+            "j.watermark.delay: is missing",
+        ),
     ],
 )
 def test_a_mistake_in_a_spark_sql_job_is_told_with_its_place(tmp_path: Path, job: str, told: str) -> None:
@@ -198,15 +209,15 @@ late { path = dead_letters }
     ).splitlines()
     wanted = [
         "p.hocon:7: sources.there: option start is '1767225600000', but must be microseconds",
-        "p.hocon:3: rules.typo.colums is not known: did you mean columns?",
-        "p.hocon:3: rules.typo.sink.type is 'consol', but must be one of",
+        "p.hocon:3: rules.typo.colums: unknown key; did you mean columns?",
+        "p.hocon:3: rules.typo.sink.type: found 'consol', expected one of",
         "p.hocon:4: rules.calls.sql: it calls avarage, but there is no such function; it calls nothing_like_it",
-        "p.hocon:5: rules.broken.source is 'nowhere', but the sources are: there",
+        "p.hocon:5: rules.broken.source: found 'nowhere', but the sources are: there",
         "p.hocon:5: rules.broken.sql: ",
-        "p.hocon:5: rules.broken.sink has no path",
-        "p.hocon:9: stream_sql.of_broken.mode is 'apend'",
-        "p.hocon:12: sinks.unused has no servers",
-        "p.hocon:13: dead_letters.path and late.path are both",
+        "p.hocon:5: rules.broken.sink.path: is missing",
+        'p.hocon:9: stream_sql.of_broken.mode: found "apend"',
+        "p.hocon:12: sinks.unused.servers: is missing",
+        "p.hocon:13: late: dead_letters.path and late.path are both",
     ]
     for start in wanted:
         assert any(line.startswith(start) for line in told), (start, told)

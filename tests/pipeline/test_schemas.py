@@ -65,7 +65,7 @@ def section_of(directory: Path, text: str) -> Section:
     """A pipeline file."""
     file = directory / "pipeline.hocon"
     file.write_text(text)
-    return Section(parse_file(file), Section.TOP)
+    return Section(parse_file(file))
 
 
 def test_the_section_of_a_file(tmp_path: Path) -> None:

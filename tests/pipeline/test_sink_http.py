@@ -127,9 +127,9 @@ def test_a_service_that_is_not_there_is_told(spark: SparkSession, service: Webho
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ('url = "ftp://h"', "must begin with http"),
-        ('url = "http://h", method = get', "must be one of POST"),
-        ('url = "http://h/${id}", batch_rows = 5', "batch_rows must be 1"),
+        ('url = "ftp://h"', "expected a template that begins with http"),
+        ('url = "http://h", method = get', "expected POST"),
+        ('url = "http://h/${id}", batch_rows = 5', "batch_rows: must be 1"),
         ('url = "http://h", concurrency = 0', "from 1 to 64"),
         ('ulr = "http://h"', "did you mean url"),
     ],

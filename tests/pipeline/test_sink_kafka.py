@@ -115,10 +115,10 @@ def test_sparks_own_sink_is_not_there_without_its_jar(spark: SparkSession) -> No
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ("", "has no topic"),
-        ("topic = t, client = java", "must be one of auto, spark, librdkafka"),
-        ("topic = t, compression = zip", "must be one of none"),
-        ('topic = t, properties { "acks" = "0" }', "properties.acks is not for a person to set"),
+        ("", "sink.topic: is missing"),
+        ("topic = t, client = java", "expected auto, spark or librdkafka"),
+        ("topic = t, compression = zip", "expected none, gzip"),
+        ('topic = t, properties { "acks" = "0" }', "acks is not for a person to set"),
         ('topic = t, properties { "no.such" = "0" }', 'No such configuration property: "no.such"'),
     ],
 )

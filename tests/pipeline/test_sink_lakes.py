@@ -131,16 +131,16 @@ def test_without_its_library_the_sink_says_what_to_install(
 @pytest.mark.parametrize(
     ("text", "mode", "said"),
     [
-        ('type = delta, path = "../obs"', "append", "must be a path below the output directory"),
+        ('type = delta, path = "../obs"', "append", "expected a path below the output directory"),
         ("type = delta, path = obs", "update", "has no key"),
-        ("type = delta, path = obs, retention = soon", "append", "must be a duration such as 7d"),
+        ("type = delta, path = obs, retention = soon", "append", 'sink.retention: found "soon", expected a duration'),
         ("type = delta, path = obs, optimise_every = 3", "append", "did you mean optimize_every?"),
         ('type = delta, path = "s3://lake"', "append", "must have a path after the bucket"),
         ("type = iceberg, table = obs", "update", "has no key"),
-        ('type = iceberg, table = "a/b"', "append", "must be a name such as obs"),
-        ('type = iceberg, table = obs, partition_by = ["week(at)"]', "append", "must have columns such as station"),
-        ('type = iceberg, table = obs, partition_by = ["bucket(at)"]', "append", "must have columns such as station"),
-        ("type = iceberg, table = obs, path = x", "append", "path is not known"),
+        ('type = iceberg, table = "a/b"', "append", "expected a name such as obs"),
+        ('type = iceberg, table = obs, partition_by = ["week(at)"]', "append", "expected a column such as station"),
+        ('type = iceberg, table = obs, partition_by = ["bucket(at)"]', "append", "expected a column such as station"),
+        ("type = iceberg, table = obs, path = x", "append", "sink.path: unknown key"),
     ],
 )
 def test_settings_that_are_not_valid_are_named(text: str, mode: str, said: str) -> None:

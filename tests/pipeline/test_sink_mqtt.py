@@ -166,11 +166,11 @@ def test_heliograph_itself_takes_rows(spark: SparkSession, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ("", "has no topic"),
-        ('topic = t, properties { "Contnt-Type" = a }', "names 'Contnt-Type', but must name one of Content-Type"),
+        ("", "sink.topic: is missing"),
+        ('topic = t, properties { "Contnt-Type" = a }', "'Contnt-Type' is no property: give one of Content-Type"),
         ("topic = t, qos = 3", "from 0 to 2"),
-        ("topic = t, server = h", "option server is 'h'"),
-        ("topic = t, ssl { verify = maybe }", "must be verify_peer or verify_none"),
+        ("topic = t, server = h", 'sink.server: found "h", expected host:port'),
+        ("topic = t, ssl { verify = maybe }", "expected verify_peer or verify_none"),
     ],
 )
 def test_mistakes_are_told(more: str, told: str) -> None:

@@ -10,6 +10,7 @@ from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.mysql import MysqlSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
+from heliograph.settings.units import Address
 from support.mariadb import Mariadb, mariadb
 from support.sinks import Refused, batch_of, sink_of
 
@@ -190,7 +191,7 @@ def test_a_lock_that_others_hold_is_waited_for(spark: SparkSession, server: Mari
 def test_a_server_that_is_not_there_is_tried_and_told(spark: SparkSession, server: Mariadb) -> None:
     sink = sink_of(server.section("table = t"))
     assert isinstance(sink, MysqlSink)
-    away = replace(sink, settings=replace(sink.settings, port=9, retry=RetryPolicy(attempts=2, first_pause_s=0.001)))
+    away = replace(sink, server=Address("127.0.0.1", 9), retry=RetryPolicy(attempts=2, first_pause_s=0.001))
     with pytest.raises(SinkError, match=r"MySQL table t at 127\.0\.0\.1:9/weather: .*tried 2 times") as error:
         away.write(spark.range(1), batch_of(0))
     assert server.password not in str(error.value)

@@ -138,7 +138,7 @@ def test_a_column_that_rows_do_not_have_is_told_before_the_first_batch(
         ('type = parquet, path = "s3://KEY:SECRET@bucket/a"', "with a login"),
         ('type = delta, path = "s3://KEY:SECRET@bucket/a"', "has a login"),
         ('type = redis, server = r, command = "SET k ${a b}"', "without its }: a name with blanks"),
-        ('type = mysql, server = s, database = d, table = "50%"', "must have no percent sign"),
+        ('type = mysql, server = s, database = d, table = "50%"', "without a percent sign"),
     ],
 )
 def test_settings_that_are_not_valid_are_named_without_secrets(section: str, told: str) -> None:

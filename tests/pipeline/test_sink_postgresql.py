@@ -13,6 +13,7 @@ from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks import OutputMode
 from heliograph.pipeline.sinks.postgresql import PostgresqlSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
+from heliograph.settings.units import Address
 from support.postgresql import Postgresql, postgresql
 from support.sinks import Refused, batch_of, sink_of
 
@@ -244,7 +245,7 @@ def test_a_batch_survives_a_connection_that_is_cut(spark: SparkSession, server: 
 def test_a_server_that_is_not_there_is_tried_and_told(spark: SparkSession, server: Postgresql) -> None:
     sink = sink_of(server.section("table = t"))
     assert isinstance(sink, PostgresqlSink)
-    away = replace(sink, settings=replace(sink.settings, port=9, retry=RetryPolicy(attempts=2, first_pause_s=0.001)))
+    away = replace(sink, server=Address("127.0.0.1", 9), retry=RetryPolicy(attempts=2, first_pause_s=0.001))
     with pytest.raises(SinkError, match=r"PostgreSQL table t at 127\.0\.0\.1:9/postgres: .*tried 2 times") as error:
         away.write(spark.range(1), batch_of(0, query="a_server_that"))
     assert server.password not in str(error.value)
@@ -277,12 +278,12 @@ def test_tls_checks_the_server(spark: SparkSession, server: Postgresql) -> None:
     [
         ("", OutputMode.APPEND, "needs either table or sql"),
         ("table = t, sql = 'INSERT'", OutputMode.APPEND, "takes nothing of a row"),
-        ("table = t, on_conflict = updat", OutputMode.APPEND, "must be update or nothing"),
+        ("table = t, on_conflict = updat", OutputMode.APPEND, "expected update or nothing"),
         ("table = t", OutputMode.UPDATE, "has no key: mode update needs"),
-        ("sql = 'INSERT INTO t VALUES (${a})', key = [a]", OutputMode.APPEND, "sink.key is for a table"),
+        ("sql = 'INSERT INTO t VALUES (${a})', key = [a]", OutputMode.APPEND, "sink.key: is for a table"),
         ("sql = 'DELETE FROM t WHERE a = ${a}'", OutputMode.COMPLETE, "cannot take mode complete"),
-        ("table = t, sslmode = on", OutputMode.APPEND, "must be one of disable"),
-        ("table = t, password_file = p", OutputMode.APPEND, "both password and password_file"),
+        ("table = t, sslmode = on", OutputMode.APPEND, "expected disable"),
+        ("table = t, password_file = p", OutputMode.APPEND, "found password and password_file: give one"),
         ("table = t, tabel = u", OutputMode.APPEND, "did you mean table"),
     ],
 )

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks.redis import RedisSink
 from heliograph.pipeline.sinks.retry import RetryPolicy
+from heliograph.settings.units import Address
 from support.redis import RedisServer, redis_server
 from support.sinks import Refused, batch_of, sink_of
 
@@ -154,8 +155,7 @@ def test_a_server_that_is_full_is_tried_again(spark: SparkSession, server: Redis
 def test_a_server_that_is_not_there_is_told(spark: SparkSession, server: RedisServer) -> None:
     sink = sink_of(server.section('command = "SET a ${id}"'))
     assert isinstance(sink, RedisSink)
-    nobody = replace(sink.servers, addresses=(("127.0.0.1", 9),))
-    away = replace(sink, servers=nobody, retry=RetryPolicy(attempts=2, first_pause_s=0.001))
+    away = replace(sink, address=Address("127.0.0.1", 9), retry=RetryPolicy(attempts=2, first_pause_s=0.001))
     with pytest.raises(SinkError, match=r"Redis SET at 127\.0\.0\.1:9/0: .*tried 2 times") as error:
         away.write(spark.range(1), batch_of(0))
     assert server.password not in str(error.value)
@@ -172,12 +172,12 @@ def test_a_server_that_is_not_there_is_told(spark: SparkSession, server: RedisSe
         ("", "needs either command or commands"),
         ("command = [MULTI]", "MULTI cannot be part of a transaction"),
         ('command = ["${c}", a]', "cannot come from a row"),
-        ("command = {}", "must be a list of texts"),
+        ("command = {}", "expected a list of texts"),
         ("comand = a", "did you mean command"),
         ("command = [SET, a, b], database = 5000", "from 0 to 1023"),
-        ("command = [SET, a, b], redis_type = sharded", "must be one of single, sentinel, cluster"),
-        ('command = [SET, a, b], servers = "a:1"', "sink.servers is not for redis_type = single, which has server"),
-        ("command = [SET, a, b], redis_type = cluster", "sink.server is not for redis_type = cluster"),
+        ("command = [SET, a, b], redis_type = sharded", "expected single, sentinel or cluster"),
+        ('command = [SET, a, b], servers = "a:1"', "sink.servers: is not for redis_type = single, which has server"),
+        ("command = [SET, a, b], redis_type = cluster", "sink.server: is not for redis_type = cluster"),
     ],
 )
 def test_mistakes_are_told(more: str, told: str) -> None:

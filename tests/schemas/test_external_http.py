@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from heliograph.client_tls import ClientTls
 from heliograph.rules.schemas import SchemaError
 from heliograph.rules.schemas.external_http import ExternalHttpSchema
 from heliograph.rules.schemas.settings import HttpService, SchemaSourceError
+from heliograph.settings.tls import ClientTls
 
 
 class Service(BaseHTTPRequestHandler):

@@ -12,7 +12,7 @@ from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, read_sink
 
 def sink_of(text: str, mode: OutputMode = OutputMode.APPEND) -> Sink:
     """The sink of a section such as ``{ type = console }``."""
-    document = Section(parse_text(f"sink {text}"), Section.TOP)
+    document = Section(parse_text(f"sink {text}"))
     section = document.section("sink")
     assert section is not None
     return read_sink(section, mode)

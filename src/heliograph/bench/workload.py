@@ -15,8 +15,8 @@ from heliograph.bench.endpoint import Endpoint, Transport
 from heliograph.bench.latency import Latencies
 from heliograph.bench.publisher import Publisher
 from heliograph.bench.subscriber import Subscriber
-from heliograph.client_tls import ClientTls
 from heliograph.mqtt.topic import topic_filter_fault, topic_name_fault
+from heliograph.settings.tls import ClientTls
 
 _LEVELS_MAX: Final = 65535
 _FLOW_BYTES: Final = 512 * 1024
@@ -135,7 +135,7 @@ class Workload:
         tls: ssl.SSLContext | None = None
         if self.transport.encrypted:
             try:
-                tls = ClientTls(self.cafile, verify=not self.insecure).context()
+                tls = ClientTls(self.cafile or "", verify=not self.insecure).context()
             except OSError as error:
                 raise WorkloadError(f"--cafile {self.cafile}: {error.strerror or error}") from error
         return Endpoint(self.host, self.port, tls, self.ws_path if self.transport.framed else None)

@@ -17,7 +17,7 @@ def schemas_of(file: Path) -> tuple[SchemaSettings, ...]:
         UsageError: It cannot be read, says something that is not valid, or has no schemas.
     """
     try:
-        settings = read_schemas(Section(parse_file(file), Section.TOP))
+        settings = read_schemas(Section(parse_file(file)))
     except (HoconError, RuleFileError) as error:
         raise UsageError(f"--schemas: {error}") from None
     if not settings:

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from heliograph.config.access_rules import AccessRule
 from heliograph.config.kinds import AccessRuleText, ListenerBind, RateLimit
 from heliograph.settings.fields import ListOf, list_setting, named_sections, section, section_list, setting
-from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, RefusedError, Size, Switch, Text, Unless
+from heliograph.settings.kinds import (
+    AnyText,
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    RefusedError,
+    Size,
+    Switch,
+    Text,
+    Unless,
+)
 from heliograph.settings.units import Address, Rate, UnixAddress
 
 _KB = 1024
@@ -53,9 +64,9 @@ class ServerName:
         "localhost",
         "The name; `*.` in front stands for one label.",
     )
-    certfile: str = setting(Text("a file", r"(?s).*"), "", "PEM file with its certificate and what leads to its root.")
-    keyfile: str = setting(Text("a file", r"(?s).*"), "", "PEM file with its private key; empty if in `certfile`.")
-    password: str = setting(Text("a text", r"(?s).*"), "", "Password of the key; empty for none.")
+    certfile: str = setting(AnyText("a file"), "", "PEM file with its certificate and what leads to its root.")
+    keyfile: str = setting(AnyText("a file"), "", "PEM file with its private key; empty if in `certfile`.")
+    password: str = setting(AnyText(), "", "Password of the key; empty for none.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +74,12 @@ class SslOptions:
     """TLS."""
 
     certfile: str = setting(
-        Text("a file", r"(?s).*"), "", "PEM file with the server's certificate and what leads to its root; required."
+        AnyText("a file"), "", "PEM file with the server's certificate and what leads to its root; required."
     )
-    keyfile: str = setting(Text("a file", r"(?s).*"), "", "PEM file with its private key; empty if in `certfile`.")
-    password: str = setting(Text("a text", r"(?s).*"), "", "Password of the key; empty for none.")
+    keyfile: str = setting(AnyText("a file"), "", "PEM file with its private key; empty if in `certfile`.")
+    password: str = setting(AnyText(), "", "Password of the key; empty for none.")
     cacertfile: str = setting(
-        Text("a file", r"(?s).*"), "", "PEM file with the authorities that clients' certificates are checked against."
+        AnyText("a file"), "", "PEM file with the authorities that clients' certificates are checked against."
     )
     verify: str = setting(
         Choice("verify_none", "verify_peer"), "verify_none", "Whether clients are asked for a certificate."
@@ -88,7 +99,7 @@ class SslOptions:
     enable_crl_check: bool = setting(
         Boolean(), False, "Whether clients' certificates are looked up in `crlfile` (with `verify_peer`)."
     )
-    crlfile: str = setting(Text("a file", r"(?s).*"), "", "PEM file with the revocation lists of the authorities.")
+    crlfile: str = setting(AnyText("a file"), "", "PEM file with the revocation lists of the authorities.")
     handshake_timeout: float = setting(
         Duration(0.1, 3600.0), 15.0, "How long a TLS handshake may take; `mqtt.idle_timeout` if that is shorter."
     )
@@ -134,7 +145,7 @@ class WebsocketOptions:
     check_origin_enable: bool = setting(Boolean(), False, "Whether the Origin header must be one of `check_origins`.")
     allow_origin_absence: bool = setting(Boolean(), True, "Whether it may be missing (only browsers send it).")
     check_origins: str = setting(
-        Text("origins with commas between", r"(?s).*"), "", 'Allowed origins, as in "https://example.org".'
+        AnyText("origins with commas between"), "", 'Allowed origins, as in "https://example.org".'
     )
     compress: bool = setting(Boolean(), False, "Whether messages may be compressed (permessage-deflate).")
     deflate_opts: DeflateOptions = section(DeflateOptions, "How messages are compressed.")

@@ -10,34 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from heliograph.hocon.values import Content
 from heliograph.settings.fields import ListOf, list_setting, setting
-from heliograph.settings.kinds import Boolean, Choice, Kind, RefusedError, Text, TopicFilter
+from heliograph.settings.kinds import AnyText, Boolean, Choice, Text, TopicFilters
 
 LEVELS: Final = ("error", "warning", "notice", "info", "debug", "none")
 
 _BUILT_IN: Final = {"sparkplug_b": "protobuf"}  # schemas that every registry has
 
 _POLICY_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,255}")
-
-
-class TopicFilters(Kind[tuple[str, ...]]):
-    """One topic filter or a list of them."""
-
-    expected = 'a topic filter, as in "t/#", or a list of them'
-
-    def convert(self, value: Content) -> tuple[str, ...]:
-        """A tuple of filters without repetitions."""
-        one = TopicFilter()
-        if isinstance(value, str):
-            return (one.convert(value),)
-        if not isinstance(value, list):
-            raise RefusedError
-        return tuple(dict.fromkeys(one.convert(item.value) for item in value))
-
-    def show(self, value: tuple[str, ...]) -> str:
-        """As a file has it."""
-        return "[" + ", ".join(f'"{topic_filter}"' for topic_filter in value) + "]"
 
 
 class MessagePolicyName(Text):
@@ -47,13 +27,6 @@ class MessagePolicyName(Text):
         super().__init__(
             "a name of letters, digits, _, . and -, beginning with a letter or digit", _POLICY_NAME.pattern
         )
-
-
-class AnyText(Text):
-    """A text that may be empty."""
-
-    def __init__(self) -> None:
-        super().__init__("a text", r"(?s).*")
 
 
 @dataclass(frozen=True, slots=True)

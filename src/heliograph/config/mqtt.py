@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from heliograph.config.client_attrs import ClientAttribute
 from heliograph.config.kinds import PriorityTable
 from heliograph.settings.fields import named_sections, section_list, setting
-from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, Number, Size, Text, Unless
+from heliograph.settings.kinds import AnyText, Boolean, Choice, Duration, Integer, Number, Size, Unless
 
 _MB = 1024 * 1024
 _HOUR = 3600.0
@@ -59,7 +59,7 @@ class MqttConfig:
         Boolean(), False, "Whether strings may not hold control characters and Unicode non-characters either."
     )
     response_information: str = setting(
-        Text("a text", r"(?s).*"), "", "Response Information for clients that ask for it; empty for none."
+        AnyText(), "", "Response Information for clients that ask for it; empty for none."
     )
     upgrade_qos: bool = setting(
         Boolean(), False, "Whether a message is delivered at the QoS of the subscription if that is the higher one."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from heliograph.hocon.values import Content, Node
 from heliograph.settings.fields import setting
-from heliograph.settings.kinds import Boolean, Duration, Kind, RefusedError, Text
+from heliograph.settings.kinds import AnyText, Boolean, Duration, Kind, RefusedError, Text
 
 
 class SparkConf(Kind[tuple[tuple[str, str], ...]]):
@@ -42,17 +42,17 @@ class PipelineConfig:
 
     enable: bool = setting(Boolean(), False, "Whether the node runs a pipeline; it needs the extra `pipeline`.")
     file: str = setting(
-        Text("a file or directory, or empty", r"(?s).*"),
+        AnyText("a file or directory, or empty"),
         "",
         "The pipeline's file, or a directory of them; needed with `enable`. Relative to the working directory.",
     )
     checkpoint: str = setting(
-        Text("a directory, or empty", r"(?s).*"),
+        AnyText("a directory, or empty"),
         "",
         "Where the pipeline keeps its place; empty is `pipeline/checkpoint` in the node's data directory.",
     )
     output: str = setting(
-        Text("a directory, or empty", r"(?s).*"),
+        AnyText("a directory, or empty"),
         "",
         "Directory of its tables; empty is `pipeline/output` in the node's data directory.",
     )
@@ -62,12 +62,12 @@ class PipelineConfig:
         Text("earliest, latest or a time"), "earliest", "Where queries begin that have no checkpoint yet."
     )
     token_file: str = setting(
-        Text("a file, or empty", r"(?s).*"),
+        AnyText("a file, or empty"),
         "",
         "The token for the storage reader, where `durable_storage.flight` asks for one.",
     )
     tls_ca: str = setting(
-        Text("a PEM file, or empty", r"(?s).*"),
+        AnyText("a PEM file, or empty"),
         "",
         "The authorities of the storage reader's certificate, where it speaks TLS.",
     )

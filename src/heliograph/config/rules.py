@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 from heliograph.hocon.values import Content, Node, to_json
 from heliograph.settings.fields import named_sections, setting
-from heliograph.settings.kinds import Boolean, Duration, Integer, Kind, RefusedError, Text
+from heliograph.settings.kinds import AnyText, Boolean, Duration, Integer, Kind, RefusedError
 
 _FUNCTIONS: Final = ("republish", "console", "pipeline")
 _PLACEHOLDER: Final = ("${", "}")
@@ -85,8 +85,8 @@ class RuleConfig:
     """One rule."""
 
     enable: bool = setting(Boolean(), True, "Whether the rule runs.")
-    description: str = setting(Text(pattern=r"(?s).*"), "", "What the rule is for, for people.")
-    sql: str = setting(Text("a rule, as docs/rules.md describes them", r"(?s).*"), "", "The rule.")
+    description: str = setting(AnyText(), "", "What the rule is for, for people.")
+    sql: str = setting(AnyText("a rule, as docs/rules.md describes them"), "", "The rule.")
     actions: tuple[Action, ...] = setting(Actions(), (), "What is done with each row that the rule gives.")
 
 

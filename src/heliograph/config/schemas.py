@@ -11,7 +11,8 @@ from typing import Final
 
 from heliograph.hocon.values import Content, Node
 from heliograph.settings.fields import named_sections, section, setting
-from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, Kind, RefusedError, Size, Text
+from heliograph.settings.kinds import AnyText, Boolean, Choice, Duration, Integer, Kind, RefusedError, Size, Text
+from heliograph.settings.tls import ClientTls
 
 _TYPES: Final = ("avro", "protobuf", "json", "external_http")
 _SOURCE_BYTES_MAX: Final = 4 << 20
@@ -163,29 +164,19 @@ class Headers(Kind[tuple[tuple[str, str], ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalHttpTls:
-    """TLS to an external service."""
-
-    cacertfile: str = setting(
-        Text("a file", r"(?s).*"), "", "Certificate authorities to trust; empty for those of the system."
-    )
-    verify: str = setting(Choice("verify_peer", "verify_none"), "verify_peer", "Whether its certificate is verified.")
-
-
-@dataclass(frozen=True, slots=True)
 class ExternalHttp:
     """How an external service is asked."""
 
     url: str = setting(Text("a URL as in http://127.0.0.1:9500/serde", r"(https?://\S+)?"), "", "Where it is asked.")
     method: str = setting(Choice("post", "get"), "post", "How: with JSON in the body, or with query parameters.")
     headers: tuple[tuple[str, str], ...] = setting(Headers(), (), "Headers of each request.")
-    external_params: str = setting(Text("a text", r"(?s).*"), "", "What each request says as `opts`.")
+    external_params: str = setting(AnyText(), "", "What each request says as `opts`.")
     connect_timeout: float = setting(Duration(0.001), 10.0, "How long to wait for a connection.")
     request_timeout: float = setting(Duration(0.001), 10.0, "How long to wait for an answer.")
     max_retries: int = setting(Integer(0, 10), 2, "How often a connection that cannot be made is tried again.")
     pool_size: int = setting(Integer(1, 1000), 8, "Connections at most.")
     max_response_size: int = setting(Size(1, 1 << 30), 1 << 20, "Largest answer that is taken.")
-    ssl: ExternalHttpTls = section(ExternalHttpTls, "TLS.")
+    ssl: ClientTls = section(ClientTls, "TLS.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +187,7 @@ class SchemaConfig:
     source: SchemaSource = setting(
         Source(), SchemaSource(), "The schema itself, of all types but external_http; paths are relative to the file."
     )
-    description: str = setting(Text("a text", r"(?s).*"), "", "For people.")
+    description: str = setting(AnyText(), "", "For people.")
     parameters: ExternalHttp = section(ExternalHttp, "The service of type external_http.")
 
 
@@ -205,7 +196,7 @@ class BasicAuth:
     """How the node shows who it is."""
 
     username: str = setting(Text("a text", r"[^:]*"), "", "User name; empty for none.")
-    password: str = setting(Text("a text", r"(?s).*"), "", "Password.")
+    password: str = setting(AnyText(), "", "Password.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +208,7 @@ class ExternalRegistry:
     auth: BasicAuth = section(BasicAuth, "How the node shows who it is.")
     connect_timeout: float = setting(Duration(0.001), 10.0, "How long to wait for a connection.")
     request_timeout: float = setting(Duration(0.001), 10.0, "How long to wait for an answer.")
-    ssl: ExternalHttpTls = section(ExternalHttpTls, "TLS.")
+    ssl: ClientTls = section(ClientTls, "TLS.")
 
 
 @dataclass(frozen=True, slots=True)

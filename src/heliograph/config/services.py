@@ -11,6 +11,7 @@ from heliograph.hocon.values import Content
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, QUEUE_PREFIX, SHARE_PREFIX, has_wildcard, subscription_fault
 from heliograph.settings.fields import section, section_list, setting
 from heliograph.settings.kinds import (
+    AnyText,
     Boolean,
     Choice,
     Duration,
@@ -176,7 +177,7 @@ class Banned:
     """Who may not connect."""
 
     bootstrap_file: str = setting(
-        Text("a file", r"(?s).*"),
+        AnyText("a file"),
         "",
         "CSV file with the bans to begin with (as,who,reason,by,at,until); empty for none.",
     )

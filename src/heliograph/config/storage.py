@@ -13,6 +13,7 @@ from heliograph.settings.fields import (
     setting,
 )
 from heliograph.settings.kinds import (
+    AnyText,
     Boolean,
     Choice,
     Duration,
@@ -29,7 +30,7 @@ from heliograph.settings.units import Address
 _KB = 1024
 _MB = 1024 * 1024
 _DAY = 86400.0
-_FILE = Text("a file", r"(?s).*")
+_FILE = AnyText("a file")
 
 # Shorter ones can be guessed.
 TOKEN_LENGTH_MIN = 16
@@ -70,7 +71,7 @@ class OffloadConfig:
 
     enable: bool = setting(Boolean(), False, "Whether closed generations are offloaded.")
     target: str = setting(
-        Text(pattern=r"(?s).*"),
+        AnyText(),
         "",
         "Where to: a directory (a relative one lies in `node.data_dir`), or a URI such as `s3://bucket/path`.",
     )
@@ -150,7 +151,7 @@ class FlightTokenConfig:
     """A token with which stored messages are read, given as one of `token`, `token_file` and `sha256`."""
 
     name: str = setting(Text("a name", r"[A-Za-z0-9][A-Za-z0-9_.-]*"), "token", "What people and logs call it.")
-    token: str = setting(Text(pattern=r"(?s).*"), "", "Its text, 16 ASCII characters at least.", is_secret=True)
+    token: str = setting(AnyText(), "", "Its text, 16 ASCII characters at least.", is_secret=True)
     token_file: str = setting(_FILE, "", "A file with its text; read when the reader starts.")
     sha256: str = setting(
         Text("64 hexadecimal digits", r"([0-9A-Fa-f]{64})?"), "", "The SHA-256 digest of its text, in hexadecimal."

@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
 from heliograph.pipeline.datasource.offsets import make_offset
-from heliograph.pipeline.datasource.option_names import named_as_documented
 from heliograph.pipeline.datasource.options import LATEST, SourceOptions
 from heliograph.pipeline.datasource.source import FORMAT
 from heliograph.pipeline.errors import OptionError
@@ -48,7 +47,7 @@ def read_messages(spark: SparkSession, exported: str | None = None, /, **options
         ReaderUnavailableError: The storage reader does not answer.
     """
     zone = {"timeZone": spark.conf.get("spark.sql.session.timeZone") or "UTC"}
-    options = named_as_documented(options)
+    options = SourceOptions.named(options)
     source = SourceOptions.of(zone | options)
     _check(source)
     generations = _exported(source, exported) if exported is not None else _offloaded(source)

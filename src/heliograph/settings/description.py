@@ -12,9 +12,11 @@ from heliograph.settings.kinds import Kind, Unless
 HEAD: Final = ("| Setting | Default | Valid | Meaning |", "| --- | --- | --- | --- |")
 
 
-def table(model: type[Any]) -> str:
-    """The settings of one group as a table in Markdown; groups within it are named, not described."""
-    return "\n".join([*HEAD, *(_row(setting, setting.name) for setting in settings_of(model).values())]) + "\n"
+def table(*models: type[Any]) -> str:
+    """The settings of groups as one table in Markdown, what must be given first; groups within them are named only."""
+    settings = [setting for model in models for setting in settings_of(model).values()]
+    ordered = sorted(settings, key=lambda setting: not setting.is_required)
+    return "\n".join([*HEAD, *dict.fromkeys(_row(setting, setting.name) for setting in ordered)]) + "\n"
 
 
 def rows(kind: AnyKind, path: str) -> Iterator[str]:

@@ -159,22 +159,32 @@ def setting(kind: Kind[Value], default: Value, description: str, *, name: str = 
     return result
 
 
-def required(kind: Kind[Value], description: str, *, name: str = "") -> Value:
+def required(kind: Kind[Value], description: str, *, name: str = "", is_secret: bool = False) -> Value:
     """A field that holds one value, which a file must give."""
-    result: Value = field(metadata={_DECLARED: _Declared(kind, description, name)})
+    metadata = {_DECLARED: _Declared(kind, description, name, is_secret)}
+    result: Value = field(repr=not is_secret, metadata=metadata)
     return result
 
 
-def optional(kind: Kind[Value], description: str, *, name: str = "") -> Value | None:
+def required_list(kind: ListOf[Value], description: str) -> tuple[Value, ...]:
+    """A field that holds a list of values, which a file must give."""
+    result: tuple[Value, ...] = field(metadata={_DECLARED: _Declared(kind, description)})
+    return result
+
+
+def optional(kind: Kind[Value], description: str, *, name: str = "", is_secret: bool = False) -> Value | None:
     """A field that holds one value, or None where a file does not give it."""
-    is_secret = isinstance(kind, SecretText)
-    result: Value | None = field(default=None, metadata={_DECLARED: _Declared(kind, description, name, is_secret)})
+    is_secret = is_secret or isinstance(kind, SecretText)
+    metadata = {_DECLARED: _Declared(kind, description, name, is_secret)}
+    result: Value | None = field(default=None, repr=not is_secret, metadata=metadata)
     return result
 
 
-def list_setting(kind: ListOf[Value], default: tuple[Value, ...], description: str) -> tuple[Value, ...]:
+def list_setting(
+    kind: ListOf[Value], default: tuple[Value, ...], description: str, *, name: str = ""
+) -> tuple[Value, ...]:
     """A field that holds a list of values."""
-    result: tuple[Value, ...] = field(default=default, metadata={_DECLARED: _Declared(kind, description)})
+    result: tuple[Value, ...] = field(default=default, metadata={_DECLARED: _Declared(kind, description, name)})
     return result
 
 

@@ -142,6 +142,13 @@ class Text(Kind[str]):
         return f'"{value}"'
 
 
+class AnyText(Text):
+    """Text that may be empty."""
+
+    def __init__(self, expected: str = "a text") -> None:
+        super().__init__(expected, r"(?s).*")
+
+
 class Choice(Kind[str]):
     """One word of a few."""
 
@@ -259,10 +266,29 @@ class TopicFilter(Kind[str]):
         return f'"{value}"'
 
 
+class TopicFilters(Kind[tuple[str, ...]]):
+    """One topic filter or a list of them."""
+
+    expected = 'a topic filter, as in "t/#", or a list of them'
+
+    def convert(self, value: Content) -> tuple[str, ...]:
+        """A tuple of filters, of which each is there once."""
+        one = TopicFilter()
+        if isinstance(value, str):
+            return (one.convert(value),)
+        if not isinstance(value, list):
+            raise RefusedError
+        return tuple(dict.fromkeys(one.convert(item.value) for item in value))
+
+    def show(self, value: tuple[str, ...]) -> str:
+        """As a file has it."""
+        return "[" + ", ".join(f'"{topic_filter}"' for topic_filter in value) + "]"
+
+
 class Texts(Kind[Mapping[str, str]]):
     """Texts by name, such as the options of another program; numbers and booleans are text too."""
 
-    expected = 'an object of texts, as in { "x-api-key" = "secret" }'
+    expected = 'an object of texts, as in { name = "value" }'
 
     def convert(self, value: Content) -> Mapping[str, str]:
         """A mapping, in the order of the file."""

@@ -88,7 +88,8 @@ class GroupReader:
                 values[setting.field] = value
         for setting in settings.values():
             if setting.is_required and setting.field not in values:
-                if setting.name not in node.value:
+                said = node.value.get(setting.name)
+                if said is None or said.value is None:
                     self.refuse(node, (*path, setting.name), f"is missing, expected {setting.kind.expected}")
                 refused = True
         return self._made(model, values, node, path, refused)
@@ -101,7 +102,7 @@ class GroupReader:
         """What stands for a group that cannot be read."""
         try:
             return model()
-        except TypeError:  # it has settings without a default
+        except (TypeError, RefusedError):  # some of it has to be said
             return Unusable()
 
     def refuse(self, node: Node, path: Path, message: str) -> None:

@@ -6,22 +6,11 @@ with the name that it is close to, or the one that has its meaning here where it
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 from heliograph.pipeline.errors import OptionError
-
-#: All options of a read.
-SOURCE_OPTIONS: Final = (
-    *("endpoint", "token", "tokenFile", "tlsCa", "tlsCert", "tlsKey", "database", "topics", "start", "end", "timeZone"),
-    *("columns", "maxMessagesPerTrigger", "maxBytesPerTrigger", "partitionMessages", "partitionBytes"),
-    *("failOnDataLoss", "onDamage", "pushFilters", "schema", "jsonSchema", "schemas", "mode"),
-)
-
-#: All options of a write.
-SINK_OPTIONS: Final = (
-    *("host", "port", "clientid", "username", "password", "qos", "window", "ackTimeout", "connectTimeout"),
-    *("connectAttempts", "tls", "tlsVerify", "tlsCa", "tlsCert", "tlsKey"),
-)
+from heliograph.settings.fields import settings_of
+from heliograph.settings.kinds import Kind, RefusedError
 
 #: Options of a streaming write that are Spark's own, and handed on to the sink.
 _OF_SPARK: Final = ("checkpointlocation",)
@@ -29,7 +18,8 @@ _OF_SPARK: Final = ("checkpointlocation",)
 _NO_GROUPS: Final = "left out: there are no consumer groups, a stream keeps its place in its checkpoint"
 _NO_PATH: Final = "left out: topics are named by the option topics"
 
-_SOURCE_HINTS: Final[Mapping[str, str]] = {
+#: What is meant by names that are no options of a read.
+SOURCE_HINTS: Final[Mapping[str, str]] = {
     "path": _NO_PATH,
     "kafka.bootstrap.servers": "endpoint here: host:port of the storage reader",
     "subscribe": "topics here, which takes MQTT topic filters separated by commas",
@@ -49,7 +39,8 @@ _SOURCE_HINTS: Final[Mapping[str, str]] = {
     "includeheaders": "left out: the column properties is always there",
     "ondecodeerror": "mode here: PERMISSIVE, DROPMALFORMED or FAILFAST",
 }
-_SINK_HINTS: Final[Mapping[str, str]] = {
+#: What is meant by names that are no options of a write.
+SINK_HINTS: Final[Mapping[str, str]] = {
     "path": "left out: each row names its topic in the column topic",
     "kafka.bootstrap.servers": "host and port here: those of the MQTT broker",
     "topic": "left out: each row names its topic in the column topic (lit('a/b').alias('topic') for one topic)",
@@ -60,35 +51,38 @@ _SINK_HINTS: Final[Mapping[str, str]] = {
 _KAFKA: Final = "kafka."
 
 
-def check_source_names(options: Mapping[str, str]) -> None:
-    """Refuse names that are no options of a read.
+def read_options(model: type[Any], options: Mapping[str, str], hints: Mapping[str, str]) -> dict[str, Any]:
+    """What options say, by the fields of a group of settings.
+
+    Args:
+        model: The group.
+        options: The text of each option.
+        hints: What is meant by names that are no options here.
 
     Raises:
-        OptionError: There is one; it says which name may be meant.
+        OptionError: One is not known, or has a value that is not valid.
     """
-    _check(options, SOURCE_OPTIONS, _SOURCE_HINTS)
-
-
-def named_as_documented(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of a read whose names may be in any case, as Spark takes them, by the names that the source knows."""
-    known = {name.lower(): name for name in SOURCE_OPTIONS}
-    return {known.get(name.lower(), name): text for name, text in options.items()}
-
-
-def check_sink_names(options: Mapping[str, str]) -> None:
-    """Refuse names that are no options of a write.
-
-    Raises:
-        OptionError: There is one; it says which name may be meant.
-    """
-    _check({name: text for name, text in options.items() if name.lower() not in _OF_SPARK}, SINK_OPTIONS, _SINK_HINTS)
+    settings = settings_of(model)
+    _check(options, tuple(settings), hints)
+    values: dict[str, Any] = {}
+    for name, setting in settings.items():  # Spark's mapping knows them in any case, and gives them in small letters
+        if name not in options:
+            continue
+        text, kind = options[name], setting.kind
+        assert isinstance(kind, Kind)
+        try:
+            values[setting.field] = kind.convert(text)
+        except RefusedError as refusal:
+            detail = f": {refusal}" if str(refusal) else ""
+            raise OptionError(name, text, f"{kind.expected}{detail}") from None
+    return values
 
 
 def _check(options: Mapping[str, str], valid: Sequence[str], hints: Mapping[str, str]) -> None:
     known = {name.lower(): name for name in valid}
     for name, value in options.items():
         folded = name.lower()
-        if folded not in known:
+        if folded not in known and folded not in _OF_SPARK:
             raise OptionError(name, value, hints.get(folded) or _nearest(folded, known))
 
 

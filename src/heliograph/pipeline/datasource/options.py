@@ -1,4 +1,4 @@
-"""The options of the data source and sink ``heliograph``: their names, defaults and checks.
+"""The options of the data source and sink ``heliograph``: what each may say, and what it is without.
 
 Spark hands options over as text, whatever they were. Each class here takes that text apart once, on the driver, and is
 a plain value from then on: it is pickled to the workers with the reader or writer that holds it.
@@ -6,11 +6,11 @@ a plain value from then on: it is pickled to the workers with the reader or writ
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from heliograph.client_tls import ClientTls
+from heliograph.hocon.values import Content
 from heliograph.pipeline.datasource.client import (
     DEFAULT_DATABASE,
     DEFAULT_ENDPOINT,
@@ -20,11 +20,14 @@ from heliograph.pipeline.datasource.client import (
     StorageClient,
 )
 from heliograph.pipeline.datasource.decoding import RAW, PayloadFormat
-from heliograph.pipeline.datasource.option_names import check_sink_names, check_source_names
+from heliograph.pipeline.datasource.option_names import SINK_HINTS, SOURCE_HINTS, read_options
 from heliograph.pipeline.datasource.read_bounds import EARLIEST as EARLIEST
 from heliograph.pipeline.datasource.read_bounds import LATEST as LATEST
 from heliograph.pipeline.datasource.read_bounds import ReadBound, check_span, parse_bound, parse_zone
 from heliograph.pipeline.errors import OptionError
+from heliograph.settings.fields import optional, setting, settings_of
+from heliograph.settings.kinds import AnyText, Boolean, Choice, Integer, Kind, RefusedError, Text
+from heliograph.settings.tls import ClientTls
 
 #: Rows of one partition of a read. About a second's work for one core with a JSON field to extract.
 DEFAULT_PARTITION_MESSAGES: Final = 262_144
@@ -36,49 +39,162 @@ DEFAULT_PARTITION_BYTES: Final = 64 << 20
 _SCHEMES: Final = ("grpc+tls", "grpc+tcp")
 
 
+class Names(Kind[tuple[str, ...]]):
+    """Names in one text."""
+
+    expected = "names separated by commas, or a JSON array of names"
+
+    def convert(self, value: Content) -> tuple[str, ...]:
+        """The names."""
+        names: object = [name.strip() for name in value.split(",")] if isinstance(value, str) else None
+        if isinstance(value, str) and value.lstrip().startswith("["):
+            try:
+                names = json.loads(value)
+            except json.JSONDecodeError:
+                raise RefusedError from None
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+            raise RefusedError
+        return tuple(names)
+
+    def show(self, value: tuple[str, ...]) -> str:
+        """With commas between."""
+        return ",".join(value)
+
+
+class Endpoints(Names):
+    """Storage readers."""
+
+    expected = f"host:port, with {' or '.join(_SCHEMES)}:// before it or nothing, of each reader, separated by commas"
+
+    def convert(self, value: Content) -> tuple[str, ...]:
+        """The text of each, which is the place of a reader."""
+        endpoints = super().convert(value)
+        for endpoint in endpoints:
+            scheme, has_scheme, address = endpoint.rpartition("://")
+            if has_scheme and scheme not in _SCHEMES:
+                raise RefusedError
+            try:
+                parse_endpoint("endpoint", address)
+            except OptionError:
+                raise RefusedError from None
+        if len(set(endpoints)) < len(endpoints):
+            raise RefusedError("name each once, since they are of different nodes")
+        return endpoints
+
+
+class Flag(Boolean):
+    """`true` or `false` in letters of any case, as Spark has them."""
+
+    def convert(self, value: Content) -> bool:
+        """Also the words of Python."""
+        return super().convert(value.lower() if isinstance(value, str) else value)
+
+
+class Bound(Kind[ReadBound]):
+    """Where a read begins or ends; `parse_bound` says what the text means."""
+
+    expected = "earliest, latest, a time as 2026-01-31T00:00:00Z, microseconds since the epoch, or a saved offset"
+
+    def convert(self, value: Content) -> ReadBound:
+        """The text as it is."""
+        return str(value)
+
+
+_COUNT: Final = Integer(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsFiles:
+    """The files of TLS, which are read where the connection is made: on driver and workers."""
+
+    tls_ca: str | None = optional(AnyText("a file"), "PEM file with the authorities to trust.", name="tlsCa")
+    tls_cert: str | None = optional(AnyText("a file"), "PEM file with a certificate to show.", name="tlsCert")
+    tls_key: str | None = optional(AnyText("a file"), "PEM file with its key.", name="tlsKey")
+
+
 @dataclass(frozen=True)
-class SourceOptions:
+class SourceOptions(TlsFiles):
     """What to read: the options of ``spark.read.format("heliograph")`` and ``spark.readStream...``.
 
     Attributes:
-        endpoints: ``endpoint``: host and port of the storage readers, one of each node.
-        token: ``token``, or what the file ``tokenFile`` holds: what the readers ask for.
-        tls_ca: ``tlsCa``: PEM file with the authorities of the readers' certificates.
-        tls_cert: ``tlsCert``: PEM file with a certificate to show.
-        tls_key: ``tlsKey``: PEM file with its key.
-        database: ``database``: name of the database.
-        topics: ``topics``: topic filters, separated by commas, or as a JSON array.
-        start: ``start``: ``earliest``, ``latest``, microseconds since the epoch of commit, or an offset.
-        end: ``end``: the same; the messages before it (of an offset: up to it) are read.
-        columns: ``columns``: names of the columns to read; None is all.
-        trigger_messages_max: ``maxMessagesPerTrigger``: rows of one micro-batch at most.
-        trigger_bytes_max: ``maxBytesPerTrigger``: bytes of one micro-batch at most.
-        partition_messages: ``partitionMessages``: rows of one partition, about.
-        partition_bytes: ``partitionBytes``: bytes of one partition, about.
-        payload_format: ``schema`` and ``jsonSchema``, ``schemas``, ``mode``: what payloads are decoded to.
-        on_damage: ``onDamage``: ``fail`` the read, or ``skip`` what is damaged on disk.
-        push_filters: ``pushFilters``: whether the conditions of a query narrow the read.
-        fail_on_data_loss: ``failOnDataLoss``: whether a stream fails when retention removed what it has not read yet.
+        payload_format: What `schema`, `json_schema`, `schemas` and `mode` say.
     """
 
-    endpoints: tuple[str, ...] = (DEFAULT_ENDPOINT,)
-    token: str | None = field(default=None, repr=False)
-    tls_ca: str | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    database: str = DEFAULT_DATABASE
-    topics: tuple[str, ...] = ("#",)
-    start: ReadBound = EARLIEST
-    end: ReadBound = LATEST
-    columns: tuple[str, ...] | None = None
-    trigger_messages_max: int | None = None
-    trigger_bytes_max: int | None = None
-    partition_messages: int = DEFAULT_PARTITION_MESSAGES
-    partition_bytes: int = DEFAULT_PARTITION_BYTES
+    endpoints: tuple[str, ...] = setting(
+        Endpoints(),
+        (DEFAULT_ENDPOINT,),
+        "Host and port of the storage reader; of several nodes, one of each. `grpc+tls://` before it asks for TLS.",
+        name="endpoint",
+    )
+    token: str | None = optional(
+        AnyText("a token"),
+        "What the reader asks for; without, that of a node of the same user on the same machine.",
+        is_secret=True,
+    )
+    token_file: str | None = optional(AnyText("a file"), "A file on the driver that holds it.", name="tokenFile")
+    database: str = setting(Text("the name of a database"), DEFAULT_DATABASE, "Name of the database.")
+    topics: tuple[str, ...] = setting(Names(), ("#",), "Topic filters.")
+    start: ReadBound = setting(
+        Bound(), EARLIEST, "Where the read begins; `latest` is for streams, and a time is that of the commit."
+    )
+    end: ReadBound = setting(
+        Bound(), LATEST, "Where it ends, of a batch only: messages before a time are read, and those up to an offset."
+    )
+    time_zone: str | None = optional(
+        AnyText("a time zone"), "Time zone of times that name none; without, that of the session.", name="timeZone"
+    )
+    columns: tuple[str, ...] | None = optional(Names(), "Names of the columns to read; without, all.")
+    trigger_messages_max: int | None = optional(
+        _COUNT, "Messages of a micro-batch at most (streams only).", name="maxMessagesPerTrigger"
+    )
+    trigger_bytes_max: int | None = optional(
+        _COUNT, "Bytes of a micro-batch at most (streams only).", name="maxBytesPerTrigger"
+    )
+    partition_messages: int = setting(
+        _COUNT, DEFAULT_PARTITION_MESSAGES, "Messages of one partition, about.", name="partitionMessages"
+    )
+    partition_bytes: int = setting(
+        _COUNT, DEFAULT_PARTITION_BYTES, "Bytes of topics and payloads of one partition, about.", name="partitionBytes"
+    )
+    fail_on_data_loss: bool = setting(
+        Flag(),
+        True,
+        "Whether a stream fails when the broker's retention removed messages before they were read; `false` goes on "
+        "without them and counts them.",
+        name="failOnDataLoss",
+    )
+    push_filters: bool = setting(
+        Flag(),
+        False,
+        "Whether conditions of the query narrow a batch read; such a DataFrame is for one query "
+        "([below](#the-data-source)).",
+        name="pushFilters",
+    )
+    on_damage: str = setting(
+        Choice(FAIL, SKIP),
+        FAIL,
+        "What is done where stored messages are damaged on disk: the read fails, or they are skipped with a warning in "
+        "the worker's log.",
+        name="onDamage",
+    )
+    schema: str = setting(
+        AnyText("raw, json, variant, avro:NAME, protobuf:NAME or protobuf:NAME:MESSAGE"),
+        "raw",
+        "What payloads are decoded to, see [below](#decoded-payloads).",
+    )
+    json_schema: str | None = optional(
+        AnyText('fields as in "temp DOUBLE, station STRING"'), "With `schema` json: the fields.", name="jsonSchema"
+    )
+    schemas: str | None = optional(
+        AnyText("a file with a section `schemas`, or its text in braces"), "Where the schema NAME is."
+    )
+    mode: str = setting(
+        AnyText("PERMISSIVE, DROPMALFORMED or FAILFAST"),
+        "PERMISSIVE",
+        "What becomes of a payload that cannot be decoded: `value` is null and `decode_error` says why, the row is "
+        "left out, or the read fails.",
+    )
     payload_format: PayloadFormat = RAW
-    on_damage: str = FAIL
-    fail_on_data_loss: bool = True
-    push_filters: bool = False
 
     @staticmethod
     def of(options: Mapping[str, str]) -> "SourceOptions":
@@ -87,34 +203,19 @@ class SourceOptions:
         Raises:
             OptionError: One is not known, or has a value that is not valid.
         """
-        check_source_names(options)
-        on_damage = options.get("onDamage", FAIL)
-        if on_damage not in (FAIL, SKIP):
-            raise OptionError("onDamage", on_damage, f"{FAIL} or {SKIP}")
+        values = read_options(SourceOptions, options, SOURCE_HINTS)
         zone = parse_zone(options.get("timeZone"))
         start = parse_bound("start", options.get("start", EARLIEST), zone)
         end = parse_bound("end", options.get("end", LATEST), zone)
         check_span(start, end)
-        return SourceOptions(
-            endpoints=_endpoints(options),
-            token=_token(options),
-            tls_ca=options.get("tlsCa"),
-            tls_cert=options.get("tlsCert"),
-            tls_key=options.get("tlsKey"),
-            database=options.get("database", DEFAULT_DATABASE),
-            topics=_list("topics", options.get("topics", "#")),
-            start=start,
-            end=end,
-            columns=_list("columns", options["columns"]) if "columns" in options else None,
-            trigger_messages_max=_count("maxMessagesPerTrigger", options),
-            trigger_bytes_max=_count("maxBytesPerTrigger", options),
-            partition_messages=_count("partitionMessages", options) or DEFAULT_PARTITION_MESSAGES,
-            partition_bytes=_count("partitionBytes", options) or DEFAULT_PARTITION_BYTES,
-            payload_format=PayloadFormat.of(options),
-            on_damage=on_damage,
-            fail_on_data_loss=_flag("failOnDataLoss", options, default=True),
-            push_filters=_flag("pushFilters", options, default=False),
-        )
+        read = {"start": start, "end": end, "token": _token(options), "payload_format": PayloadFormat.of(options)}
+        return SourceOptions(**(values | read))
+
+    @staticmethod
+    def named(options: Mapping[str, str]) -> dict[str, str]:
+        """Options whose names may be in any case, as Spark takes them, by the names that the source knows."""
+        known = {name.lower(): name for name in settings_of(SourceOptions)}
+        return {known.get(name.lower(), name): text for name, text in options.items()}
 
     def selection(self, start: int | None = None, end: int | None = None) -> MessageSelection:
         """The selection of these topics in a span of commit time."""
@@ -128,33 +229,31 @@ class SourceOptions:
 
 
 @dataclass(frozen=True)
-class SinkOptions:
+class SinkOptions(TlsFiles):
     """Where and how to publish: the options of ``df.write.format("heliograph")`` and ``df.writeStream...``.
 
     Attributes:
-        host: ``host``: the broker's host.
-        port: ``port``: the broker's port.
-        clientid: ``clientid``: beginning of the client ids; each task adds its own ending.
-        qos: ``qos``: quality of service of rows without a column ``qos``.
-        username: ``username``, if the broker asks for one.
-        password: ``password``, likewise.
-        window: ``window``: messages that may wait for their acknowledgement at a time.
-        ack_timeout_s: ``ackTimeout``: seconds without any acknowledgement after which the task fails.
-        connect_timeout_s: ``connectTimeout``: seconds to wait for the broker to accept the connection.
-        connect_attempts: ``connectAttempts``: how often a task tries to reach the broker.
-        tls: ``tls``, ``tlsVerify``, ``tlsCa``, ``tlsCert``, ``tlsKey``: how the connection is encrypted; None for not.
+        tls: What the options of TLS say; None is without.
     """
 
-    host: str = "127.0.0.1"
-    port: int = 1883
-    clientid: str = "heliograph-pipeline"
-    qos: int = 1
-    username: str | None = None
-    password: str | None = None
-    window: int = 256
-    ack_timeout_s: float = 30.0
-    connect_timeout_s: float = 30.0
-    connect_attempts: int = 3
+    host: str = setting(Text("a host"), "127.0.0.1", "Host of the MQTT broker.")
+    port: int = setting(Integer(1, 65_535), 1883, "Port of the MQTT broker.")
+    clientid: str = setting(
+        Text("a text"), "heliograph-pipeline", "Beginning of the client ids; each task adds its own ending."
+    )
+    username: str | None = optional(AnyText("a user name"), "Who connects, if the broker asks for it.")
+    password: str | None = optional(AnyText("a password"), "Likewise.", is_secret=True)
+    qos: int = setting(Integer(0, 2), 1, "Quality of service of rows without a column `qos`.")
+    window: int = setting(_COUNT, 256, "Messages that may wait for their acknowledgement.")
+    ack_timeout_s: float = setting(
+        _COUNT, 30, "Seconds without any acknowledgement after which a task fails.", name="ackTimeout"
+    )
+    connect_timeout_s: float = setting(
+        _COUNT, 30, "Seconds to wait for the broker to accept the connection.", name="connectTimeout"
+    )
+    connect_attempts: int = setting(_COUNT, 3, "How often a task tries to reach the broker.", name="connectAttempts")
+    is_encrypted: bool | None = optional(Flag(), "Whether TLS is spoken; without, where `tlsCa` is given.", name="tls")
+    verify: bool = setting(Flag(), True, "Whether the broker's certificate and name are checked.", name="tlsVerify")
     tls: ClientTls | None = None
 
     @staticmethod
@@ -164,25 +263,10 @@ class SinkOptions:
         Raises:
             OptionError: One is not known, or has a value that is not valid.
         """
-        check_sink_names(options)
-        qos = options.get("qos", "1")
-        if qos not in ("0", "1", "2"):
-            raise OptionError("qos", qos, "0, 1 or 2")
-        is_checked = _flag("tlsVerify", options, default=True)
-        tls = ClientTls(options.get("tlsCa"), options.get("tlsCert"), options.get("tlsKey"), is_checked)
-        return SinkOptions(
-            host=options.get("host", SinkOptions.host),
-            port=_count("port", options) or SinkOptions.port,
-            clientid=options.get("clientid", SinkOptions.clientid),
-            qos=int(qos),
-            username=options.get("username"),
-            password=options.get("password"),
-            window=_count("window", options) or SinkOptions.window,
-            ack_timeout_s=float(_count("ackTimeout", options) or SinkOptions.ack_timeout_s),
-            connect_timeout_s=float(_count("connectTimeout", options) or SinkOptions.connect_timeout_s),
-            connect_attempts=_count("connectAttempts", options) or SinkOptions.connect_attempts,
-            tls=tls if _flag("tls", options, default="tlsCa" in options) else None,
-        )
+        read = SinkOptions(**read_options(SinkOptions, options, SINK_HINTS))
+        is_encrypted = read.tls_ca is not None if read.is_encrypted is None else read.is_encrypted
+        tls = ClientTls(read.tls_ca or "", read.tls_cert or "", read.tls_key or "", read.verify)
+        return replace(read, tls=tls) if is_encrypted else read
 
     def __repr__(self) -> str:
         return f"SinkOptions({self.host}:{self.port}, clientid={self.clientid!r}, qos={self.qos})"
@@ -200,18 +284,6 @@ def parse_endpoint(option: str, text: str, example: str = DEFAULT_ENDPOINT) -> t
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _endpoints(options: Mapping[str, str]) -> tuple[str, ...]:
-    endpoints = _list("endpoint", options.get("endpoint", DEFAULT_ENDPOINT))
-    for endpoint in endpoints:
-        scheme, has_scheme, address = endpoint.rpartition("://")
-        if has_scheme and scheme not in _SCHEMES:
-            raise OptionError("endpoint", endpoint, f"host:port, with {' or '.join(_SCHEMES)}:// before it or nothing")
-        parse_endpoint("endpoint", address)
-    if len(set(endpoints)) < len(endpoints):
-        raise OptionError("endpoint", options["endpoint"], "readers of different nodes, each named once")
-    return endpoints
-
-
 def _token(options: Mapping[str, str]) -> str | None:
     if "tokenFile" not in options:
         return options.get("token")
@@ -223,33 +295,3 @@ def _token(options: Mapping[str, str]) -> str | None:
     if not token:
         raise OptionError("tokenFile", str(file), "a file with a token in it; it is empty")
     return token
-
-
-def _list(option: str, text: str) -> tuple[str, ...]:
-    valid = "names separated by commas, or a JSON array of names"
-    if text.lstrip().startswith("["):
-        try:
-            names = json.loads(text)
-        except json.JSONDecodeError:
-            raise OptionError(option, text, valid) from None
-    else:
-        names = [name.strip() for name in text.split(",")]
-    if not names or not all(isinstance(name, str) and name for name in names):
-        raise OptionError(option, text, valid)
-    return tuple(names)
-
-
-def _count(option: str, options: Mapping[str, str]) -> int | None:
-    text = options.get(option)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise OptionError(option, text, "a whole number greater than 0")
-    return int(text)
-
-
-def _flag(option: str, options: Mapping[str, str], *, default: bool) -> bool:
-    text = options.get(option, str(default)).lower()
-    if text not in ("true", "false"):
-        raise OptionError(option, text, "true or false")
-    return text == "true"

@@ -22,7 +22,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, topic_name_fault
 from heliograph.pipeline.datasource.options import SinkOptions
 from heliograph.pipeline.errors import OptionError, PublishError
-from heliograph.pipeline.files.tls import tls_context
+from heliograph.pipeline.tls import tls_context
 from heliograph.processes.backoff import Backoff
 
 # Properties as stored messages carry them: name, paho's name, and how its value is made of the text.

@@ -11,8 +11,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
-from heliograph.config.schemas import ExternalRegistry, SchemaConfig, schema_fault
-from heliograph.hocon import Node
+from heliograph.config.schemas import ExternalRegistry, SchemaConfig, SchemaRegistryConfig, schema_fault
 from heliograph.pipeline.files.section import Section
 from heliograph.rules.schemas.avro import AvroSchema
 from heliograph.rules.schemas.configured import external_registry_settings, schema_settings
@@ -21,7 +20,6 @@ from heliograph.rules.schemas.protobuf import ProtobufSchema
 from heliograph.rules.schemas.registry import build_schema
 from heliograph.rules.schemas.settings import SchemaSettings, SchemaSourceError
 from heliograph.settings.kinds import NAME
-from heliograph.settings.reading import read_group
 
 _REGISTRY: Final = "schema_registry"
 _SCHEMAS: Final = "schemas"
@@ -44,16 +42,14 @@ def read_schemas(document: Section) -> tuple[SchemaSettings, ...]:
     """
     found: dict[str, SchemaSettings] = {}
     for section, settings in (*_schemas_in(document), *_registries_in(document)):
-        told = f"{section.path}.{settings.name}"
-        node = section.fields[settings.name]
         if settings.name == SPARKPLUG_B:
-            raise section.mistake(f"{told}: the schema {SPARKPLUG_B} is built in; choose another name", node)
+            raise section.mistake(f"the schema {SPARKPLUG_B} is built in; choose another name", settings.name)
         if settings.name in found:
-            raise section.mistake(f"{told}: the name {settings.name} is given to two schemas", node)
+            raise section.mistake(f"the name {settings.name} is given to two schemas", settings.name)
         try:
             build_schema(settings)
         except SchemaSourceError as error:
-            raise section.mistake(f"{told}: {error}", node) from None
+            raise section.mistake(str(error), settings.name) from None
         found[settings.name] = settings
     return tuple(found.values())
 
@@ -62,11 +58,11 @@ def _schemas_in(document: Section) -> Iterator[tuple[Section, SchemaSettings]]:
     holders = [document, document.section(_REGISTRY)]
     found = [holder.section(_SCHEMAS) for holder in holders if holder is not None]
     for named in [section for section in found if section is not None]:
-        for name, node in named.fields.items():
-            schema = _group(named, name, node, SchemaConfig)
+        for name in named.fields:
+            schema = _group(named, name, SchemaConfig)
             fault = schema_fault(schema) if schema != SchemaConfig() else "it needs type and source"
             if fault is not None:
-                raise named.mistake(f"{named.path}.{name}: {fault}", node)
+                raise named.mistake(fault, name)
             yield named, schema_settings(name, schema)
 
 
@@ -75,24 +71,22 @@ def _registries_in(document: Section) -> Iterator[tuple[Section, SchemaSettings]
     if registry is None:
         return
     # Sparkplug's settings are for the node that the file may be of.
-    registry.check_keys(_SCHEMAS, _EXTERNAL, "sparkplug_b")
+    registry.read(SchemaRegistryConfig, others=(_SCHEMAS, _EXTERNAL))
     named = registry.section(_EXTERNAL)
     if named is None:
         return
-    for name, node in named.fields.items():
-        external = _group(named, name, node, ExternalRegistry)
+    for name in named.fields:
+        external = _group(named, name, ExternalRegistry)
         if not external.url:
-            raise named.mistake(f"{named.path}.{name}: a registry needs url", node)
+            raise named.mistake("a registry needs url", name)
         yield named, external_registry_settings(name, external)
 
 
-def _group(named: Section, name: str, node: Node, model: type[_Group]) -> _Group:
-    if NAME.fullmatch(name) is None:
-        raise named.mistake(f"{name!r} is not a name: names have letters, digits, _ and -", node)
-    group, problems = read_group(model, node, (*named.path.split("."), name))
-    if problems or group is None:
-        raise named.mistake(f"{problems[0].path}: {problems[0].message}", node)
-    return group
+def _group(named: Section, name: str, model: type[_Group]) -> _Group:
+    section = named.section(name)
+    if NAME.fullmatch(name) is None or section is None:
+        raise named.mistake(f"{name!r} is not a name: names have letters, digits, _ and -", name)
+    return section.read(model)
 
 
 @lru_cache(maxsize=64)

@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from heliograph.hocon.values import Content
 from heliograph.pipeline.side_outputs.retention import DEFAULT_RETENTION, Retention
 from heliograph.pipeline.sinks.interface import OutputMode, Sink
 from heliograph.rules.schemas.settings import SchemaSettings
+from heliograph.settings.fields import required, setting
+from heliograph.settings.kinds import Choice, Duration, Integer, Kind, RefusedError, Size, Text, Texts, Unless
 
 
 @dataclass(frozen=True)
 class Watermark:
-    """How late a row may come: the time column, and the delay in Spark's words (``2 hours``)."""
+    """How late a row may come."""
 
-    column: str
-    delay: str
+    column: str = required(Text("the name of a column"), "The time column.")
+    delay: str = required(Text('a text as in "2 hours"'), "How late a row may come, in Spark's words.")
 
 
 @dataclass(frozen=True)
@@ -49,16 +52,13 @@ class StaticTable:
 
     Attributes:
         name: Name in the file, and of the view.
-        type: ``parquet``, ``csv``, ``json``, ``orc`` or ``delta``.
-        path: Where it lies.
-        options: Options of Spark's reader.
         origin: File and line, for messages.
     """
 
     name: str
-    type: str
-    path: str
-    options: Mapping[str, str]
+    type: str = required(Choice("csv", "delta", "json", "orc", "parquet"), "What it is.")
+    path: str = required(Text("a path or a URI"), "Where it lies; a relative path begins at the file that names it.")
+    options: Mapping[str, str] = setting(Texts(), {}, "Options of Spark's reader.")
     origin: str = field(default="", compare=False)
 
 
@@ -134,32 +134,51 @@ Job = RuleJob | StreamSqlJob
 View = RuleJob | Source
 
 
-@dataclass(frozen=True)
-class DeadLetterSettings:
-    """Where the rows go that a rule or a sink refuses.
+class PathBelow(Kind[str]):
+    """A path below the output directory."""
 
-    Attributes:
-        path: Directory below the output directory.
-        batch_rows_max: Letters of one micro-batch at most; further ones are counted only.
-        retention: How long they are kept, and how many.
-    """
+    expected = "a path below the output directory"
 
-    path: str = "dead_letters"
-    batch_rows_max: int = 100_000
-    retention: Retention = DEFAULT_RETENTION
+    def convert(self, value: Content) -> str:
+        """The path as it is."""
+        if not isinstance(value, str) or not value or Path(value).is_absolute() or ".." in Path(value).parts:
+            raise RefusedError
+        return value
+
+    def show(self, value: str) -> str:
+        """The path."""
+        return value
 
 
 @dataclass(frozen=True)
 class LateRowSettings:
-    """Where the rows go that come later than a watermark allows.
+    """Where the rows go that come later than a watermark allows."""
 
-    Attributes:
-        path: Directory below the output directory.
-        retention: How long they are kept, and how many.
-    """
+    path: str = setting(PathBelow(), "late", "Directory below the output directory.")
+    age_s: float | None = setting(
+        Unless(Duration(), "infinity"), DEFAULT_RETENTION.age_s, "How long rows are kept.", name="retention"
+    )
+    bytes_max: int | None = setting(
+        Unless(Size(1), "infinity"), DEFAULT_RETENTION.bytes_max, "How large the table may become.", name="max_bytes"
+    )
 
-    path: str = "late"
-    retention: Retention = DEFAULT_RETENTION
+    @property
+    def retention(self) -> Retention:
+        """How long rows are kept, and how many."""
+        return Retention(self.age_s, self.bytes_max)
+
+
+@dataclass(frozen=True)
+class DeadLetterSettings(LateRowSettings):
+    """Where the rows go that a rule or a sink refuses."""
+
+    path: str = setting(PathBelow(), "dead_letters", "Directory below the output directory.")
+    batch_rows_max: int = setting(
+        Integer(1, 10_000_000),
+        100_000,
+        "Letters of one micro-batch at most; further ones are counted only.",
+        name="max_rows_per_batch",
+    )
 
 
 @dataclass(frozen=True)

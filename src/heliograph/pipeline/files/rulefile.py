@@ -22,31 +22,18 @@ from heliograph.pipeline.files.definition import (
     Watermark,
 )
 from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.files.viewfile import names_in, read_deduplication, read_source, read_table, read_watermark
-from heliograph.pipeline.side_outputs.retention import Retention
+from heliograph.pipeline.files.settings import Roots, RuleSettings, SinkColumns, StreamSqlSettings
+from heliograph.pipeline.files.viewfile import names_in, read_source, read_table
 from heliograph.pipeline.sinks import OutputMode, Sink, read_sink
 from heliograph.rules import CompiledRule, RuleSyntaxError
 from heliograph.rules.calls import call_faults
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark import plan_rule
-from heliograph.settings.units import parse_duration, parse_size
 
 _T = TypeVar("_T")
 
 _SUFFIXES: Final = (".hocon", ".conf")
-_ROOTS: Final = (
-    "sources",
-    "tables",
-    "schemas",
-    "schema_registry",
-    "sinks",
-    "rules",
-    "stream_sql",
-    "dead_letters",
-    "late",
-)
 _SCHEMA_ROOTS: Final = frozenset({"schemas", "schema_registry"})
-_VERSIONS: Final = range(1, 10_000)
 
 
 def load_pipeline(path: Path) -> Pipeline:
@@ -120,8 +107,8 @@ class _Reader:
 
     def _side_tables(self) -> tuple[DeadLetterSettings, LateRowSettings]:
         letters, late = self._last("dead_letters"), self._last("late")
-        settings = DeadLetterSettings() if letters is None else _dead_letters(letters)
-        late_settings = LateRowSettings() if late is None else _late(late)
+        settings = DeadLetterSettings() if letters is None else letters.read(DeadLetterSettings)
+        late_settings = LateRowSettings() if late is None else late.read(LateRowSettings)
         if settings.path == late_settings.path:
             told = f"dead_letters.path and late.path are both {settings.path!r}: each needs a table of its own"
             raise (late or letters or self._documents[0]).mistake(told)
@@ -158,76 +145,73 @@ class _Reader:
         self._names[name.casefold()] = f"{key}.{name}"
 
     def _rule(self, name: str, section: Section) -> RuleJob | None:
-        section.check_keys("sql", "columns", "sink", "required", "source", "watermark", "deduplicate", "version")
+        settings = self._attempt(partial(section.read, RuleSettings), None)
         source = self._attempt(partial(self._source_of, section), None)
         sink_section = self._attempt(partial(self._sink_section, section), None)
-        if self._attempt(partial(_check_sql, section), None) is None:
+        if settings is None or self._attempt(partial(_check_sql, section, settings.sql), None) is None:
             if sink_section is not None:
-                self._attempt(partial(self._sink, section, sink_section, OutputMode.APPEND, None), None)
+                self._attempt(partial(self._sink, section, (), sink_section, OutputMode.APPEND, None), None)
             return None
-        sql = section.text("sql")
-        columns = {**section.texts("columns"), **(sink_section.texts("columns") if sink_section is not None else {})}
+        columns = dict(settings.columns)
+        if sink_section is not None:
+            columns |= sink_section.read(SinkColumns, others=sink_section.fields.keys() - {"columns"}).columns
         try:
-            outputs = [output for output, _ in plan_rule(sql, columns).outputs]
+            outputs = [output for output, _ in plan_rule(settings.sql, columns).outputs]
         except ValueError as error:
-            raise section.mistake(f"{section.path}.columns: {error}") from error
-        watermark = read_watermark(section.section("watermark"))
+            raise section.mistake(str(error), "columns") from error
+        watermark = settings.watermark
         if watermark is not None and watermark.column not in outputs:
-            told = f"{section.path}.watermark.column is {watermark.column!r}, but the columns are {', '.join(outputs)}"
-            raise section.mistake(told, section.fields["watermark"])
+            told = f"its column is {watermark.column!r}, but the columns are {', '.join(outputs)}"
+            raise section.mistake(told, "watermark")
         nothing: tuple[Sink | None, tuple[str, ...]] = (None, ())
-        sink, required = self._attempt(partial(self._sink, section, sink_section, OutputMode.APPEND, outputs), nothing)
+        read = partial(self._sink, section, settings.required, sink_section, OutputMode.APPEND, outputs)
+        sink, required_columns = self._attempt(read, nothing)
         return RuleJob(
             name=name,
-            sql=sql,
+            sql=settings.sql,
             columns=columns,
             sink=sink,
-            required=required,
+            required=required_columns,
             origin=section.origin,
             source=source,
             watermark=watermark,
-            deduplicate=read_deduplication(section, watermark),
-            version=section.number("version", 1, _VERSIONS),
+            deduplicate=settings.deduplicate.columns if settings.deduplicate is not None else (),
+            version=settings.version,
         )
 
     def _source_of(self, section: Section) -> str | None:
-        source, sources = section.optional_text("source"), self._named("sources")
-        if source is not None and source not in sources:
-            told = f"{section.path}.source is {source!r}, but the sources are: {', '.join(sources) or 'none'}"
-            raise section.mistake(told, section.fields["source"])
-        return source
+        said, sources = section.fields.get("source"), self._named("sources")
+        if said is not None and said.value not in sources:
+            raise section.mistake(
+                f"found {said.value!r}, but the sources are: {', '.join(sources) or 'none'}", "source"
+            )
+        return str(said.value) if said is not None else None
 
     def _stream_sql(
         self, name: str, section: Section, views: Mapping[str, Watermark | None], tables: Sequence[str]
     ) -> StreamSqlJob:
-        section.check_keys("from", "sql", "mode", "watermark", "sink", "required", "version")
-        mode_text = section.text("mode", OutputMode.APPEND.value)
-        if mode_text not in [mode.value for mode in OutputMode]:
-            raise section.mistake(f"{section.path}.mode is {mode_text!r}, but must be append, update or complete")
-        mode = OutputMode(mode_text)
-        sql = section.text("sql")
-        read = _views_read(section, sql, list(views))
-        watermark = read_watermark(section.section("watermark"))
-        if watermark is not None and len(read) > 1:
+        settings = section.read(StreamSqlSettings)
+        read = _views_read(section, settings, list(views))
+        if settings.watermark is not None and len(read) > 1:
             raise section.mistake(
-                f"{section.path}.watermark is not clear, since the job reads {', '.join(read)}: give each of them its "
-                "own watermark, where it is defined",
-                section.fields["watermark"],
+                f"it is not clear of which, since the job reads {', '.join(read)}: give each of them its own, where "
+                "it is defined",
+                "watermark",
             )
-        sink, required = self._sink(section, self._sink_section(section), mode, None)
-        if sink is None:
-            raise section.mistake(f"{section.path} has no sink")
+        sink_section = self._sink_section(section)
+        sink, required_columns = self._sink(section, settings.required, sink_section, settings.mode, None)
+        assert sink is not None
         return StreamSqlJob(
             name=name,
             views=read,
-            sql=sql,
-            mode=mode,
+            sql=settings.sql,
+            mode=settings.mode,
             sink=sink,
-            watermark=watermark,
-            tables=names_in(sql, tables),
-            required=required,
+            watermark=settings.watermark,
+            tables=names_in(settings.sql, tables),
+            required=required_columns,
             origin=section.origin,
-            version=section.number("version", 1, _VERSIONS),
+            version=settings.version,
         )
 
     def _sink_section(self, section: Section) -> Section | None:
@@ -236,33 +220,37 @@ class _Reader:
             return section.section("sink")
         if node.value not in self._sinks:
             known = ", ".join(self._sinks) or "none"
-            raise section.mistake(f"{section.path}.sink is {node.value!r}, but the sinks are: {known}", node)
+            raise section.mistake(f"found {node.value!r}, but the sinks are: {known}", "sink")
         self._sinks_used.add(node.value)
         return self._sinks[node.value]
 
     def _sink(
-        self, section: Section, sink: Section | None, mode: OutputMode, outputs: Sequence[str] | None
+        self,
+        section: Section,
+        required_columns: tuple[str, ...],
+        sink: Section | None,
+        mode: OutputMode,
+        outputs: Sequence[str] | None,
     ) -> tuple[Sink | None, tuple[str, ...]]:
         if sink is None:
             return None, ()
-        required = tuple(dict.fromkeys((*sink.names("required"), *section.names("required"))))
+        own = sink.read(SinkColumns, others=sink.fields.keys() - {"required"}).required
+        wanted = tuple(dict.fromkeys((*own, *required_columns)))
         where = sink if "required" in sink.fields else section
-        for column in required:
+        for column in wanted:
             if outputs is not None and column not in outputs:
-                told = f"{where.path}.required names {column!r}, but the columns are {', '.join(outputs)}"
-                raise where.mistake(told, where.fields["required"])
-        return read_sink(sink, mode, "columns", "required"), required
+                raise where.mistake(f"names {column!r}, but the columns are {', '.join(outputs)}", "required")
+        return read_sink(sink, mode, "columns", "required"), wanted
 
 
-def _check_sql(section: Section) -> bool:
+def _check_sql(section: Section, sql: str) -> bool:
     """True if there is a rule that can be run; calls of functions that there are not fail for every message."""
-    sql = section.text("sql")
     try:
         faults = list(call_faults(CompiledRule(sql).tree))
     except RuleSyntaxError as error:
-        raise section.mistake(f"{section.path}.sql: {error}", section.fields["sql"]) from error
+        raise section.mistake(str(error), "sql") from error
     if faults:
-        raise section.mistake(f"{section.path}.sql: {'; '.join(faults)}", section.fields["sql"])
+        raise section.mistake("; ".join(faults), "sql")
     return True
 
 
@@ -272,10 +260,10 @@ def _watermarks(views: Mapping[str, RuleJob] | Mapping[str, Source]) -> dict[str
 
 def _document(file: Path, noted: list[RuleFileError]) -> Section:
     try:
-        document = Section(parse_file(file), Section.TOP, noted)
+        document = Section(parse_file(file), noted=noted)
     except HoconError as error:
         raise RuleFileError(str(error)) from error
-    document.check_keys(*_ROOTS)
+    document.read(Roots)
     return document
 
 
@@ -286,56 +274,15 @@ def _schemas(document: Section) -> tuple[SchemaSettings, ...]:
     return read_schemas(document)
 
 
-def _views_read(section: Section, sql: str, views: Sequence[str]) -> tuple[str, ...]:
+def _views_read(section: Section, settings: StreamSqlSettings, views: Sequence[str]) -> tuple[str, ...]:
     known = f"the rules and sources are: {', '.join(views) or 'none'}"
-    if "from" in section.fields:
-        is_one = isinstance(section.fields["from"].value, str)
-        named = (section.text("from"),) if is_one else section.names("from")
-        for name in named:
-            if name not in views:
-                job = section.path.rpartition(".")[2]
-                raise section.mistake(f"{job} reads from {name}, but {known}", section.fields["from"])
-        return tuple(dict.fromkeys(named))
-    read = names_in(sql, views)
+    for name in settings.views:
+        if name not in views:
+            raise section.mistake(f"{section.path.rpartition('.')[2]} reads from {name}, but {known}", "from")
+    read = tuple(dict.fromkeys(settings.views)) or names_in(settings.sql, views)
     if not read:
-        raise section.mistake(f"{section.path}.sql reads no rule and no source, but {known}", section.fields["sql"])
+        raise section.mistake(f"reads no rule and no source, but {known}", "sql")
     return read
-
-
-def _dead_letters(section: Section) -> DeadLetterSettings:
-    section.check_keys("path", "max_rows_per_batch", "retention", "max_bytes")
-    path = _path_below(section, DeadLetterSettings.path)
-    rows_max = section.number("max_rows_per_batch", DeadLetterSettings.batch_rows_max, range(1, 10_000_001))
-    return DeadLetterSettings(path, rows_max, _retention(section))
-
-
-def _late(section: Section) -> LateRowSettings:
-    section.check_keys("path", "retention", "max_bytes")
-    return LateRowSettings(_path_below(section, LateRowSettings.path), _retention(section))
-
-
-def _path_below(section: Section, default: str) -> str:
-    path = section.text("path", default)
-    if Path(path).is_absolute() or ".." in Path(path).parts:
-        raise section.mistake(f"{section.path}.path is {path!r}, but must be a path below the output directory")
-    return path
-
-
-def _retention(section: Section) -> Retention:
-    age_s = _limit(section, "retention", parse_duration, "a duration such as 30d", Retention.age_s)
-    bytes_max = _limit(section, "max_bytes", parse_size, "a size such as 10GB", Retention.bytes_max)
-    return Retention(age_s, bytes_max)
-
-
-def _limit(section: Section, key: str, parse: Callable[[str], _T], valid: str, default: _T | None) -> _T | None:
-    if key not in section.fields:
-        return default
-    text = section.text(key)
-    try:
-        return None if text == "infinity" else parse(text)
-    except ValueError as error:
-        told = f"{section.path}.{key} is {text!r}, but must be {valid}, or infinity"
-        raise section.mistake(told, section.fields[key]) from error
 
 
 def _check_whole(pipeline: Pipeline, path: Path) -> None:

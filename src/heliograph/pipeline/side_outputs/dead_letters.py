@@ -109,7 +109,7 @@ class RefusedRows:
         return f"RefusedRows({self._query!r}, batch {self._batch}, {self.count})"
 
     def refuse(self, row: Mapping[str, Any], reason: str) -> None:
-        """Note a row; what a sink calls as `Batch.refuse`."""
+        """Note a row; what a sink calls as `MicroBatch.refuse`."""
         refusal = RefusedRow(dict(row), reason)
         if refusal in self._earlier:
             self._earlier.remove(refusal)  # the run of this batch that was interrupted noted it

@@ -4,8 +4,9 @@
 """
 
 import difflib
+from dataclasses import fields
 from importlib import import_module
-from typing import Final
+from typing import Any, Final, cast
 
 from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.interface import ChecksRows, Guarantee, MicroBatch, OutputMode, Sink, Written
@@ -43,11 +44,26 @@ def read_sink(section: Section, mode: OutputMode, *more_keys: str) -> Sink:
     Raises:
         RuleFileError: There is no such kind, or its settings are not valid.
     """
-    kind = section.text("type")
+    said = section.fields.get("type")
+    kind = str(said.value) if said is not None else ""
     if kind not in KINDS:
         near = difflib.get_close_matches(kind, KINDS, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        raise section.mistake(f"{section.path}.type is {kind!r}, but must be one of {', '.join(sorted(KINDS))}{hint}")
+        told = f"found {kind!r}, expected one of {', '.join(sorted(KINDS))}{hint}"
+        raise section.mistake(told if kind else f"is missing, {told.partition(', ')[2]}", "type")
+    sink = sink_class(kind)
+    if mode not in sink.modes:
+        raise section.mistake(
+            f"{kind} takes mode {' or '.join(sink.modes)} only: a result that changes (mode update or complete) goes "
+            "to parquet, delta or iceberg",
+            "type",
+        )
+    given = {"mode": mode} if "mode" in {field.name for field in fields(cast(Any, sink))} else None
+    return section.read(sink, given, ("type", *more_keys))
+
+
+def sink_class(kind: str) -> type[Sink]:
+    """The class of a `type`."""
     module, name = KINDS[kind]
-    made: Sink = getattr(import_module(f"{__name__}.{module}"), name).read(section, mode, more_keys)
-    return made
+    found: type[Sink] = getattr(import_module(f"{__name__}.{module}"), name)
+    return found

@@ -68,7 +68,7 @@ class ArrowRows:
                     yield whole.slice(begin, rows_max)
 
     def row(self, chunk: pa.RecordBatch, index: int) -> dict[str, Any]:
-        """One row of a chunk as it was, for `Batch.refuse`; what Python has no value for is `UnreadableText`."""
+        """One row of a chunk as it was, for `MicroBatch.refuse`; what Python has no value for is `UnreadableText`."""
         return {
             field.name: as_it_was(_python_value(chunk.column(field.name).slice(index, 1)), field.dataType)
             for field in self._schema

@@ -2,39 +2,23 @@
 
 import sys
 from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
-from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, OutputMode, Written
+from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Sink, Written
 from heliograph.pipeline.sinks.template import row_as_json
-
-_ROWS: Final = 20
+from heliograph.settings.fields import setting
+from heliograph.settings.kinds import Integer
 
 
 @dataclass(frozen=True)
-class ConsoleSink:
-    """Rows are printed as JSON lines.
-
-    Attributes:
-        rows: How many of each micro-batch at most.
-    """
+class ConsoleSink(Sink):
+    """Rows are printed as JSON lines; those of several queries may mix."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.AT_LEAST_ONCE
 
-    rows: int = _ROWS
-
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        """See `Sink.read`."""
-        section.check_keys("type", "rows", *more_keys)
-        return cls(section.number("rows", _ROWS, range(1, 10_001)))
-
-    @property
-    def owned(self) -> tuple[str, ...]:
-        """Nothing: lines of several queries may mix."""
-        return ()
+    rows: int = setting(Integer(1, 10_000), 20, "How many rows of each micro-batch are printed at most.")
 
     @property
     def target(self) -> str:

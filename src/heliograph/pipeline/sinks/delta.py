@@ -3,25 +3,20 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks.files import target_size
-from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, OutputMode, Written
+from heliograph.pipeline.sinks.files import TablePath
+from heliograph.pipeline.sinks.interface import COLUMNS, INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each_in_spark
-from heliograph.pipeline.sinks.lakes import (
-    check_result_keys,
-    duration,
-    lake_path,
-    refuse_foreign_table,
-)
+from heliograph.pipeline.sinks.lakes import LakeSink
 from heliograph.pipeline.sinks.rejected_rows import (
     Naming,
     faults_of_directories,
@@ -32,79 +27,56 @@ from heliograph.pipeline.sinks.rejected_rows import (
 from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
 from heliograph.pipeline.sinks.table_locations import is_uri
 from heliograph.pipeline.sinks.template import check_columns
+from heliograph.settings.fields import list_setting, optional, required, setting
+from heliograph.settings.kinds import Duration, Integer, RefusedError, Size, Texts
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
 
 _log = logging.getLogger(__name__)
 
-_KEYS: Final = (
-    *("type", "path", "partition_by", "key", "merge_schema", "shared", "target_file_bytes", "storage_options"),
-    *("optimize_every", "vacuum_every", "retention"),
-)
 _DESCRIPTION: Final = "Written by Heliograph, checkpoint "
-_EVERY: Final = range(1, 1_000_000)
-_WEEK_S: Final = 7 * 86_400.0
+
+
+_EVERY: Final = Integer(1, 1_000_000)
 
 
 @dataclass(frozen=True)
-class DeltaSink:
+class DeltaSink(LakeSink):
     """Rows go to a Delta Lake table.
 
     A batch is one commit with a transaction identifier (application and version) in the table's log: the application
     is the query with its checkpoint, the version is the number of the batch. A batch whose number is in the log already
     is not written again.
-
-    Attributes:
-        path: The table below the pipeline's output directory, or a URI.
-        mode: Which rows the batches bring: append adds them, update merges them by key, complete replaces all.
-        partition_by: Columns that become directories.
-        key: Columns that identify a row (mode update); null equals null.
-        merge_schema: Whether columns that the table does not have yet are added to it.
-        shared: Whether others write to the table too.
-        target_file_bytes: Size of a file, about.
-        optimize_every: After how many batches small files are made into large ones; None is never.
-        vacuum_every: After how many batches files that the table no longer needs are removed; None is never.
-        retention_s: How old such a file must be.
-        storage_options: Options of delta-rs for a URI; they may be secret.
     """
 
-    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
+    path: str = required(TablePath(), "The table below `--output`, or a URI that delta-rs knows.")
+    partition_by: tuple[str, ...] = list_setting(COLUMNS, (), "Columns that part a new table.")
+    target_file_bytes: int | None = optional(
+        Size(1), "Size of a file, about, for writing and optimising; without, delta-rs's."
+    )
+    optimize_every: int | None = optional(
+        _EVERY, "After how many batches small files are made into large ones; without, never."
+    )
+    vacuum_every: int | None = optional(
+        _EVERY, "After how many batches files that the table no longer needs are removed; without, never."
+    )
+    retention_s: float = setting(Duration(), 7 * 86_400.0, "How old such a file must be.", name="retention")
+    storage_options: Mapping[str, str] = setting(
+        Texts(),
+        {},
+        "Options of delta-rs for a URI, in its own names; what they do not say, the environment does.",
+        is_secret=True,
+    )
 
-    path: str
-    mode: OutputMode = OutputMode.APPEND
-    partition_by: tuple[str, ...] = ()
-    key: tuple[str, ...] = ()
-    merge_schema: bool = False
-    shared: bool = False
-    target_file_bytes: int | None = None
-    optimize_every: int | None = None
-    vacuum_every: int | None = None
-    retention_s: float = _WEEK_S
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        """See `Sink.read`."""
-        section.check_keys(*_KEYS, *more_keys)
-        return cls(
-            lake_path(section),
-            mode,
-            section.names("partition_by"),
-            check_result_keys(section, mode),
-            section.flag("merge_schema"),
-            section.flag("shared"),
-            target_size(section).bytes,
-            section.number("optimize_every", 0, _EVERY) or None,
-            section.number("vacuum_every", 0, _EVERY) or None,
-            duration(section, "retention", _WEEK_S),
-            section.texts("storage_options"),
-        )
-
-    @property
-    def owned(self) -> tuple[str, ...]:
-        """The table, unless it is shared."""
-        return () if self.shared else (f"the table {self.path}",)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if is_uri(self.path):
+            parts = urlsplit(self.path)
+            if "@" in parts.netloc and not self.path.startswith("abfs"):  # the path is shown everywhere
+                raise RefusedError("has a login: give it in storage_options", "path")
+            if not parts.path.strip("/"):
+                raise RefusedError("must have a path after the bucket", "path")
 
     @property
     def target(self) -> str:
@@ -210,12 +182,9 @@ class DeltaSink:
         if not deltalake.DeltaTable.is_deltatable(self._uri(batch.output), dict(self.storage_options)):
             return None
         table = self._opened(batch)
-        if not self.shared:
-            description = table.metadata().description or ""
-            is_ours = description.startswith(_DESCRIPTION)
-            refuse_foreign_table(
-                self.path, description.removeprefix(_DESCRIPTION) if is_ours else "something else", _owner(batch)
-            )
+        description = table.metadata().description or ""
+        is_ours = description.startswith(_DESCRIPTION)
+        self.check_owner(description.removeprefix(_DESCRIPTION) if is_ours else "something else", _owner(batch))
         return table
 
     def _opened(self, batch: MicroBatch) -> "DeltaTable":

@@ -1,31 +1,22 @@
 """The sinks `json`, `csv` and `orc`, and what `parquet` shares with them: rows appended to a directory of files."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.files.section import Section
+from heliograph.hocon.values import Content
 from heliograph.pipeline.sinks.append_table import AppendTable, TargetSize
 from heliograph.pipeline.sinks.file_format import COMPRESSIONS, FileFormat
-from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, OutputMode, Written
+from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, MicroBatch, OutputMode, Sink, Written
 from heliograph.pipeline.sinks.rejected_rows import Naming, faults_of_directories, write_without_rejected
 from heliograph.pipeline.sinks.table_locations import is_uri, open_location, store_fault
 from heliograph.pipeline.sinks.template import check_columns
-
-_KEYS: Final = (
-    "type",
-    "path",
-    "partition_by",
-    "compression",
-    "target_file_rows",
-    "target_file_bytes",
-    "storage_options",
-)
-_ROWS_MAX: Final = 1 << 40
+from heliograph.settings.fields import list_setting, optional, required, setting
+from heliograph.settings.kinds import Boolean, Choice, Integer, Kind, RefusedError, Size, Text, Texts
 
 # Spark's own form of times as text leaves out microseconds.
 _TIMES: Final = {
@@ -36,66 +27,73 @@ _TIMES: Final = {
 _BLANKS: Final = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
 
 
+class TablePath(Kind[str]):
+    """Where a table lies."""
+
+    expected = "a path below the output directory without a leading . or _, or a URI such as s3://bucket/path"
+
+    def convert(self, value: Content) -> str:
+        """Without a slash at the end."""
+        if not isinstance(value, str) or not value.strip():
+            raise RefusedError
+        parts = PurePosixPath(value).parts
+        if not is_uri(value) and (value.startswith("/") or any(part.startswith((".", "_")) for part in parts)):
+            raise RefusedError
+        return value.rstrip("/")
+
+
+def compression(format_name: str) -> str:
+    """The setting `compression` of a format."""
+    valid = COMPRESSIONS[format_name]
+    return setting(Choice(*valid), valid[0], f"How files of type {format_name} are compressed.")
+
+
 @dataclass(frozen=True)
-class FilesSink:
+class FilesSink(Sink):
     """Rows go to a directory of files; each kind of file has a class of its own below.
 
     Attributes:
-        path: Directory of the table below the pipeline's output directory, or a URI.
         mode: Which rows the batches bring.
-        partition_by: Columns that become directories.
+        compression: How files are compressed.
         key: Columns that identify a row of a result that changes (mode update).
-        compression: How files are compressed; None is the format's first.
-        size: How large files should be.
-        options: Options of Spark's writer.
-        storage_options: Arguments of the file system of a URI; they may be secret.
     """
 
     guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
+    modes: ClassVar[tuple[OutputMode, ...]] = (OutputMode.APPEND,)
     format_name: ClassVar[str]
-    more_keys: ClassVar[tuple[str, ...]] = ()
 
-    path: str
+    path: str = required(
+        TablePath(),
+        "Directory of the table below `--output`, or a URI: `s3://bucket/path`, `gs://`, "
+        "`abfs://container@account.../path`, `file:///`.",
+    )
     mode: OutputMode = OutputMode.APPEND
-    partition_by: tuple[str, ...] = ()
+    compression: str = ""
     key: tuple[str, ...] = ()
-    compression: str | None = None
-    size: TargetSize = field(default_factory=TargetSize)
-    options: Mapping[str, str] = field(default_factory=dict)
-    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    partition_by: tuple[str, ...] = list_setting(COLUMNS, (), "Columns that become directories (`station=JFK`).")
+    target_file_rows: int | None = optional(Integer(1), "Rows of a file at most.")
+    target_file_bytes: int | None = optional(
+        Size(1), "Bytes of a file, about: estimated by the size of a row in the batch before."
+    )
+    storage_options: Mapping[str, str] = setting(
+        Texts(),
+        {},
+        "For a URI: arguments of pyarrow's file system (`endpoint_override`, `access_key`, `secret_key`, `region`, "
+        "`scheme`, `anonymous`, ...); what they do not say, the environment does.",
+        is_secret=True,
+    )
 
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        """See `Sink.read`."""
-        section.check_keys(*_KEYS, *cls.more_keys, *more_keys)
-        cls.check_mode(section, mode)
-        return cls(
-            table_path(section),
-            mode,
-            section.names("partition_by"),
-            section.names("key"),
-            _compression(section, cls.format_name),
-            target_size(section),
-            cls.read_options(section),
-            section.texts("storage_options"),
-        )
+    def __post_init__(self) -> None:
+        if is_uri(self.path):
+            fault = store_fault(self.path, self.storage_options)
+            if fault is not None:
+                raise RefusedError(fault, "path")
+        elif self.storage_options:
+            raise RefusedError("are for a URI, such as s3://bucket/path", "storage_options")
 
-    @classmethod
-    def check_mode(cls, section: Section, mode: OutputMode) -> None:
-        """Refuse a mode that this kind of file cannot take.
-
-        Raises:
-            RuleFileError: It is one.
-        """
-        if mode is not OutputMode.APPEND:
-            raise section.mistake(
-                f"{section.path}.type is {cls.format_name!r}, which takes mode append only: a result that changes "
-                "(mode update or complete) goes to parquet, delta or iceberg"
-            )
-
-    @classmethod
-    def read_options(cls, section: Section) -> dict[str, str]:
-        """Options of Spark's writer that the section has."""
+    @property
+    def options(self) -> dict[str, str]:
+        """Options of Spark's writer."""
         return {}
 
     @property
@@ -122,7 +120,8 @@ class FilesSink:
     def _append(self, rows: DataFrame, batch: MicroBatch) -> Written:
         place = open_location(self.path, self.storage_options, batch.output)
         file_format = FileFormat(self.format_name, self.compression, self.options)
-        table = AppendTable(place, batch.owner, file_format, self.partition_by, self.size, batch.backfill_of)
+        size = TargetSize(self.target_file_rows, self.target_file_bytes)
+        table = AppendTable(place, batch.owner, file_format, self.partition_by, size, batch.backfill_of)
         manifest = table.write(rows, batch.number)
         figures = {"rows": manifest.rows, "bytes": manifest.bytes, "files": len(manifest.files)}
         return Written(table.rows(), figures)
@@ -134,9 +133,11 @@ class JsonSink(FilesSink):
 
     format_name: ClassVar[str] = "json"
 
-    @classmethod
-    def read_options(cls, section: Section) -> dict[str, str]:
-        """None of its own."""
+    compression: str = compression("json")
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Nulls, and times to the microsecond."""
         return {"ignoreNullFields": "false", **_TIMES}
 
 
@@ -145,22 +146,20 @@ class CsvSink(FilesSink):
     """Rows go to files with values between delimiters."""
 
     format_name: ClassVar[str] = "csv"
-    more_keys: ClassVar[tuple[str, ...]] = ("header", "delimiter", "null_value")
 
-    @classmethod
-    def read_options(cls, section: Section) -> dict[str, str]:
+    compression: str = compression("csv")
+    header: bool = setting(Boolean(), True, "Whether the first line names columns.")
+    delimiter: str = setting(
+        Text("one character, such as , or ; or |", r'[^"\r\n\\]'), ",", "What stands between two values."
+    )
+    null_value: str | None = optional(Text("a text"), "What stands for null; without, nothing.")
+
+    @property
+    def options(self) -> dict[str, str]:
         """Header, delimiter, and what stands for null."""
-        delimiter = section.fields["delimiter"].value if "delimiter" in section.fields else ","
-        header = section.flag("header") if "header" in section.fields else True
-        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\\':
-            raise section.mistake(
-                f"{section.path}.delimiter is {delimiter!r}, but must be one character, such as , or ; or |",
-                section.fields["delimiter"],
-            )
-        options = {"header": "true" if header else "false", "sep": delimiter, "escape": '"', **_BLANKS, **_TIMES}
-        if "null_value" in section.fields:
-            options["nullValue"] = section.text("null_value")
-        return options
+        header = "true" if self.header else "false"
+        options = {"header": header, "sep": self.delimiter, "escape": '"', **_BLANKS, **_TIMES}
+        return options if self.null_value is None else options | {"nullValue": self.null_value}
 
 
 @dataclass(frozen=True)
@@ -169,41 +168,4 @@ class OrcSink(FilesSink):
 
     format_name: ClassVar[str] = "orc"
 
-
-def table_path(section: Section) -> str:
-    """The key `path` of a sink: a table below the output directory, or a URI with its `storage_options`."""
-    path = section.text("path")
-    options: Mapping[str, Any] = section.texts("storage_options")
-    fault = None
-    if is_uri(path):
-        fault = store_fault(path, options)
-    elif options:
-        fault = f"is {path!r}, but storage_options are for a URI, such as s3://bucket/path"
-    else:
-        parts = PurePosixPath(path).parts
-        if PurePosixPath(path).is_absolute() or any(part.startswith((".", "_")) for part in parts):
-            fault = (
-                f"is {path!r}, but must be a path below the output directory without a leading . or _, or a URI such "
-                "as s3://bucket/path"
-            )
-    if fault is not None:
-        raise section.mistake(f"{section.path}.path {fault}", section.fields["path"])
-    return path.rstrip("/")
-
-
-def target_size(section: Section) -> TargetSize:
-    """The keys `target_file_rows` and `target_file_bytes`."""
-    limits = {key: section.number(f"target_file_{key}", 0, range(1, _ROWS_MAX)) or None for key in ("rows", "bytes")}
-    return TargetSize(limits["rows"], limits["bytes"])
-
-
-def _compression(section: Section, format_name: str) -> str | None:
-    if "compression" not in section.fields:
-        return None
-    compression, valid = section.text("compression"), COMPRESSIONS[format_name]
-    if compression not in valid:
-        raise section.mistake(
-            f"{section.path}.compression is {compression!r}, but must be one of {', '.join(valid)}",
-            section.fields["compression"],
-        )
-    return compression
+    compression: str = compression("orc")

@@ -10,25 +10,27 @@ import gzip
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
-from heliograph.client_tls import ClientTls
+from heliograph.hocon.values import Content
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.files.tls import read_tls, tls_context
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
-from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, OutputMode, Written
-from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, Attempts, RetryPolicy, TransientError
-from heliograph.pipeline.sinks.secret import Secret, read_secret
+from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, Written
+from heliograph.pipeline.sinks.retry import Attempts, TransientError
+from heliograph.pipeline.sinks.servers import ServerSink, revealed
 from heliograph.pipeline.sinks.template import bytes_column, placeholders, row_as_json, template_column
+from heliograph.pipeline.tls import tls_context
+from heliograph.settings.fields import optional, required, setting
+from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, RefusedError, SecretText, Text, Texts
+from heliograph.settings.secrets import Secret
 
 if TYPE_CHECKING:
     import httpx
@@ -38,17 +40,11 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 TIMESTAMP: Final = "X-Heliograph-Timestamp"
 SIGNATURE: Final = "X-Heliograph-Signature"
 
-_METHODS: Final = ("POST", "PUT", "PATCH")
 _BATCH_ROWS: Final = 100
-_BATCH_ROWS_MAX: Final = 10_000
-_CONCURRENCY_MAX: Final = 64
-_TIMEOUT_S: Final = 30.0
 _ANSWER_MAX: Final = 300
 _URL: Final = "heliograph_url"
 _BODY: Final = "heliograph_body"
 _HEADER: Final = "heliograph_header_"
-
-_Kind = TypeVar("_Kind", bound="HttpSink")
 
 # Too early, too many, and what a proxy says for a server that is away.
 _TRANSIENT_STATUS: Final = frozenset({408, 425, 429})
@@ -57,68 +53,55 @@ _LASTING_STATUS: Final = frozenset({401, 403, 407})
 _ADDRESS_STATUS: Final = frozenset({404, 405, 410})
 
 
-@dataclass(frozen=True)
-class HttpSink:
-    """Rows become requests.
+class Method(Choice):
+    """A method with a body, in letters of any case."""
 
-    Attributes:
-        url: Template of the address.
-        method: The method.
-        headers: Templates of headers, by name.
-        body: Template of the body for one row; None is the row as JSON.
-        batch_rows: Rows of one request; with more than one the body is a JSON array of them.
-        concurrency: Requests at a time; with more than one they may arrive in another order.
-        gzip: Whether bodies are compressed.
-        username: Who asks, for basic authentication.
-        password: The password for it.
-        sign_key: The key of the signature; None sends none.
-        tls: How to check the server; None is by the system's authorities.
-        timeout_s: Seconds to wait for an answer.
-        retry: How often it is tried again.
-    """
+    def __init__(self) -> None:
+        super().__init__("POST", "PUT", "PATCH")
+
+    def convert(self, value: Content) -> str:
+        """In capital letters."""
+        return super().convert(value.upper() if isinstance(value, str) else value)
+
+
+@dataclass(frozen=True)
+class HttpSink(ServerSink):
+    """Rows become requests."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.AT_LEAST_ONCE
 
-    url: str
-    method: str = "POST"
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    body: str | None = None
-    batch_rows: int = _BATCH_ROWS
-    concurrency: int = 1
-    gzip: bool = False
-    username: str | None = None
-    password: Secret | None = None
-    sign_key: Secret | None = None
-    tls: ClientTls | None = None
-    timeout_s: float = _TIMEOUT_S
-    retry: RetryPolicy = DEFAULT_RETRY
+    url: str = required(
+        Text("a template that begins with http:// or https://", r"(?s)https?://.+"),
+        "Template of the address.",
+        is_secret=True,
+    )
+    method: str = setting(Method(), "POST", "Method of the requests.")
+    headers: Mapping[str, str] = setting(Texts(), {}, "Templates of headers, by name.", is_secret=True)
+    body: str | None = optional(Text("a template"), "Template of the body for one row; without, the row as JSON.")
+    batch_rows: int | None = optional(
+        Integer(1, 10_000),
+        "Rows of a request, more than one as a JSON array of their bodies; without, 100, and 1 where `url` or "
+        "`headers` take something of the row.",
+    )
+    concurrency: int = setting(
+        Integer(1, 64), 1, "Requests at a time; with more than one they may arrive in another order."
+    )
+    gzip: bool = setting(Boolean(), False, "Whether bodies are compressed.")
+    sign_key: Secret | None = optional(SecretText(), "Key of the signature; without, requests have none.")
+    timeout_s: float = setting(Duration(), 30.0, "How long an answer may take.", name="timeout")
 
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        """See `Sink.read`."""
-        own = ("url", "method", "headers", "body", "batch_rows", "concurrency", "gzip", "sign_key", "sign_key_file")
-        section.check_keys("type", *own, "username", "password", "password_file", "ssl", "timeout", "retry", *more_keys)
-        sink = cls(
-            url=section.text("url"),
-            method=section.text("method", "POST").upper(),
-            headers=tuple(section.texts("headers").items()),
-            body=section.optional_text("body"),
-            batch_rows=section.number("batch_rows", _BATCH_ROWS, range(1, _BATCH_ROWS_MAX + 1)),
-            concurrency=section.number("concurrency", 1, range(1, _CONCURRENCY_MAX + 1)),
-            gzip=section.flag("gzip"),
-            username=section.optional_text("username"),
-            password=read_secret(section, "password"),
-            sign_key=read_secret(section, "sign_key"),
-            tls=read_tls(section),
-            timeout_s=section.duration("timeout", _TIMEOUT_S),
-            retry=RetryPolicy.read(section),
-        )
-        return _checked(section, sink)
+    def __post_init__(self) -> None:
+        if self._is_single and (self.batch_rows or 1) > 1:
+            raise RefusedError("must be 1: url or headers take something of the row", "batch_rows")
 
     @property
-    def owned(self) -> tuple[str, ...]:
-        """Nothing: several queries may post."""
-        return ()
+    def request_rows(self) -> int:
+        """Rows of one request at most."""
+        return 1 if self._is_single else self.batch_rows or _BATCH_ROWS
+
+    @property
+    def _is_single(self) -> bool:
+        return any(placeholders(text) for text in (self.url, *self.headers.values()))
 
     @property
     def target(self) -> str:
@@ -135,7 +118,7 @@ class HttpSink:
         with self._client() as client, ThreadPoolExecutor(self.concurrency, "http-sink") as pool:
             poster = _Poster(self, client, f"{batch.owner}-{batch.query}-{batch.number}")
             sent = _Sent()
-            requests = _requests(prepared, self.batch_rows)
+            requests = _requests(prepared, self.request_rows)
             for part in _in_parallel(pool, poster.post, requests, self.concurrency):
                 sent.add(part)
                 for row, reason in part.refused:
@@ -149,7 +132,7 @@ class HttpSink:
             raise SinkError(f"the sink http needs httpx: {INSTALL}") from error
         auth = None
         if self.username is not None:
-            auth = httpx.BasicAuth(self.username, self.password.reveal() if self.password is not None else "")
+            auth = httpx.BasicAuth(self.username, self.password_text or "")
         limits = httpx.Limits(max_connections=self.concurrency)
         verify = tls_context(self.tls, SinkError) if self.tls is not None else True
         return httpx.Client(auth=auth, timeout=self.timeout_s, limits=limits, verify=verify, follow_redirects=False)
@@ -217,7 +200,8 @@ class _Poster:
         self._sink = sink
         self._client = client
         self._batch = batch
-        self._sign_key = sink.sign_key.reveal().encode() if sink.sign_key is not None else None
+        sign_key = revealed(sink.sign_key)
+        self._sign_key = sign_key.encode() if sign_key is not None else None
         self._may_be_address = bool(placeholders(sink.url))
 
     def post(self, request: _Request) -> _Sent:
@@ -244,14 +228,14 @@ class _Poster:
 
     def _body(self, request: _Request) -> bytes:
         bodies = request.rows.column(_BODY).to_pylist()
-        body: bytes = bodies[0] if self._sink.batch_rows == 1 else b"[" + b",".join(bodies) + b"]"
+        body: bytes = bodies[0] if self._sink.request_rows == 1 else b"[" + b",".join(bodies) + b"]"
         # Without a time in it, so that the same rows are the same bytes.
         return gzip.compress(body, mtime=0) if self._sink.gzip else body
 
     def _headers(self, request: _Request, body: bytes) -> dict[str, str]:
         digest = hashlib.sha256(body).hexdigest()[:16]
         headers = {"Content-Type": "application/json", IDEMPOTENCY_KEY: f"{self._batch}-{request.name}-{digest}"}
-        for number, (name, template) in enumerate(self._sink.headers):
+        for number, (name, template) in enumerate(self._sink.headers.items()):
             headers[name] = request.first(f"{_HEADER}{number}") if placeholders(template) else template
         if self._sink.gzip:
             headers["Content-Encoding"] = "gzip"
@@ -308,7 +292,7 @@ def _computed(schema: StructType, sink: HttpSink) -> list[Column]:
     computed = [body.alias(_BODY)]
     if placeholders(sink.url):
         computed.append(template_column(sink.url, schema, "url").alias(_URL))
-    for number, (name, template) in enumerate(sink.headers):
+    for number, (name, template) in enumerate(sink.headers.items()):
         if placeholders(template):
             computed.append(template_column(template, schema, f"headers.{name}").alias(f"{_HEADER}{number}"))
     return computed
@@ -358,17 +342,3 @@ def _without_secrets(url: str) -> str:
     scheme, slashes, rest = address.partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}"
-
-
-def _checked(section: Section, sink: _Kind) -> _Kind:
-    if not sink.url.startswith(("http://", "https://")):
-        raise section.mistake(f"{section.path}.url must begin with http:// or https://", section.fields["url"])
-    if sink.method not in _METHODS:
-        told = f"{section.path}.method is {sink.method!r}, but must be one of {', '.join(_METHODS)}"
-        raise section.mistake(told, section.fields["method"])
-    if sink.batch_rows > 1 and any(placeholders(text) for text in (sink.url, *(text for _, text in sink.headers))):
-        if "batch_rows" in section.fields:
-            told = f"{section.path}.batch_rows must be 1: url or headers take something of the row"
-            raise section.mistake(told, section.fields["batch_rows"])
-        return replace(sink, batch_rows=1)
-    return sink

@@ -3,22 +3,22 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from heliograph.hocon.values import Content
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks.iceberg_partitions import Partition, add_partitions, parse_partition
-from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, OutputMode, Written
+from heliograph.pipeline.sinks.iceberg_partitions import Partition, PartitionKind, add_partitions
+from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.keyed_rows import last_of_each
-from heliograph.pipeline.sinks.lakes import check_result_keys, duration, refuse_foreign_table
+from heliograph.pipeline.sinks.lakes import LakeSink
 from heliograph.pipeline.sinks.rejected_rows import (
     Naming,
     faults_of_directories,
@@ -28,6 +28,8 @@ from heliograph.pipeline.sinks.rejected_rows import (
 )
 from heliograph.pipeline.sinks.staged_rows import StagedRows, staged_rows
 from heliograph.pipeline.sinks.template import check_columns
+from heliograph.settings.fields import ListOf, list_setting, optional, required, setting
+from heliograph.settings.kinds import Duration, Kind, RefusedError, Size, Texts
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -35,18 +37,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_KEYS: Final = (
-    *("type", "table", "catalog", "partition_by", "key", "merge_schema", "shared", "snapshots_kept"),
-    *("target_file_bytes",),
-)
 _NAMESPACE: Final = "default"
 _CATALOG_NAME: Final = "heliograph"
-_DAY_S: Final = 86_400.0
-_SNAPSHOTS_KEPT_S: Final = 5 * _DAY_S
 _EXPIRE_EVERY: Final = 100
 # Of rows in memory that become a file at least.
 _CHUNK_BYTES: Final = 256 << 20
-_FILE_BYTES: Final = range(1 << 20, 1 << 40)
 
 _OWNER: Final = "heliograph.owner"
 _BATCH: Final = "heliograph.batch"
@@ -60,58 +55,50 @@ _TABLE_PROPERTIES: Final = {
 }
 
 
+class TableName(Kind[str]):
+    """The name of a table."""
+
+    expected = "a name such as obs, or weather.obs with a namespace"
+
+    def convert(self, value: Content) -> str:
+        """With a namespace."""
+        parts = value.split(".") if isinstance(value, str) else [""]
+        if not all(part.replace("_", "").replace("-", "").isalnum() for part in parts):
+            raise RefusedError
+        return ".".join(parts if len(parts) > 1 else [_NAMESPACE, *parts])
+
+
 @dataclass(frozen=True)
-class IcebergSink:
-    """Rows go to an Apache Iceberg table.
+class IcebergSink(LakeSink):
+    """Rows go to an Apache Iceberg table; one in which a column of the key is null is refused.
 
     A batch is one commit. The summary of its snapshot names the checkpoint and the number of the batch, and so does a
     property of the table, which stays when the snapshot expires. A batch whose number is there is not written again.
-
-    Attributes:
-        table: Name of the table, with its namespace or in the namespace `default`.
-        mode: Which rows the batches bring: append adds them, update merges them by key, complete replaces all.
-        partitions: How rows are parted.
-        key: Columns that identify a row (mode update); a row in which one is null is refused.
-        merge_schema: Whether columns that the table does not have yet are added to it.
-        shared: Whether others write to the table too.
-        snapshots_kept_s: How old a snapshot becomes before it may expire.
-        target_file_bytes: Size of a file, about; None is the table's own property.
-        catalog: Properties of the catalog as pyiceberg names them; they may be secret. Empty is an SQLite file in the
-            output directory, with the tables beside it.
     """
 
-    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
-
-    table: str
-    mode: OutputMode = OutputMode.APPEND
-    partitions: tuple[Partition, ...] = ()
-    key: tuple[str, ...] = ()
-    merge_schema: bool = False
-    shared: bool = False
-    snapshots_kept_s: float = _SNAPSHOTS_KEPT_S
-    target_file_bytes: int | None = None
-    catalog: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        """See `Sink.read`."""
-        section.check_keys(*_KEYS, *more_keys)
-        return cls(
-            _table_name(section),
-            mode,
-            tuple(parse_partition(section, text) for text in section.names("partition_by")),
-            check_result_keys(section, mode),
-            section.flag("merge_schema"),
-            section.flag("shared"),
-            duration(section, "snapshots_kept", _SNAPSHOTS_KEPT_S),
-            section.number("target_file_bytes", 0, _FILE_BYTES) or None,
-            section.texts("catalog"),
-        )
-
-    @property
-    def owned(self) -> tuple[str, ...]:
-        """The table, unless it is shared."""
-        return () if self.shared else (f"the Iceberg table {self.table}",)
+    table: str = required(TableName(), f"The table, in the namespace `{_NAMESPACE}` where none is given.")
+    partitions: tuple[Partition, ...] = list_setting(
+        ListOf(PartitionKind(), at_least=1),
+        (),
+        "How a new table is parted; all but plain columns need the package `pyiceberg-core`.",
+        name="partition_by",
+    )
+    snapshots_kept_s: float = setting(
+        Duration(),
+        5 * 86_400.0,
+        f"How old snapshots become; every {_EXPIRE_EVERY} batches older ones expire.",
+        name="snapshots_kept",
+    )
+    target_file_bytes: int | None = optional(
+        Size(1 << 20), "Size of a file of a new table; without, pyiceberg's (512 MB)."
+    )
+    catalog: Mapping[str, str] = setting(
+        Texts(),
+        {},
+        "Properties of the catalog as pyiceberg names them, and its `name` (`heliograph`); keys with a dot stand in "
+        "quotes. Without, SQLite `iceberg.db` in `--output`, and the tables beside it.",
+        is_secret=True,
+    )
 
     @property
     def target(self) -> str:
@@ -158,10 +145,7 @@ class IcebergSink:
             table: Table = self._catalog(batch.output).load_table(self.table)
         except NoSuchTableError:
             return None
-        if not self.shared:
-            refuse_foreign_table(
-                self.table, table.properties.get(_OWNER, "something else"), batch.backfill_of or batch.owner
-            )
+        self.check_owner(table.properties.get(_OWNER, "something else"), batch.backfill_of or batch.owner)
         return table
 
     def has(self, table: "Table", batch: MicroBatch) -> bool:
@@ -268,17 +252,6 @@ def _total(table: "Table") -> int | None:
         return 0
     total = snapshot.summary.additional_properties.get("total-records")
     return int(total) if total is not None else None
-
-
-def _table_name(section: Section) -> str:
-    name = section.text("table")
-    parts = name.split(".")
-    if not all(part.replace("_", "").replace("-", "").isalnum() for part in parts):
-        raise section.mistake(
-            f"{section.path}.table is {name!r}, but must be a name such as obs, or weather.obs with a namespace",
-            section.fields["table"],
-        )
-    return name if len(parts) > 1 else f"{_NAMESPACE}.{name}"
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from heliograph.pipeline.files.section import Section
+from heliograph.hocon.values import Content
+from heliograph.settings.kinds import Kind, RefusedError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Transaction
@@ -36,23 +37,25 @@ class Partition:
         return self.column if self.transform == "identity" else f"{self.column}_{self.transform}"
 
 
-def parse_partition(section: Section, text: str) -> Partition:
-    """Read one element of `partition_by`.
+class PartitionKind(Kind[Partition]):
+    """One element of `partition_by`."""
 
-    Raises:
-        RuleFileError: It is none.
-    """
-    if "(" not in text:
-        return Partition(text)
-    call = _CALL.fullmatch(text.strip())
-    count = int(call[2]) if call is not None and call[2] is not None else None
-    if call is None or call[1] not in (_PLAIN if count is None else _COUNTED) or count == 0:
-        raise section.mistake(
-            f"{section.path}.partition_by has {text!r}, but must have columns such as station, or one of "
-            f"{', '.join(f'{name}(column)' for name in _PLAIN[1:])}, bucket(16, column), truncate(4, column)",
-            section.fields["partition_by"],
-        )
-    return Partition(call[3], call[1], count)
+    expected = (
+        f"a column such as station, or one of {', '.join(f'{name}(column)' for name in _PLAIN[1:])}, "
+        "bucket(16, column), truncate(4, column)"
+    )
+
+    def convert(self, value: Content) -> Partition:
+        """The field of the partition."""
+        if not isinstance(value, str) or not value:
+            raise RefusedError
+        if "(" not in value:
+            return Partition(value)
+        call = _CALL.fullmatch(value.strip())
+        count = int(call[2]) if call is not None and call[2] is not None else None
+        if call is None or call[1] not in (_PLAIN if count is None else _COUNTED) or count == 0:
+            raise RefusedError
+        return Partition(call[3], call[1], count)
 
 
 def add_partitions(transaction: "Transaction", partitions: Sequence[Partition]) -> None:

@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.files.section import Section
+from heliograph.settings.fields import ListOf
+from heliograph.settings.kinds import RefusedError, Text
 
 #: What to say to a person who lacks the library of a sink.
 INSTALL: Final = "pip install 'heliograph[pipeline,sinks]'"
@@ -86,31 +87,37 @@ class ChecksRows(Protocol):
         """
 
 
+#: A setting that names columns of the rows.
+COLUMNS: Final = ListOf(Text("the name of a column"), at_least=1)
+
+
+def check_key(mode: OutputMode, key: tuple[str, ...]) -> None:
+    """Refuse settings of a result whose rows change, where nothing says which row is which.
+
+    Raises:
+        RefusedError: The mode needs a key.
+    """
+    if mode is OutputMode.UPDATE and not key:
+        raise RefusedError("has no key: mode update needs the columns that identify a row")
+
+
 class Sink(Protocol):
-    """A sink as the driver knows it. Every implementation is a frozen dataclass.
+    """A sink as the driver knows it. Every implementation is a frozen dataclass, whose fields are its settings.
+
+    A field `mode` that is no setting is given which rows the batches bring.
 
     Attributes:
         guarantee: How often a row arrives.
+        modes: Which rows it can take.
     """
 
     guarantee: ClassVar[Guarantee]
-
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        """Make one of its section in a pipeline file.
-
-        Args:
-            section: The section, whose `type` names this kind.
-            mode: Which rows the batches bring.
-            more_keys: Keys of the section that are not the sink's, and valid.
-
-        Raises:
-            RuleFileError: A key is missing, unknown or not valid, or the sink cannot take this mode.
-        """
+    modes: ClassVar[tuple[OutputMode, ...]] = tuple(OutputMode)
 
     @property
     def owned(self) -> tuple[str, ...]:
         """What no other query may write to, in words: `table obs`; empty where several may."""
+        return ()
 
     @property
     def target(self) -> str:

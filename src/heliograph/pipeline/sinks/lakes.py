@@ -1,63 +1,47 @@
-"""What the sinks of table formats (Delta Lake, Iceberg) have in common: keys of their sections, and their errors."""
+"""What the sinks of table formats (Delta Lake, Iceberg) have in common: settings, and what becomes of a batch."""
 
-from urllib.parse import urlsplit
+from dataclasses import dataclass
+from typing import ClassVar
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks.files import table_path
-from heliograph.pipeline.sinks.interface import OutputMode
-from heliograph.pipeline.sinks.table_locations import is_uri
-from heliograph.settings.units import parse_duration
-
-#: How people get the libraries of the sinks.
+from heliograph.pipeline.sinks.interface import COLUMNS, Guarantee, OutputMode, Sink, check_key
+from heliograph.settings.fields import list_setting, setting
+from heliograph.settings.kinds import Boolean
 
 
-def check_result_keys(section: Section, mode: OutputMode) -> tuple[str, ...]:
-    """The key `key`, which mode update needs.
+@dataclass(frozen=True, kw_only=True)
+class LakeSink(Sink):
+    """A sink whose rows go to a table with a log of its own, each batch in one commit that says which it was.
 
-    Raises:
-        RuleFileError: It is not there.
+    Attributes:
+        mode: Which rows the batches bring: append adds them, update merges them by key, complete replaces all.
     """
-    key = section.names("key")
-    if mode is OutputMode.UPDATE and not key:
-        raise section.mistake(f"{section.path} has no key: mode update needs the columns that identify a row")
-    return key
 
+    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
 
-def lake_path(section: Section) -> str:
-    """The key `path`: below the output directory, or a URI of any scheme that the library knows."""
-    path = section.text("path")
-    if not is_uri(path):
-        return table_path(section)
-    if "@" in urlsplit(path).netloc and not path.startswith("abfs"):
-        # The path is shown everywhere.
-        raise section.mistake(f"{section.path}.path has a login: give it in storage_options", section.fields["path"])
-    if not urlsplit(path).path.strip("/"):
-        raise section.mistake(f"{section.path}.path is {path!r}, but must have a path after the bucket")
-    return path.rstrip("/")
+    mode: OutputMode = OutputMode.APPEND
+    key: tuple[str, ...] = list_setting(
+        COLUMNS, (), "Columns that identify a row (mode update); of several rows of a batch the last counts."
+    )
+    merge_schema: bool = setting(Boolean(), False, "Whether columns that the table does not have yet are added to it.")
+    shared: bool = setting(Boolean(), False, "Whether others write to the table too.")
 
+    def __post_init__(self) -> None:
+        check_key(self.mode, self.key)
 
-def duration(section: Section, key: str, default: float) -> float:
-    """A span of time under a key, in seconds."""
-    if key not in section.fields:
-        return default
-    try:
-        return parse_duration(section.text(key))
-    except ValueError as error:
-        raise section.mistake(
-            f"{section.path}.{key} is {section.text(key)!r}, but must be a duration such as 7d: {error}",
-            section.fields[key],
-        ) from None
+    @property
+    def owned(self) -> tuple[str, ...]:
+        """The table, unless it is shared."""
+        return () if self.shared else (f"the {self.target}",)
 
+    def check_owner(self, found: str, owner: str) -> None:
+        """Refuse a table that this checkpoint did not make, unless it is shared.
 
-def refuse_foreign_table(table: str, found: str, owner: str) -> None:
-    """Refuse a table that this checkpoint did not make.
-
-    Raises:
-        SinkError: It is one.
-    """
-    if found != owner:
-        raise SinkError(
-            f"the table {table} was made by {found}, not by this checkpoint ({owner}), so this could repeat rows: "
-            "write to another table, use the checkpoint that made it, or set shared = true to add to what is there"
-        )
+        Raises:
+            SinkError: It is one.
+        """
+        if found != owner and not self.shared:
+            raise SinkError(
+                f"the {self.target} was made by {found}, not by this checkpoint ({owner}), so this could repeat rows: "
+                "write to another table, use the checkpoint that made it, or set shared = true to add to what is there"
+            )

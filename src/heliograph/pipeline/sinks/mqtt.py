@@ -7,95 +7,71 @@ published. A batch that runs again is published again; a user property with the 
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
-from heliograph.client_tls import ClientTls
+from heliograph.hocon.values import Content
 from heliograph.pipeline.datasource.options import SinkOptions, parse_endpoint
 from heliograph.pipeline.datasource.publisher import MqttPublisher, property_fault
-from heliograph.pipeline.errors import OptionError, SinkError, sentence_of
-from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.files.tls import read_tls
+from heliograph.pipeline.errors import SinkError, sentence_of
 from heliograph.pipeline.sinks.arrow_rows import as_it_was, plain_columns
-from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, OutputMode, Written
-from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, RetryPolicy
-from heliograph.pipeline.sinks.secret import Secret, read_secret
+from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
+from heliograph.pipeline.sinks.servers import ServerAddress, ServerSink
 from heliograph.pipeline.sinks.template import bytes_column, row_as_json, template_column
+from heliograph.settings.fields import optional, required, setting
+from heliograph.settings.kinds import Boolean, Duration, Integer, RefusedError, Text, Texts
+from heliograph.settings.units import Address
 
-_WINDOW: Final = 256
-_WINDOW_MAX: Final = 65_535
-_TIMEOUT_S: Final = 30.0
 _PREFIX: Final = "heliograph_"
 
 # What a task gives back: figures of its partition, or a refused row.
 _RESULT: Final = "rows bigint, bytes bigint, reconnects bigint, refused binary"
 
 
-@dataclass(frozen=True)
-class MqttSink:
-    """Rows are published over MQTT.
+class MessageProperties(Texts):
+    """Templates of MQTT properties."""
 
-    Attributes:
-        topic: Template of the topic.
-        payload: Template of the payload; None is the whole row as JSON.
-        properties: Templates of MQTT properties, by the names that stored messages have.
-        qos: Quality of service.
-        retain: Whether the broker keeps each message for later subscribers.
-        server: host:port of the broker; None is the one that the driver was given.
-        clientid: Beginning of the client ids; None is made of the query's name.
-        username: Who connects.
-        password: Its password.
-        tls: How to speak TLS; None is without.
-        window: Messages that may wait for their acknowledgement, for each task.
-        timeout_s: Seconds without any acknowledgement after which a task fails.
-        retry: How often a task tries to reach the broker.
-    """
+    expected = 'an object of templates, as in { "User-Property.id" = "${id}" }'
+
+    def convert(self, value: Content) -> Mapping[str, str]:
+        """By the names that stored messages have."""
+        properties = super().convert(value)
+        for name in properties:
+            if (valid := property_fault(name)) is not None:
+                raise RefusedError(f"{name!r} is no property: give {valid}")
+        return properties
+
+
+@dataclass(frozen=True)
+class MqttSink(ServerSink):
+    """Rows are published over MQTT."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.AT_LEAST_ONCE
 
-    topic: str
-    payload: str | None = None
-    properties: tuple[tuple[str, str], ...] = ()
-    qos: int = 1
-    retain: bool = False
-    server: str | None = None
-    clientid: str | None = None
-    username: str | None = None
-    password: Secret | None = None
-    tls: ClientTls | None = None
-    window: int = _WINDOW
-    timeout_s: float = _TIMEOUT_S
-    retry: RetryPolicy = DEFAULT_RETRY
-
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        """See `Sink.read`."""
-        own = ("topic", "payload", "properties", "qos", "retain", "server", "clientid", "window", "timeout")
-        section.check_keys("type", *own, "username", "password", "password_file", "ssl", "retry", *more_keys)
-        return cls(
-            topic=section.text("topic"),
-            payload=section.optional_text("payload"),
-            properties=_read_properties(section),
-            qos=section.number("qos", 1, range(3)),
-            retain=section.flag("retain"),
-            server=_read_server(section),
-            clientid=section.optional_text("clientid"),
-            username=section.optional_text("username"),
-            password=read_secret(section, "password"),
-            tls=read_tls(section),
-            window=section.number("window", _WINDOW, range(1, _WINDOW_MAX + 1)),
-            timeout_s=section.duration("timeout", _TIMEOUT_S),
-            retry=RetryPolicy.read(section),
-        )
-
-    @property
-    def owned(self) -> tuple[str, ...]:
-        """Nothing: several queries may publish."""
-        return ()
+    topic: str = required(Text("a template of a topic"), "Template of the topic.")
+    payload: str | None = optional(Text("a template"), "Template of the payload; without, the row as JSON.")
+    properties: Mapping[str, str] = setting(
+        MessageProperties(),
+        {},
+        "Templates of `Content-Type`, `Correlation-Data` (Base64), `Message-Expiry-Interval`, "
+        "`Payload-Format-Indicator`, `Response-Topic`, `User-Property.<name>`.",
+    )
+    qos: int = setting(Integer(0, 2), 1, "Quality of service.")
+    retain: bool = setting(Boolean(), False, "Whether the broker keeps each message for later subscribers.")
+    server: Address | None = optional(ServerAddress(), "The broker; without, that of `--mqtt`.")
+    clientid: str | None = optional(Text("a text"), "Beginning of the client ids; without, `heliograph-QUERY`.")
+    window: int = setting(
+        Integer(1, 65_535),
+        256,
+        "Messages of a task that may wait for their acknowledgement; the broker's Receive Maximum bounds it too.",
+    )
+    timeout_s: float = setting(
+        Duration(), 30.0, "How long no acknowledgement may come before the batch fails.", name="timeout"
+    )
 
     @property
     def target(self) -> str:
@@ -108,7 +84,7 @@ class MqttSink:
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Publish the rows and wait for every acknowledgement."""
-        names = tuple(name for name, _ in self.properties)
+        names = tuple(self.properties)
         publish = _PublishPartition(self._options(batch), rows.schema, self.retain, names)
         prepared = rows.select(*plain_columns(rows.schema), *self._columns(rows.schema))
         figures = {"rows": 0, "bytes": 0, "retries": 0, "refused": 0}
@@ -127,14 +103,14 @@ class MqttSink:
         return Written(figures=figures)
 
     def _options(self, batch: MicroBatch) -> SinkOptions:
-        host, port = parse_endpoint("mqtt", self.server or batch.mqtt)
+        server = self.server or Address(*parse_endpoint("mqtt", batch.mqtt))
         return SinkOptions(
-            host=host,
-            port=port,
+            host=server.host,
+            port=server.port,
             clientid=self.clientid or f"heliograph-{batch.query}",
             qos=self.qos,
             username=self.username,
-            password=self.password.reveal() if self.password is not None else None,
+            password=self.password_text,
             window=self.window,
             ack_timeout_s=self.timeout_s,
             connect_timeout_s=self.timeout_s,
@@ -148,7 +124,7 @@ class MqttSink:
             payload = bytes_column(self.payload, schema, "payload")
         yield template_column(self.topic, schema, "topic").alias(f"{_PREFIX}topic")
         yield payload.alias(f"{_PREFIX}payload")
-        for number, (name, template) in enumerate(self.properties):
+        for number, (name, template) in enumerate(self.properties.items()):
             yield template_column(template, schema, f"properties.{name}").alias(f"{_PREFIX}property_{number}")
 
 
@@ -216,24 +192,3 @@ def _figures(rows: int, payload_bytes: int, reconnects: int, refused: Sequence[b
     numbers = [pa.array([value, *none], pa.int64()) for value in (rows, payload_bytes, reconnects)]
     columns = [*numbers, pa.array([None, *refused], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, names=["rows", "bytes", "reconnects", "refused"])
-
-
-def _read_properties(section: Section) -> tuple[tuple[str, str], ...]:
-    properties = section.texts("properties")
-    for name in properties:
-        valid = property_fault(name)
-        if valid is not None:
-            told = f"{section.path}.properties names {name!r}, but must name {valid}"
-            raise section.mistake(told, section.fields["properties"])
-    return tuple(properties.items())
-
-
-def _read_server(section: Section) -> str | None:
-    if "server" not in section.fields:
-        return None
-    server = section.text("server")
-    try:
-        parse_endpoint("server", server)
-    except OptionError as error:
-        raise section.mistake(f"{section.path}: {error}", section.fields["server"]) from error
-    return server

@@ -7,27 +7,28 @@ is one transaction, see `sql_batches`.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, DecimalType, StringType, StructField, StructType
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.files.tls import tls_context
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
-from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, OutputMode, Written
+from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.mysql_errors import translated
+from heliograph.pipeline.sinks.servers import ServerAddress
 from heliograph.pipeline.sinks.sql_batches import RefusedRowsError, python_rows, write_exactly_once
-from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_rows_of, read_sql_settings
+from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, batch_rows, check_rows_of
+from heliograph.pipeline.tls import tls_context
+from heliograph.settings.fields import optional, required, setting
+from heliograph.settings.kinds import Text
+from heliograph.settings.units import Address
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
     from pymysql.cursors import Cursor
 
-_PORT: Final = 3306
-_BATCH_ROWS: Final = 5_000
 _CONNECT_S: Final = 10
 
 # What a server takes as one statement where it does not say, and what it needs of that besides the text.
@@ -57,47 +58,27 @@ _TYPES: Final = {
 }
 
 
+# pymysql takes a percent sign for the mark of a parameter.
+_TABLE: Final = Text("the name of a table, without a percent sign", r"[^%]+")
+
+
 @dataclass(frozen=True)
-class MysqlSink:
-    """Rows go to a MariaDB or MySQL database.
+class MysqlSink(SqlSink):
+    """Rows go to a MariaDB or MySQL database."""
 
-    Attributes:
-        settings: Where and how.
-    """
-
-    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
-
-    settings: SqlSettings
-
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        """See `Sink.read`."""
-        settings = read_sql_settings(section, mode, _PORT, _BATCH_ROWS, more_keys)
-        for key in ("table", "ledger"):
-            # pymysql takes it for the mark of a parameter.
-            if key in section.fields and "%" in section.text(key):
-                told = f"{section.path}.{key} is {section.text(key)!r}, but must have no percent sign"
-                raise section.mistake(told, section.fields[key])
-        return cls(settings)
-
-    @property
-    def owned(self) -> tuple[str, ...]:
-        """The table, where a batch replaces all of it."""
-        return self.settings.owned
+    server: Address = required(ServerAddress(3306), "Where the server is.")
+    table: str | None = optional(_TABLE, "The table, with a schema before a dot if wanted; this or `sql`.")
+    ledger: str = setting(_TABLE, "heliograph_batches", "The table of the last batches; created where it is missing.")
+    batch_rows: int = batch_rows(5_000)
 
     @property
     def target(self) -> str:
         """The table and the database."""
-        return f"MySQL {self.settings.what} at {self.settings.place}"
-
-    def check(self, schema: StructType) -> None:
-        """See `ChecksRows.check`."""
-        check_rows_of(self.settings, schema)
+        return f"MySQL {self.what} at {self.place}"
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Write a batch in one transaction."""
-        settings = self.settings
-        statements = _Statements(settings, rows.schema)
+        statements = _Statements(self, rows.schema)
 
         @contextmanager
         def transaction() -> Iterator[_Transaction]:
@@ -110,9 +91,9 @@ class MysqlSink:
             transaction,
             ArrowRows(rows, more=statements.parameters),
             batch,
-            settings.retry,
-            chunk_rows=settings.batch_rows,
-            replace=settings.mode is OutputMode.COMPLETE,
+            self.retry,
+            chunk_rows=self.batch_rows,
+            replace=self.mode is OutputMode.COMPLETE,
         )
 
     @contextmanager
@@ -121,20 +102,19 @@ class MysqlSink:
             import pymysql
         except ImportError as error:
             raise SinkError(f"MariaDB and MySQL need pymysql: {INSTALL}") from error
-        settings = self.settings
         with translated(self.target):
             connection = pymysql.connect(
-                host=settings.host,
-                port=settings.port,
-                database=settings.database,
-                user=settings.username,
+                host=self.server.host,
+                port=self.server.port,
+                database=self.database,
+                user=self.username,
                 # As text it would be sent in Latin-1.
-                password=settings.password.reveal().encode() if settings.password is not None else b"",
-                ssl=tls_context(settings.tls, SinkError) if settings.tls is not None else None,
+                password=(self.password_text or "").encode(),
+                ssl=tls_context(self.tls, SinkError) if self.tls is not None else None,
                 charset="utf8mb4",
                 connect_timeout=_CONNECT_S,
-                read_timeout=settings.timeout_s,
-                write_timeout=settings.timeout_s,
+                read_timeout=self.timeout_s,
+                write_timeout=self.timeout_s,
                 init_command=_SESSION,
             )
         try:
@@ -147,19 +127,19 @@ class MysqlSink:
 class _Statements:
     """The statements of one batch. They are made once and used by each attempt."""
 
-    def __init__(self, settings: SqlSettings, schema: StructType) -> None:
-        self.settings = settings
-        self.ledger = _table(settings.ledger)
+    def __init__(self, sink: SqlSink, schema: StructType) -> None:
+        self.settings = sink
+        self.ledger = _table(sink.ledger)
         self.parameters: tuple[str, ...] = tuple(schema.fieldNames())
         self._schema = schema
         for name in self.parameters:
             # It is pymysql's mark of a parameter, and nothing takes it out of an insert of many rows.
             if "%" in name:
                 raise SinkError(f"the column {name!r} has a percent sign, which no column may have here: rename it")
-        check_rows_of(settings, schema)
-        if settings.template is not None:
-            self.parameters = settings.template.names
-            self.insert = settings.template.statement
+        check_rows_of(sink, schema)
+        if sink.template is not None:
+            self.parameters = sink.template.names
+            self.insert = sink.template.statement
         else:
             self.insert = self._insert()
 

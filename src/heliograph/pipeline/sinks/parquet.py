@@ -1,39 +1,35 @@
 """The sink `parquet`: rows as Parquet files in a directory or an object store."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
-from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks.files import FilesSink
-from heliograph.pipeline.sinks.interface import MicroBatch, OutputMode, Written
+from heliograph.pipeline.sinks.files import FilesSink, compression
+from heliograph.pipeline.sinks.interface import COLUMNS, MicroBatch, OutputMode, Written, check_key
 from heliograph.pipeline.sinks.rejected_rows import faults_of_texts, write_without_rejected
 from heliograph.pipeline.sinks.result_table import ResultTable
 from heliograph.pipeline.sinks.table_locations import open_location
+from heliograph.settings.fields import list_setting
+from heliograph.settings.kinds import RefusedError
 
 
 @dataclass(frozen=True)
 class ParquetSink(FilesSink):
     """Rows go to Parquet files: final ones to more and more of them, a result that changes to one."""
 
+    modes: ClassVar[tuple[OutputMode, ...]] = tuple(OutputMode)
     format_name: ClassVar[str] = "parquet"
-    more_keys: ClassVar[tuple[str, ...]] = ("key",)
 
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        """See `Sink.read`."""
-        sink = super().read(section, mode, more_keys)
-        for key in ("partition_by", "target_file_rows", "target_file_bytes"):
-            if mode is not OutputMode.APPEND and key in section.fields:
-                raise section.mistake(f"{section.path}.{key} is for mode append: a result that changes is one file")
-        if mode is OutputMode.UPDATE and not sink.key:
-            raise section.mistake(f"{section.path} has no key: mode update needs the columns that identify a row")
-        return sink
+    compression: str = compression("parquet")
+    key: tuple[str, ...] = list_setting(COLUMNS, (), "Columns that identify a row (mode update).")
 
-    @classmethod
-    def check_mode(cls, section: Section, mode: OutputMode) -> None:
-        """It takes all of them."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("partition_by", "target_file_rows", "target_file_bytes"):
+            if self.mode is not OutputMode.APPEND and getattr(self, name):
+                raise RefusedError("is for mode append: a result that changes is one file", name)
+        check_key(self.mode, self.key)
 
     @property
     def target(self) -> str:
@@ -50,7 +46,5 @@ class ParquetSink(FilesSink):
     def _replace(self, rows: DataFrame, batch: MicroBatch) -> Written:
         place = open_location(self.path, self.storage_options, batch.output)
         key = self.key if self.mode is OutputMode.UPDATE else ()
-        total = ResultTable(place, batch.backfill_of or batch.owner, key, self.compression or "zstd").write(
-            rows, batch.number
-        )
+        total = ResultTable(place, batch.backfill_of or batch.owner, key, self.compression).write(rows, batch.number)
         return Written(total)

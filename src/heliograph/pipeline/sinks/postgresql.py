@@ -7,7 +7,7 @@ which they are inserted or updated. The whole batch is one transaction, see `sql
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -15,20 +15,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DecimalType, StructField, StructType
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.files.section import Section
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows, is_complex
-from heliograph.pipeline.sinks.interface import INSTALL, Guarantee, MicroBatch, OutputMode, Written
+from heliograph.pipeline.sinks.interface import INSTALL, MicroBatch, OutputMode, Written
 from heliograph.pipeline.sinks.postgresql_errors import translated
+from heliograph.pipeline.sinks.servers import ServerAddress
 from heliograph.pipeline.sinks.sql_batches import python_rows, write_exactly_once
-from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSettings, check_rows_of, read_sql_settings
+from heliograph.pipeline.sinks.sql_settings import NOTHING, SqlSink, check_rows_of
+from heliograph.settings.fields import optional, required
+from heliograph.settings.kinds import Choice
+from heliograph.settings.units import Address
 
 if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
-_PORT: Final = 5432
-_BATCH_ROWS: Final = 10_000
-_SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _CONNECT_S: Final = 10
 
 # Of the temporary table; the ordinal tells which of several rows with one key came last.
@@ -51,49 +51,24 @@ _TYPES: Final = {
 
 
 @dataclass(frozen=True)
-class PostgresqlSink:
-    """Rows go to a PostgreSQL database.
+class PostgresqlSink(SqlSink):
+    """Rows go to a PostgreSQL database."""
 
-    Attributes:
-        settings: Where and how.
-        sslmode: How TLS is used, in PostgreSQL's word.
-    """
-
-    guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
-
-    settings: SqlSettings
-    sslmode: str = "prefer"
-
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        """See `Sink.read`."""
-        settings = read_sql_settings(section, mode, _PORT, _BATCH_ROWS, ("sslmode", *more_keys))
-        default = "prefer" if settings.tls is None else "verify-full" if settings.tls.verify else "require"
-        sslmode = section.text("sslmode", default)
-        if sslmode not in _SSL_MODES:
-            told = f"{section.path}.sslmode is {sslmode!r}, but must be one of {', '.join(_SSL_MODES)}"
-            raise section.mistake(told, section.fields["sslmode"])
-        return cls(settings, sslmode)
-
-    @property
-    def owned(self) -> tuple[str, ...]:
-        """The table, where a batch replaces all of it."""
-        return self.settings.owned
+    server: Address = required(ServerAddress(5432), "Where the server is.")
+    sslmode: str | None = optional(
+        Choice("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+        "PostgreSQL's word for TLS; without, `prefer`, and with `ssl` `verify-full`.",
+    )
 
     @property
     def target(self) -> str:
         """The table and the database."""
-        return f"PostgreSQL {self.settings.what} at {self.settings.place}"
-
-    def check(self, schema: StructType) -> None:
-        """See `ChecksRows.check`."""
-        check_rows_of(self.settings, schema)
+        return f"PostgreSQL {self.what} at {self.place}"
 
     def write(self, rows: DataFrame, batch: MicroBatch) -> Written:
         """Write a batch in one transaction."""
-        settings = self.settings
-        names = settings.template.names if settings.template is not None else ()
-        statements = _Statements(settings, rows.schema)
+        names = self.template.names if self.template is not None else ()
+        statements = _Statements(self, rows.schema)
 
         @contextmanager
         def transaction() -> Iterator[_Transaction]:
@@ -104,11 +79,11 @@ class PostgresqlSink:
 
         return write_exactly_once(
             transaction,
-            ArrowRows(rows, bytes_as_hex=settings.template is None, more=names),
+            ArrowRows(rows, bytes_as_hex=self.template is None, more=names),
             batch,
-            settings.retry,
-            chunk_rows=settings.batch_rows,
-            replace=settings.mode is OutputMode.COMPLETE,
+            self.retry,
+            chunk_rows=self.batch_rows,
+            replace=self.mode is OutputMode.COMPLETE,
         )
 
     @contextmanager
@@ -117,19 +92,20 @@ class PostgresqlSink:
             import psycopg
         except ImportError as error:
             raise SinkError(f"PostgreSQL needs psycopg: {INSTALL}") from error
-        settings, tls = self.settings, self.settings.tls
-        milliseconds = max(1, round(settings.timeout_s * 1000))
+        tls = self.tls
+        default = "prefer" if tls is None else "verify-full" if tls.verify else "require"
+        milliseconds = max(1, round(self.timeout_s * 1000))
         with translated(self.target):
             connection = psycopg.connect(
-                host=settings.host,
-                port=settings.port,
-                dbname=settings.database,
-                user=settings.username,
-                password=settings.password.reveal() if settings.password is not None else None,
-                sslmode=self.sslmode,
+                host=self.server.host,
+                port=self.server.port,
+                dbname=self.database,
+                user=self.username,
+                password=self.password_text,
+                sslmode=self.sslmode or default,
                 sslrootcert=(tls.cacertfile or "system") if tls is not None and tls.verify else None,
-                sslcert=tls.certfile if tls is not None else None,
-                sslkey=(tls.keyfile or tls.certfile) if tls is not None else None,
+                sslcert=tls.certfile or None if tls is not None else None,
+                sslkey=(tls.keyfile or tls.certfile or None) if tls is not None else None,
                 connect_timeout=_CONNECT_S,
                 tcp_user_timeout=milliseconds,
                 application_name=f"heliograph {query}"[:63],
@@ -144,14 +120,14 @@ class PostgresqlSink:
 class _Statements:
     """The statements of one batch. They are made once and used by each attempt."""
 
-    def __init__(self, settings: SqlSettings, schema: StructType) -> None:
+    def __init__(self, sink: SqlSink, schema: StructType) -> None:
         from psycopg import sql
 
-        self.settings = settings
-        self.ledger = sql.Identifier(*settings.ledger.split("."))
+        self.settings = sink
+        self.ledger = sql.Identifier(*sink.ledger.split("."))
         self.columns = schema.fieldNames()
-        self.table = sql.Identifier(*settings.table.split(".")) if settings.table is not None else None
-        check_rows_of(settings, schema)
+        self.table = sql.Identifier(*sink.table.split(".")) if sink.table is not None else None
+        check_rows_of(sink, schema)
         self._schema = schema
 
     def prepare(self, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:

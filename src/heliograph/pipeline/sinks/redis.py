@@ -9,69 +9,131 @@ hash slot, see `redis_cluster`.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, OutputMode, Written
+from heliograph.hocon.values import Content
+from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
 from heliograph.pipeline.sinks.redis_cluster import ClusterBatch
-from heliograph.pipeline.sinks.redis_commands import Command, PreparedCommands, RowCommand, read_commands
-from heliograph.pipeline.sinks.redis_servers import SERVER_KEYS, RedisServers, RedisType
+from heliograph.pipeline.sinks.redis_commands import Command, CommandKind, PreparedCommands, RowCommand
+from heliograph.pipeline.sinks.redis_servers import RedisServers, RedisType
 from heliograph.pipeline.sinks.redis_transaction import (
     RedisTransaction,
     argument_bytes_max,
     await_replicas,
     oversized,
 )
-from heliograph.pipeline.sinks.retry import DEFAULT_RETRY, Attempts, RetryPolicy
+from heliograph.pipeline.sinks.retry import Attempts
+from heliograph.pipeline.sinks.servers import ServerAddress, ServerSink
 from heliograph.pipeline.sinks.template import bytes_column
+from heliograph.settings.fields import ListOf, list_setting, optional, setting
+from heliograph.settings.kinds import Duration, Integer, Kind, RefusedError, SecretText, Text, Words
+from heliograph.settings.secrets import Secret
+from heliograph.settings.units import Address
 
-_CHUNK_ROWS: Final = 1_000
-_CHUNK_ROWS_MAX: Final = 100_000
-_REPLICAS_MAX: Final = 100
+_ANY_PORT: Final = ServerAddress(6379)
+# Of each type the settings that it needs, and all that it has.
+_KEYS: Final = {
+    RedisType.SINGLE: (("server",), ("server", "database")),
+    RedisType.SENTINEL: (
+        ("servers", "sentinel"),
+        ("servers", "sentinel", "database", "sentinel_username", "sentinel_password"),
+    ),
+    RedisType.CLUSTER: (("servers",), ("servers",)),
+}
 _LEDGER_PREFIX: Final = "heliograph"
 
 
-@dataclass(frozen=True)
-class RedisSink:
-    """Rows become commands.
+class ServerAddresses(Kind[tuple[str, ...]]):
+    """Where several servers are."""
 
-    Attributes:
-        servers: Where they go.
-        commands: The commands for each row, each a list of templates.
-        batch_rows: Rows whose commands are sent before their answers are awaited.
-        wait_replicas: How many replicas must have a batch before it is done.
-        retry: How often it is tried again.
-    """
+    expected = "a list of host:port or hosts, or a text with commas between"
+
+    def convert(self, value: Content) -> tuple[str, ...]:
+        """Their addresses, of which the port may be missing."""
+        parts: list[Content] = list(value.split(",")) if isinstance(value, str) else []
+        parts = [item.value for item in value] if isinstance(value, list) else parts
+        addresses = [str(part).strip() for part in parts]
+        for address in addresses:
+            _ANY_PORT.convert(address)
+        if not parts:
+            raise RefusedError
+        return tuple(addresses)
+
+
+@dataclass(frozen=True)
+class RedisSink(ServerSink):
+    """Rows become commands."""
 
     guarantee: ClassVar[Guarantee] = Guarantee.EXACTLY_ONCE
 
-    servers: RedisServers
-    commands: tuple[Command, ...]
-    batch_rows: int = _CHUNK_ROWS
-    wait_replicas: int = 0
-    retry: RetryPolicy = DEFAULT_RETRY
+    command: Command | None = optional(CommandKind(), "What is done with each row; this or `commands`.")
+    listed: tuple[Command, ...] = list_setting(
+        ListOf(CommandKind(), at_least=1), (), "Several commands for each row.", name="commands"
+    )
+    redis_type: RedisType = setting(
+        Words({kind.value: kind for kind in RedisType}), RedisType.SINGLE, "What there is at the addresses."
+    )
+    address: Address | None = optional(ServerAddress(6379), "Of `single`: where the server is.", name="server")
+    addresses: tuple[str, ...] | None = optional(
+        ServerAddresses(),
+        "Of `sentinel` the sentinels (port 26379), of `cluster` some of its nodes (port 6379).",
+        name="servers",
+    )
+    sentinel: str | None = optional(
+        Text("a name"), "Of `sentinel`: the name under which the sentinels know the primary."
+    )
+    sentinel_username: str | None = optional(Text("a user name"), "Who asks the sentinels.")
+    sentinel_password: Secret | None = optional(SecretText(), "The password for it.")
+    database: int = setting(Integer(0, 1023), 0, "Number of the database; a cluster has none.")
+    wait_replicas: int = setting(Integer(0, 100), 0, "How many replicas must have a batch before it is done.")
+    batch_rows: int = setting(
+        Integer(1, 100_000), 1_000, "Rows whose commands are sent before their answers are awaited."
+    )
+    timeout_s: float = setting(Duration(0.001), 30.0, "How long an answer may take.", name="timeout")
 
-    @classmethod
-    def read(cls, section: Section, mode: OutputMode, more_keys: tuple[str, ...]) -> Self:
-        """See `Sink.read`."""
-        section.check_keys(
-            "type", "command", "commands", *SERVER_KEYS, "batch_rows", "wait_replicas", "retry", *more_keys
-        )
-        return cls(
-            servers=RedisServers.read(section),
-            commands=read_commands(section),
-            batch_rows=section.number("batch_rows", _CHUNK_ROWS, range(1, _CHUNK_ROWS_MAX + 1)),
-            wait_replicas=section.number("wait_replicas", 0, range(_REPLICAS_MAX + 1)),
-            retry=RetryPolicy.read(section),
-        )
+    def __post_init__(self) -> None:
+        if (self.command is None) == (not self.listed):
+            raise RefusedError("needs either command or commands: what to do with each row")
+        given = {
+            "server": self.address,
+            "servers": self.addresses,
+            "sentinel": self.sentinel,
+            "database": self.database,
+            "sentinel_username": self.sentinel_username,
+            "sentinel_password": self.sentinel_password,
+        }
+        needed, own = _KEYS[self.redis_type]
+        for name, value in given.items():
+            if value and name not in own:
+                raise RefusedError(f"is not for redis_type = {self.redis_type}, which has {', '.join(own)}", name)
+            if not value and name in needed:
+                raise RefusedError(f"has no {name}, which redis_type = {self.redis_type} needs")
 
     @property
-    def owned(self) -> tuple[str, ...]:
-        """Nothing: several queries may write to one server."""
-        return ()
+    def commands(self) -> tuple[Command, ...]:
+        """What is done with each row."""
+        return self.listed if self.command is None else (self.command,)
+
+    @property
+    def servers(self) -> RedisServers:
+        """Where the commands go."""
+        several = ServerAddress(26379 if self.redis_type is RedisType.SENTINEL else 6379)
+        one = (self.address,) if self.address is not None else ()
+        return RedisServers(
+            kind=self.redis_type,
+            addresses=one or tuple(several.convert(text) for text in self.addresses or ()),
+            sentinel=self.sentinel or "",
+            database=self.database,
+            username=self.username,
+            password=self.password,
+            sentinel_username=self.sentinel_username,
+            sentinel_password=self.sentinel_password,
+            tls=self.tls,
+            timeout_s=self.timeout_s,
+        )
 
     @property
     def target(self) -> str:

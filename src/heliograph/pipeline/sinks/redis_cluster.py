@@ -15,7 +15,7 @@ from typing import Any, Final
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import MicroBatch
 from heliograph.pipeline.sinks.redis_commands import Arguments, Command, PreparedCommands, RowCommand
-from heliograph.pipeline.sinks.redis_servers import Address, RedisServers
+from heliograph.pipeline.sinks.redis_servers import RedisServers
 from heliograph.pipeline.sinks.redis_transaction import (
     RedisTransaction,
     argument_bytes_max,
@@ -24,6 +24,7 @@ from heliograph.pipeline.sinks.redis_transaction import (
 )
 from heliograph.pipeline.sinks.retry import TransientError
 from heliograph.pipeline.sinks.template import placeholders
+from heliograph.settings.units import Address
 
 _SLOTS: Final = 16_384
 _CHUNK: Final = 1_000
@@ -214,7 +215,7 @@ def _nodes_of(told: Sequence[Any], asked: Address) -> dict[int, Address]:
     for begin, end, primary, *_ in told:
         # A node that does not know its own address leaves it out.
         host = _bytes(primary[0] or b"").decode()
-        address = (host if host not in ("", "?") else asked[0], int(primary[1]))
+        address = Address(host if host not in ("", "?") else asked.host, int(primary[1]))
         for slot in range(int(begin), int(end) + 1):
             nodes[slot] = address
     return nodes

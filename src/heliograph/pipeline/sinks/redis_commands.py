@@ -8,9 +8,10 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from heliograph.pipeline.files.section import Section
+from heliograph.hocon.values import Content
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.template import bytes_column, placeholders, template_fault
+from heliograph.settings.kinds import Kind, RefusedError
 
 # They would end or break the transaction, or never answer.
 _REFUSED_COMMANDS: Final = frozenset(
@@ -83,34 +84,24 @@ class PreparedCommands:
         return self._rows.rows_at(chunk_rows, reasons)
 
 
-def read_commands(section: Section) -> tuple[Command, ...]:
-    """Read `command` or `commands` of a sink's section.
+class CommandKind(Kind[Command]):
+    """What is done with a row."""
 
-    Raises:
-        RuleFileError: There is none, or one that cannot be part of a transaction.
-    """
-    if ("command" in section.fields) == ("commands" in section.fields):
-        raise section.mistake(f"{section.path} needs either command or commands: what to do with each row")
-    key = "command" if "command" in section.fields else "commands"
-    node = section.fields[key]
-    items = node.value if key == "commands" and isinstance(node.value, list) else [node]
-    commands = []
-    for item in items:
-        command = _command(item.value)
+    expected = 'a list of texts, as in [HSET, "obs:${id}", temp, "${temp}"], or one text with blanks'
+
+    def convert(self, value: Content) -> Command:
+        """The templates of its arguments."""
+        command = _command(value)
         if command is None:
-            told = 'must be a list of texts, such as [HSET, "obs:${id}", temp, "${temp}"], or one text with blanks'
-            raise section.mistake(f"{section.path}.{key} {told}", item)
+            raise RefusedError
         if command[0].upper() in _REFUSED_COMMANDS:
-            raise section.mistake(f"{section.path}.{key}: {command[0]} cannot be part of a transaction", item)
+            raise RefusedError(f"{command[0]} cannot be part of a transaction")
         for fault in filter(None, map(template_fault, command)):
-            hint = ": a name with blanks needs quotes around its argument" if isinstance(item.value, str) else ""
-            raise section.mistake(f"{section.path}.{key}: {fault}{hint}", item)
+            hint = ": a name with blanks needs quotes around its argument" if isinstance(value, str) else ""
+            raise RefusedError(f"{fault}{hint}")
         if placeholders(command[0]):
-            raise section.mistake(f"{section.path}.{key}: the command itself cannot come from a row", item)
-        commands.append(command)
-    if not commands:
-        raise section.mistake(f"{section.path}.{key} is empty", node)
-    return tuple(commands)
+            raise RefusedError("the command itself cannot come from a row")
+        return command
 
 
 def _values(chunk: pa.RecordBatch, name: str | bytes) -> list[bytes]:

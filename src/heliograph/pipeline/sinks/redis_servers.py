@@ -8,28 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from heliograph.client_tls import ClientTls
-from heliograph.pipeline.datasource.options import parse_endpoint
-from heliograph.pipeline.errors import OptionError, SinkError
-from heliograph.pipeline.files.section import Section
-from heliograph.pipeline.files.tls import read_tls
+from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.interface import INSTALL
 from heliograph.pipeline.sinks.retry import TransientError
-from heliograph.pipeline.sinks.secret import Secret, read_secret
-from heliograph.pipeline.sinks.sql_settings import read_server
+from heliograph.pipeline.sinks.servers import revealed
+from heliograph.settings.secrets import Secret
+from heliograph.settings.tls import ClientTls
+from heliograph.settings.units import Address
 
-#: Keys of a sink's section that say where it writes.
-SERVER_KEYS: Final = (
-    *("redis_type", "server", "servers", "sentinel", "sentinel_username", "sentinel_password"),
-    *("sentinel_password_file", "database", "username", "password", "password_file", "ssl", "timeout"),
-)
-
-_PORT: Final = 6379
-_SENTINEL_PORT: Final = 26379
-_TIMEOUT_S: Final = 30.0
-_DATABASES: Final = range(1024)
 _TEXT_MAX: Final = 500
 
 # How the answers begin that pass: memory, a replica or a script in the way, a server that starts, a slot that moves.
@@ -39,8 +27,6 @@ _TRANSIENT_ERRORS: Final = frozenset(
     {"BusyLoadingError", "OutOfMemoryError", "ReadOnlyError", "MovedError", "AskError", "TryAgainError"}
     | {"ClusterDownError", "MasterDownError"}
 )
-
-Address = tuple[str, int]
 
 
 class RedisType(StrEnum):
@@ -77,33 +63,12 @@ class RedisServers:
     sentinel_username: str | None = None
     sentinel_password: Secret | None = None
     tls: ClientTls | None = None
-    timeout_s: float = _TIMEOUT_S
-
-    @classmethod
-    def read(cls, section: Section) -> Self:
-        """Read a sink's section.
-
-        Raises:
-            RuleFileError: Something in it is not valid.
-        """
-        kind = _kind(section)
-        return cls(
-            kind=kind,
-            addresses=_addresses(section, kind),
-            sentinel=section.text("sentinel") if kind is RedisType.SENTINEL else "",
-            database=section.number("database", 0, _DATABASES),
-            username=section.optional_text("username"),
-            password=read_secret(section, "password"),
-            sentinel_username=section.optional_text("sentinel_username"),
-            sentinel_password=read_secret(section, "sentinel_password"),
-            tls=read_tls(section),
-            timeout_s=section.duration("timeout", _TIMEOUT_S),
-        )
+    timeout_s: float = 30.0
 
     @property
     def place(self) -> str:
         """Where, for people."""
-        where = ",".join(map(_text, self.addresses))
+        where = ",".join(map(str, self.addresses))
         if self.kind is RedisType.CLUSTER:
             return f"the cluster {where}"
         return f"{self.sentinel} of the sentinels {where}" if self.sentinel else f"{where}/{self.database}"
@@ -125,7 +90,9 @@ class RedisServers:
             return
         library = _library()
         asking = self._settings(self.sentinel_username, self.sentinel_password)
-        sentinels = library.sentinel.Sentinel(self.addresses, sentinel_kwargs=asking)
+        sentinels = library.sentinel.Sentinel(
+            [(each.host, each.port) for each in self.addresses], sentinel_kwargs=asking
+        )
         try:
             settings = self._settings(self.username, self.password)
             with _connection(target, sentinels.master_for(self.sentinel, db=self.database, **settings)) as connection:
@@ -142,9 +109,10 @@ class RedisServers:
             TransientError: It cannot be reached now, or was lost.
             SinkError: It does not let us in, or answered with an error.
         """
-        host, port = address
         settings = self._settings(self.username, self.password)
-        with _connection(target, _library().Redis(host, port, db=self.database, **settings)) as connection:
+        with _connection(
+            target, _library().Redis(address.host, address.port, db=self.database, **settings)
+        ) as connection:
             yield connection
 
     def _settings(self, username: str | None, password: Secret | None) -> dict[str, Any]:
@@ -158,13 +126,13 @@ class RedisServers:
                 "ssl": True,
                 "ssl_cert_reqs": "required" if self.tls.verify else "none",
                 "ssl_check_hostname": self.tls.verify,
-                "ssl_ca_certs": self.tls.cacertfile,
-                "ssl_certfile": self.tls.certfile,
-                "ssl_keyfile": self.tls.keyfile or self.tls.certfile,
+                "ssl_ca_certs": self.tls.cacertfile or None,
+                "ssl_certfile": self.tls.certfile or None,
+                "ssl_keyfile": self.tls.keyfile or self.tls.certfile or None,
             }
         return {
             "username": username,
-            "password": password.reveal() if password is not None else None,
+            "password": revealed(password),
             "socket_timeout": self.timeout_s,
             "socket_connect_timeout": self.timeout_s,
             "retry": Retry(NoBackoff(), 0),
@@ -207,44 +175,3 @@ def _translated(target: str, error: Exception) -> Exception:
     text = f"{target}: {str(error)[:_TEXT_MAX]}"
     passes = any(begin in str(error)[:60] for begin in _TRANSIENT_ANSWERS)
     return TransientError(text) if passes or type(error).__name__ in _TRANSIENT_ERRORS else SinkError(text)
-
-
-def _kind(section: Section) -> RedisType:
-    text = section.text("redis_type", RedisType.SINGLE.value)
-    if text not in [kind.value for kind in RedisType]:
-        told = f"{section.path}.redis_type is {text!r}, but must be one of {', '.join(RedisType)}"
-        raise section.mistake(told, section.fields["redis_type"])
-    kind = RedisType(text)
-    own = {
-        RedisType.SINGLE: ("server", "database"),
-        RedisType.SENTINEL: ("servers", "sentinel", "database"),
-        RedisType.CLUSTER: ("servers",),
-    }
-    asked = ("sentinel_username", "sentinel_password", "sentinel_password_file")
-    for key in ("server", "servers", "sentinel", "database", *asked):
-        is_own = key in own[kind] or (kind is RedisType.SENTINEL and key in asked)
-        if key in section.fields and not is_own:
-            told = f"{section.path}.{key} is not for redis_type = {kind}, which has {', '.join(own[kind])}"
-            raise section.mistake(told, section.fields[key])
-    return kind
-
-
-def _addresses(section: Section, kind: RedisType) -> tuple[Address, ...]:
-    if kind is RedisType.SINGLE:
-        return (read_server(section, _PORT),)
-    node = section.fields.get("servers")
-    listed = node is not None and isinstance(node.value, list)
-    texts = section.names("servers") if listed else tuple(section.text("servers").split(","))
-    port = _SENTINEL_PORT if kind is RedisType.SENTINEL else _PORT
-    try:
-        return tuple(_address(text.strip(), port) for text in texts)
-    except OptionError as error:
-        raise section.mistake(f"{section.path}: {error}", node) from error
-
-
-def _address(text: str, port: int) -> Address:
-    return parse_endpoint("servers", text if ":" in text.rpartition("]")[2] else f"{text}:{port}")
-
-
-def _text(address: Address) -> str:
-    return f"[{address[0]}]:{address[1]}" if ":" in address[0] else f"{address[0]}:{address[1]}"

@@ -7,15 +7,14 @@ computed again. After that `SinkError` goes to the driver, which shows it and ru
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Self, TypeVar
+from typing import TypeVar
 
 from heliograph.pipeline.errors import SinkError
-from heliograph.pipeline.files.section import Section
 from heliograph.processes.backoff import Backoff
+from heliograph.settings.fields import setting
+from heliograph.settings.kinds import Duration, Integer
 
 _Result = TypeVar("_Result")
-
-_ATTEMPTS_MAX: Final = 100
 
 
 class TransientError(Exception):
@@ -32,41 +31,20 @@ class TransientError(Exception):
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How a sink tries again.
+    """How a sink tries again."""
 
-    Attributes:
-        attempts: How often at most, with the first.
-        first_pause_s: Pause after the first failure; it doubles with each.
-        longest_pause_s: Where it stops doubling.
-        deadline_s: Seconds from the first attempt after which none begins.
-    """
-
-    attempts: int = 5
-    first_pause_s: float = 0.2
-    longest_pause_s: float = 10.0
-    deadline_s: float = 60.0
-
-    @classmethod
-    def read(cls, section: Section) -> Self:
-        """Read the object `retry` of a sink's section; what it does not say is as the defaults are."""
-        retry = section.section("retry")
-        if retry is None:
-            return cls()
-        retry.check_keys("attempts", "first_pause", "longest_pause", "deadline")
-        return cls(
-            retry.number("attempts", cls.attempts, range(1, _ATTEMPTS_MAX + 1)),
-            retry.duration("first_pause", cls.first_pause_s),
-            retry.duration("longest_pause", cls.longest_pause_s),
-            retry.duration("deadline", cls.deadline_s),
-        )
+    attempts: int = setting(Integer(1, 100), 5, "How often at most, with the first.")
+    first_pause_s: float = setting(
+        Duration(), 0.2, "Pause after the first failure; it doubles with each.", name="first_pause"
+    )
+    longest_pause_s: float = setting(Duration(), 10.0, "Where it stops doubling.", name="longest_pause")
+    deadline_s: float = setting(
+        Duration(), 60.0, "How long after the first attempt another may begin.", name="deadline"
+    )
 
     def pause_s(self, failures: int) -> float:
         """The pause after so many failures."""
         return Backoff(self.first_pause_s, self.longest_pause_s).pause_s(failures)
-
-
-#: What a sink does whose section does not say.
-DEFAULT_RETRY: Final = RetryPolicy()
 
 
 class Attempts:

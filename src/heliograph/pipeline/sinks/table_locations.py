@@ -206,7 +206,7 @@ def store_fault(path: str, options: Iterable[str]) -> str | None:
     scheme = urlsplit(path).scheme
     known = STORE_OPTIONS.get(scheme)
     if known is None:
-        return f"is {_without_login(path)!r}, but the scheme must be one of {', '.join(STORE_OPTIONS)}"
+        return f"the scheme must be one of {', '.join(STORE_OPTIONS)}"
     if "@" in urlsplit(path).netloc and not scheme.startswith("abfs"):
         # The path is shown everywhere.
         return f"is {_without_login(path)!r} with a login: give it in storage_options, as access_key and secret_key"

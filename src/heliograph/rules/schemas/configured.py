@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from heliograph.client_tls import ClientTls
 from heliograph.config import Config, SchemaConfig, SchemaRegistryConfig
-from heliograph.config.schemas import ExternalHttpTls, ExternalRegistry
+from heliograph.config.schemas import ExternalRegistry
 from heliograph.rules.schemas.interface import SPARKPLUG_B
 from heliograph.rules.schemas.registry import build_schema
 from heliograph.rules.schemas.settings import (
@@ -41,7 +40,7 @@ def external_registry_settings(name: str, config: ExternalRegistry) -> SchemaSet
         url=config.url,
         connect_timeout_s=config.connect_timeout,
         request_timeout_s=config.request_timeout,
-        tls=_tls(config.ssl),
+        tls=config.ssl,
         basic_auth=auth,
     )
     return SchemaSettings(name, CONFLUENT, service=service)
@@ -59,12 +58,8 @@ def _service(config: SchemaConfig) -> HttpService:
         retries_max=parameters.max_retries,
         pool_size=parameters.pool_size,
         response_bytes_max=parameters.max_response_size,
-        tls=_tls(parameters.ssl),
+        tls=parameters.ssl,
     )
-
-
-def _tls(config: ExternalHttpTls) -> ClientTls:
-    return ClientTls(config.cacertfile or None, verify=config.verify == "verify_peer")
 
 
 def schema_faults(config: Config) -> Iterator[tuple[Path, str]]:

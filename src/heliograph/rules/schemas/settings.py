@@ -6,7 +6,7 @@ Where the texts come from is not known here: `heliograph.config.schemas` reads t
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
-from heliograph.client_tls import ClientTls
+from heliograph.settings.tls import ClientTls
 
 AVRO: Final[str] = "avro"
 PROTOBUF: Final[str] = "protobuf"

@@ -1,0 +1,147 @@
+"""The messages of one micro-batch on their way to Kafka by librdkafka, and what the brokers answered."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from heliograph.pipeline.errors import SinkError
+from heliograph.pipeline.sinks.interface import INSTALL
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+_PARTITION_UNSET: Final = -1
+_POLL_S: Final = 0.1
+
+# What the producer would log is told by its errors.
+_SILENT: Final = logging.Logger("librdkafka", logging.CRITICAL)
+
+
+class Delivery:
+    """The messages of one batch on their way. Owned by the thread that sends them; callbacks run inside its calls.
+
+    Attributes:
+        refused: What is said of messages that will never be taken, by their numbers.
+        suspects: Numbers of messages that a broker refused together with others, of which one is the cause; those of
+            several partitions in no order.
+
+    Args:
+        target: Where they go, for people.
+        settings: The producer's.
+        is_alone: Whether each message is a request of its own, so that what a broker says is of that message.
+    """
+
+    def __init__(self, target: str, settings: Mapping[str, str | int | bool], *, is_alone: bool = False) -> None:
+        self.count = 0
+        self.bytes = 0
+        self.refused: dict[int, str] = {}
+        self.suspects: list[int] = []
+        self._target = target
+        self._is_alone = is_alone
+        self._failed = 0
+        self._failure = ""
+        self._fault: str | None = None
+        self._last_error = ""
+        self._producer = self._make(settings)
+
+    def send(
+        self,
+        topics: Sequence[str],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[list[dict[str, Any]] | None],
+        partitions: Sequence[int | None],
+    ) -> None:
+        """Hand messages to the producer; it blocks while the producer's queue is full."""
+        for topic, key, value, header, partition in zip(topics, keys, values, headers, partitions, strict=True):
+            arguments: dict[str, Any] = {"partition": _PARTITION_UNSET if partition is None else partition}
+            if header:
+                arguments["headers"] = [(each["key"], each["value"]) for each in header]
+            self._hand_over(topic, key, value, arguments)
+            self.count += 1
+            self.bytes += len(value or b"") + len(key or b"")
+        self._producer.poll(0)
+        self._check()
+
+    def finish(self, deadline_s: float) -> None:
+        """Wait until every message was delivered or given up.
+
+        Raises:
+            SinkError: One was not delivered, and may be another time.
+        """
+        # The producer gives every message up by its own timeout; the rest is for its answers to be handed over.
+        left = self._producer.flush(deadline_s + 10)
+        self._check()
+        if self._failed or left:
+            told = self._failure or "no answer"
+            hint = f"; {self._last_error}" if self._last_error and self._last_error != told else ""
+            raise SinkError(
+                f"{self._target}: {self._failed + left} of {self.count} messages were not delivered: {told}{hint}"
+            )
+
+    def _hand_over(self, topic: str, key: bytes | None, value: bytes | None, arguments: dict[str, Any]) -> None:
+        from confluent_kafka import KafkaException
+
+        report = partial(self._on_delivery, self.count)
+        while True:
+            try:
+                self._producer.produce(topic, value=value, key=key, on_delivery=report, **arguments)
+            except BufferError:
+                self._producer.poll(_POLL_S)
+                self._check()
+            except KafkaException as error:
+                self._judge(self.count, error.args[0])
+                self._check()
+                return
+            else:
+                return
+
+    def _make(self, settings: Mapping[str, str | int | bool]) -> "Producer":
+        try:
+            from confluent_kafka import KafkaException, Producer
+        except ImportError as error:
+            raise SinkError(f"Kafka needs confluent-kafka: {INSTALL}") from error
+        try:
+            return Producer({**settings, "error_cb": self._on_error}, logger=_SILENT)
+        except KafkaException as error:
+            raise SinkError(f"{self._target}: {error.args[0].str()}") from error
+
+    def _on_error(self, error: "KafkaError") -> None:
+        from confluent_kafka import KafkaError
+
+        self._last_error = error.str()
+        if error.fatal() or error.code() in (KafkaError._AUTHENTICATION, KafkaError._SSL):
+            self._fault = error.str()
+
+    def _on_delivery(self, number: int, error: "KafkaError | None", message: "Message") -> None:
+        if error is None:
+            return
+        if not self._is_alone and error.code() in _codes_of_requests():
+            self.suspects.append(number)
+        else:
+            self._judge(number, error)
+
+    def _judge(self, number: int, error: "KafkaError") -> None:
+        from confluent_kafka import KafkaError
+
+        of_messages = (KafkaError.TOPIC_EXCEPTION, KafkaError._UNKNOWN_PARTITION, KafkaError._INVALID_ARG)
+        if error.code() in (*of_messages, *_codes_of_requests()):
+            self.refused[number] = error.str()
+        elif error.fatal():
+            self._fault = error.str()
+        else:
+            self._failed += 1
+            self._failure = error.str()
+
+    def _check(self) -> None:
+        if self._fault is not None:
+            raise SinkError(f"{self._target}: {self._fault}")
+
+
+def _codes_of_requests() -> tuple[int, ...]:
+    """What a broker says of a request as a whole, however many messages of a partition are in it."""
+    from confluent_kafka import KafkaError
+
+    sizes = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+    return (*sizes, KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG, KafkaError.INVALID_TIMESTAMP)
