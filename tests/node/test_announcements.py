@@ -12,7 +12,7 @@ from heliograph.config import load_config
 from heliograph.node import Node
 from heliograph.node.announcements import is_public
 
-LOUD = "EVERYBODY WHO REACHES"
+LOUD = "EVERY CLIENT THAT REACHES"
 
 
 @pytest.mark.parametrize(

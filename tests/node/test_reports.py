@@ -22,6 +22,6 @@ def test_a_cause_is_told_once_with_what_it_means(caplog: pytest.LogCaptureFixtur
                 log(name, error)
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 3
-    assert lines[0].startswith("a callback of hook point client.connect failed and lets nobody pass")
+    assert lines[0].startswith("a callback of hook point client.connect failed and refuses its client")
     assert lines[1].startswith("a callback of hook point message.publish failed and was skipped")
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == ["no such table"] * 3

@@ -248,8 +248,8 @@ def test_commands_go_to_the_slot_of_their_keys_or_are_not_for_a_cluster(spark: S
         assert sink.write(spark.range(20), batch_of(0)).figures["rows"] == 20
         assert {client.xinfo_groups(f"s:{n}")[0]["consumers"] for n in range(20)} == {1}
         for command, told in (
-            ("SORT s:${id} STORE t:${id}", "nobody can tell which arguments of SORT are keys"),
-            ("ZUNIONSTORE a:${id} 1 b:${id}", "nobody can tell which arguments of ZUNIONSTORE are keys"),
+            ("SORT s:${id} STORE t:${id}", "which arguments of SORT are keys is unknown"),
+            ("ZUNIONSTORE a:${id} 1 b:${id}", "which arguments of ZUNIONSTORE are keys is unknown"),
             ("XGROUP ${id} s", "XGROUP has subcommands"),
             ("XGROUP NONE s", "knows no command XGROUP|NONE"),
         ):

@@ -17,7 +17,7 @@ class FilterTable:
     def __init__(self) -> None:
         self.trie = TopicTrie()
         self._exact: dict[str, FilterEntry] = {}
-        self._sys_count: i64 = 0  # filters below `$SYS/`; without one nobody waits for the broker's own news
+        self._sys_count: i64 = 0  # filters below `$SYS/`; without one $SYS messages have no subscriber
 
     def __len__(self) -> int:
         return len(self._exact) + self.trie.count

@@ -60,7 +60,7 @@ class Router:
         routes_max: How many topics the route cache remembers; when full it starts again.
 
     Attributes:
-        levels_max: The most levels a topic name may have, whoever publishes.
+        levels_max: The most levels a topic name may have.
         filters: Those that routes refer to.
     """
 

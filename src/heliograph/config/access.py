@@ -19,7 +19,7 @@ class AuthorizationCache:
 class Authorization:
     """Who may publish and subscribe to what."""
 
-    no_match: str = setting(Choice("allow", "deny"), "allow", "The decision where nobody decides.")
+    no_match: str = setting(Choice("allow", "deny"), "allow", "The decision where no callback decides.")
     deny_action: str = setting(
         Choice("ignore", "disconnect"), "ignore", "Whether a client that is denied keeps its connection."
     )

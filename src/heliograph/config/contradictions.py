@@ -97,12 +97,12 @@ def _flight(flight: FlightConfig) -> Iterator[tuple[Path, str]]:
     if flight.require_token == "true" and not flight.tokens:
         yield (
             (*path, "require_token"),
-            "found true without any token, so that nobody could read: describe flight.tokens",
+            "found true without any token, so that no client could read: describe flight.tokens",
         )
     if flight.require_token == "auto" and not flight.tokens and not is_loopback(flight.bind.host):
         yield (
             (*path, "bind"),
-            f'found "{flight.bind}", where everybody who reaches it could read every message: describe who may in '
+            f'found "{flight.bind}", where every client that reaches it could read all messages: describe who may in '
             "durable_storage.flight.tokens, bind to 127.0.0.1, or say durable_storage.flight.require_token = false",
         )
 

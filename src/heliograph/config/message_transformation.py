@@ -88,7 +88,7 @@ class Transformation(MessagePolicySettings):
 
 @dataclass(frozen=True, slots=True)
 class MessageTransformationConfig:
-    """Messages are changed before anybody sees them."""
+    """Messages are changed before they are stored and delivered."""
 
     transformations: tuple[Transformation, ...] = section_list(
         Transformation, "The transformations; a message runs through all that are for its topic, in this order."

@@ -62,7 +62,7 @@ class Validation(MessagePolicySettings):
 
 @dataclass(frozen=True, slots=True)
 class SchemaValidationConfig:
-    """Messages are checked before anybody sees them."""
+    """Messages are checked before they are stored and delivered."""
 
     validations: tuple[Validation, ...] = section_list(
         Validation, "The validations; a message runs through all that are for its topic, in this order."

@@ -144,7 +144,7 @@ class SessionScan:
             for page in self._journal.pages(kind):
                 for key, _ in page:
                     clientid = record.owner(key)[0]
-                    if clientid != last and self._is_nobodys(clientid):
+                    if clientid != last and self._is_ownerless(clientid):
                         self._counts["orphaned"] += clientid not in self._over
                         self._over[clientid] = None
                     last = clientid
@@ -168,7 +168,7 @@ class SessionScan:
             self._journal.batch.put(record.session_key(clientid), record.with_left(value, saved.left_us))
             self._gather()
 
-    def _is_nobodys(self, clientid: str) -> bool:
+    def _is_ownerless(self, clientid: str) -> bool:
         return not self._table.knows(clientid) and self._journal.get(record.session_key(clientid)) is None
 
     def _remove_some(self) -> None:

@@ -42,8 +42,8 @@ def tell_listeners(listeners: Sequence[Listener], chains: Hooks) -> None:
     open_ones = [listener for listener in listeners if is_open(listener, has_authenticators)]
     if open_ones:
         _log.warning(
-            "EVERYBODY WHO REACHES %s IS LET IN, may subscribe to everything and publish everywhere: nobody "
-            "authenticates clients there. Bind it to 127.0.0.1, put it behind a firewall, ask for client certificates "
+            "EVERY CLIENT THAT REACHES %s IS LET IN, may subscribe to everything and publish everywhere: its clients "
+            "are not authenticated. Bind it to 127.0.0.1, put it behind a firewall, ask for client certificates "
             "(ssl_options.verify = verify_peer, fail_if_no_peer_cert = true), or add an authenticator (docs/hooks.md)",
             ", ".join(f"{listener.kind}:{listener.name} ({listener.address})" for listener in open_ones),
         )

@@ -57,7 +57,7 @@ _RETAINED_ON_DISK: Final = "storage.open", ("retained",)
 _WHAT_HAPPENS: Final = (
     "",
     "caches are kept small",
-    "QoS 0 messages wait for nobody",
+    "QoS 0 messages are not queued",
     "sessions that outlive their connections, and what is added by the clients that hold most, are refused",
     "the connections that buffer most are closed",
     "new connections are refused",

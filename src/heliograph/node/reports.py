@@ -96,7 +96,7 @@ class HookFailureLog:
         """A callback of that hook point raised."""
         if not self._causes.is_new(name, error):
             return
-        outcome = "was skipped" if hooks.SPECS[name].fails == hooks.OPEN else "lets nobody pass"
+        outcome = "was skipped" if hooks.SPECS[name].fails == hooks.OPEN else "refuses its client"
         _log.error(
             "a callback of hook point %s failed and %s; further failures of this kind only count in hooks.failed.%s",
             name,

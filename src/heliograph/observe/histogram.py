@@ -7,7 +7,7 @@ from heliograph.observe.metric import Sample
 
 
 class Histogram:
-    """Counts measurements by upper bounds; owned by whoever measures.
+    """Counts measurements by upper bounds; owned by what measures.
 
     Args:
         bounds: The upper bounds, rising; `+Inf` is added.

@@ -80,7 +80,7 @@ class AwakeGroup:
 
     Attributes:
         is_stirred: Something has happened since the last look.
-        is_over: It fell asleep, or is no group any more: nobody starts at it.
+        is_over: It fell asleep, or is no group any more: no member starts in it.
         quiet_us: Since when nothing has happened.
         subscriptions: The members that are not leaving.
     """

@@ -46,7 +46,7 @@ class HeldShares:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody has a message of them that is not done."""
+        """Whether all of their delivered messages are done."""
         return all(share.is_quiet for share in self._shares.values())
 
     @property

@@ -55,7 +55,7 @@ class Taker(Protocol):
     __slots__ = ()
 
     def touch(self, share: "OpenShare", soon: bool = False) -> None:
-        """A share has moved on; `soon` where somebody waits to hear of it."""
+        """A share has moved on; `soon` if its leader waits for that."""
 
     def takes(self) -> bool:
         """Whether its client takes a message now; if it does not, it asks for what was not read when it does."""

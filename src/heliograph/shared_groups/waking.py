@@ -199,7 +199,7 @@ class GroupWaking:
         return awake.is_quiet and self._registry.is_quiet(awake.name, len(awake.members))
 
     def _rest(self, group: DurableGroup, awake: AwakeGroup) -> None:
-        """Let a group fall asleep: until its streams grow, or until somebody takes what it still has."""
+        """Let a group fall asleep: until its streams grow, or until a member takes what it still has."""
         try:
             streams = self._sleepers.streams(awake.name.topic_filter)
         except StorageError:

@@ -232,6 +232,6 @@ def _translated(path: str) -> Iterator[None]:
             "added, or name the columns as the table does"
         ) from error
     except exceptions.CommitFailedError as error:
-        raise SinkError(f"the Delta table {path} was changed by somebody else at the same time: {error}") from error
+        raise SinkError(f"the Delta table {path} was changed by another writer at the same time: {error}") from error
     except (exceptions.DeltaError, pa.ArrowException, OSError, ValueError) as error:
         raise SinkError(f"the Delta table {path} cannot be written: {error}") from error

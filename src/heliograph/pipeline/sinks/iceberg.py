@@ -265,7 +265,7 @@ def _translated(table: str) -> Iterator[None]:
     try:
         yield
     except exceptions.CommitFailedException as error:
-        raise SinkError(f"the Iceberg table {table} was changed by somebody else at the same time: {error}") from error
+        raise SinkError(f"the Iceberg table {table} was changed by another writer at the same time: {error}") from error
     except exceptions.NotInstalledError as error:
         raise SinkError(f"the Iceberg table {table} needs more of pyiceberg: {INSTALL} ({error})") from error
     except foreign as error:

@@ -81,8 +81,8 @@ class Ledger:
 
     def rows_total(self) -> int:
         """The rows of the table from all batches, of its owner and of backfills."""
-        everybody = [self._table, *(self._table / "guests").glob("*")]
-        return sum(newest.rows_total for one in everybody if (newest := _newest(one)) is not None)
+        writers = [self._table, *(self._table / "guests").glob("*")]
+        return sum(newest.rows_total for one in writers if (newest := _newest(one)) is not None)
 
     def record(self, manifest: Manifest) -> None:
         """Make a batch count."""

@@ -165,7 +165,7 @@ class _Keys:
             name = f"{name}|{command[1].upper()}"
             told = _information(connection, name)
         if b"movablekeys" in {_bytes(flag) for flag in told[2]}:
-            raise SinkError(f"nobody can tell which arguments of {name} are keys, so it cannot be used in a cluster")
+            raise SinkError(f"which arguments of {name} are keys is unknown, so it cannot be used in a cluster")
         first, last, step = (int(part) for part in told[3:6])
         return _Keys(first, last, step)
 

@@ -70,7 +70,7 @@ class OffloadFetch:
         if block is None and key not in self._fetching and len(self._fetching) < _FETCHING_MAX:
             record = offload_record(database, stream.shard, stream.generation)
             if record is None:
-                raise OffloadError("nobody knows where it was offloaded to", database=self._name)
+                raise OffloadError("the place that it was offloaded to is not recorded", database=self._name)
             loop = asyncio.get_running_loop()
             self._fetching[key] = loop.create_task(self._fetch(record.target, stream, key, stub), name="offload-fetch")
         raise OffloadPendingError("it was offloaded and is being fetched", database=self._name)

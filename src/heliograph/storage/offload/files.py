@@ -237,7 +237,7 @@ class _Rows:
         while at < table.num_rows:
             batch = self._rest or next(self._batches, None)
             if batch is None:
-                raise OffloadError(f"{file!r} has rows that nobody stored", database="")
+                raise OffloadError(f"{file!r} has rows that were not stored", database="")
             rows = min(batch.num_rows, table.num_rows - at)
             if not table.slice(at, rows).equals(pa.Table.from_batches([batch.slice(0, rows)])):
                 raise OffloadError(f"{file!r} does not give back what was written", database="")

@@ -144,7 +144,7 @@ class ReaderSecurity:
         """
         if not self.tokens and self.open_to_all is None and not is_loopback(host):
             raise ReaderSettingsError(
-                f"everybody who reaches {host} could read every message: describe who may in "
+                f"every client that reaches {host} could read all messages: describe who may in "
                 "durable_storage.flight.tokens, bind to 127.0.0.1, or say durable_storage.flight.require_token = false",
                 database="",
             )
