@@ -17,8 +17,8 @@ PUBLIC = {
     "CLOSED", "CLOSED_UNLESS_DECIDED", "FAILED", "HOOK_POINTS", "NAMES", "OK", "OPEN", "SPECS", "STOP", "WAITS",
     "AlarmCallback", "AuthnCompleteCallback", "AuthzCompleteCallback", "Callback", "ClientAuthenticateCallback",
     "ClientAuthorizeCallback", "ClientConnackCallback", "ClientConnectCallback", "ClientConnectedCallback",
-    "ClientDisconnectedCallback", "ClientSubscribeCallback", "ClientUnsubscribeCallback", "DeliveryCallback",
-    "DeliveryDroppedCallback", "HookPoint", "HookSpec", "Hooks", "MessageDroppedCallback", "MessagePublishCallback",
+    "ClientDisconnectedCallback", "ClientSubscribeCallback", "ClientUnsubscribeCallback", "DeferredAck",
+    "DeliveryCallback", "DeliveryDroppedCallback", "HookPoint", "HookSpec", "Hooks", "MessageDroppedCallback", "MessagePublishCallback",
     "LateAnswerError", "Pending", "PendingChain", "PolicyFailedCallback", "Refusal", "RewriteOnly", "SessionCallback",
     "SubscriptionCallback",
 }  # fmt: skip

@@ -42,6 +42,23 @@ class Refusal:
         return f"Refusal({self.reason!r}, 0x{self.code:02x}, disconnects={self.disconnects})"
 
 
+class DeferredAck(Refusal):
+    """What a callback of `message.publish` takes a message with, beside `STOP`, whose publisher it answers later.
+
+    The message goes no further. Its PUBACK or PUBREC waits for `done`, and those of the client's later messages wait
+    behind it, while the messages themselves are handled. At QoS 0, and where the broker publishes, nothing waits.
+
+    Args:
+        done: Resolved with the reason code of the acknowledgement; MQTT 3 gets an ordinary one for each. It is waited
+            for as long as `mqtt.idle_timeout` says, unless it has a deadline: then MQTT 5 is told that the message was
+            refused, and the connection of an MQTT 3 client ends, so that it repeats it. Cancelled when the client goes.
+    """
+
+    def __init__(self, done: Pending[int]) -> None:
+        super().__init__("", 0, False)
+        self.done = done
+
+
 class Chain:
     """The callbacks of one hook point in their order; empty while none is hooked in, which is all the hot path asks.
 

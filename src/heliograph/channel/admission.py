@@ -135,8 +135,7 @@ class Admission:
         """
         broker, rights = self._context.broker, self._rights
         if rights is None:
-            waited_us_max = self._options.idle_timeout_us
-            rights = RightsCheck(self.authorizer, broker.uptime_us + waited_us_max if waited_us_max != 0 else 0)
+            rights = RightsCheck(self.authorizer, self._options.due_us(broker.uptime_us))
             self._rights = rights
         while True:
             while self._asked_count < len(self._names) and rights.has_room:

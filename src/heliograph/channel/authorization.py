@@ -103,9 +103,7 @@ class Authorizer(AccessCheck):
         super().__init__()
         self._broker = broker
         self._client = client
-        self._cache_size: i64 = options.authz_cache_size
-        self._ttl_us: i64 = options.authz_cache_ttl_us
-        self._waited_us_max: i64 = options.idle_timeout_us
+        self._options = options
         self.allowed_until_us: i64 = 0
         self.awaited: PendingDecision | None = None
         self.has_failed = False
@@ -138,7 +136,8 @@ class Authorizer(AccessCheck):
         topic = self._without_mountpoint(topic)
         outcome = self._ask(self._client, PUBLISH, topic)
         if isinstance(outcome, PendingChain):
-            return PendingDecision(self._broker, outcome, self._client, PUBLISH, topic, self._due_us(), None)
+            due_us = self._options.due_us(self._broker.uptime_us)
+            return PendingDecision(self._broker, outcome, self._client, PUBLISH, topic, due_us, None)
         decided: Pending[bool] = Pending()
         decided.resolve(outcome)
         return decided
@@ -179,9 +178,6 @@ class Authorizer(AccessCheck):
     def _without_mountpoint(self, topic: str) -> str:
         return topic[len(self._client.mountpoint) :]
 
-    def _due_us(self) -> i64:
-        return self._broker.uptime_us + self._waited_us_max if self._waited_us_max != 0 else 0
-
     def _decide(self, cache: dict[str, int], action: str, topic: str, is_for_message: bool) -> bool:
         self.awaited = None
         self.has_failed = False
@@ -221,17 +217,18 @@ class Authorizer(AccessCheck):
         return len(asked) < _ASKED_MAX
 
     def _await(self, chain: PendingChain, action: str, topic: str) -> PendingDecision:
-        decision = PendingDecision(self._broker, chain, self._client, action, topic, self._due_us(), self)
+        due_us = self._options.due_us(self._broker.uptime_us)
+        decision = PendingDecision(self._broker, chain, self._client, action, topic, due_us, self)
         if self._asked is None:
             self._asked = {}
         self._asked[(action, topic)] = decision
         return decision
 
     def _keep(self, cache: dict[str, int], topic: str, allowed: bool) -> bool:
-        if self._cache_size > 0:
-            if len(cache) >= self._cache_size and topic not in cache:
+        if self._options.authz_cache_size > 0:
+            if len(cache) >= self._options.authz_cache_size and topic not in cache:
                 del cache[next(iter(cache))]
-            until: i64 = self._broker.uptime_us + self._ttl_us
+            until: i64 = self._broker.uptime_us + self._options.authz_cache_ttl_us
             cache[topic] = until if allowed else -until
             self.allowed_until_us = until if allowed else 0
         return allowed

@@ -131,6 +131,8 @@ class Channel(Conversation):
                 session.retry(uptime_us)
             if self._subscribing is not None:
                 self._subscribing.deliver_retained()  # of which there may be so many a second
+            if self._publishing is not None:
+                self._publishing.on_tick(uptime_us)
         if reader.on_tick(uptime_us):
             return
         if self._silence_us_max != 0 and uptime_us - reader.heard_at_us > self._silence_us_max:
@@ -333,6 +335,8 @@ class Channel(Conversation):
             return
         client = connected.client
         self._context.channels.unregister(client.clientid, self)
+        if self._publishing is not None:
+            self._publishing.leave()
         self._subscribing = None
         if self._request is not None:
             self._request.cancel()

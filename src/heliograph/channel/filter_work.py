@@ -110,8 +110,7 @@ def subscribe_work(subscribing: Subscribing, packet: p.Subscribe) -> FilterWork:
     """A SUBSCRIBE: what the client may not subscribe to, by the filters that it named, is refused."""
     work = FilterWork(subscribing, p.SUBACK, packet.packet_id, packet.entries, [], packet.properties)
     if subscribing.broker.hooks.client_authorize.callbacks:
-        waited_us_max = subscribing.options.idle_timeout_us
-        due_us: i64 = subscribing.broker.uptime_us + waited_us_max if waited_us_max != 0 else 0
+        due_us = subscribing.options.due_us(subscribing.broker.uptime_us)
         work.rights = RightsCheck(subscribing.connected.authorizer, due_us)
     return work
 

@@ -95,3 +95,7 @@ class ChannelOptions:
     authz_disconnects: bool = False
     attributes_of: AttributesOf | None = None
     max_user_properties: i64 = 256
+
+    def due_us(self, uptime_us: i64) -> i64:
+        """Until when an answer that somebody asks for now is waited for; 0 for ever."""
+        return uptime_us + self.idle_timeout_us if self.idle_timeout_us != 0 else 0

@@ -11,8 +11,9 @@ from mypy_extensions import i64
 from heliograph.broker import publishing
 from heliograph.broker.durable import NOT_STORED
 from heliograph.broker.guid import IdSource
-from heliograph.broker.hooks import Refusal
+from heliograph.broker.hooks import DeferredAck, Refusal
 from heliograph.broker.message import NEVER, Message
+from heliograph.broker.pending import Pending
 from heliograph.broker.repetition import Repetition
 from heliograph.broker.router import Route
 from heliograph.channel import answers
@@ -73,7 +74,7 @@ class Publishing:
         self._version: i64 = client.version
         self._username = client.username
         self._authorizer = connected.authorizer
-        self._reason_bytes_max: i64 = connected.packet_bytes_max if connected.wants_reasons else -1
+        self._connected = connected
         self._joined = False  # other databases keep the message that is handled now too
         self._mountpoint: bytes = client.mountpoint.encode("utf-8")
         # What makes every PUBLISH take the long way through `_check`.
@@ -223,8 +224,18 @@ class Publishing:
             raise ProtocolError("storage refused a message", code)
         kind: i64 = p.PUBACK if publish.qos == 1 else p.PUBREC
         ack = UINT16[(kind << 12) | 2] + UINT16[publish.packet_id]
-        reason = self._broker.refusal_reason if self._reason_bytes_max >= 0 else ""
-        self._acknowledge(answers.refused(ack, code, reason, max(0, self._reason_bytes_max)), NOT_STORED)
+        reason = self._broker.refusal_reason if self._connected.wants_reasons else ""
+        self._acknowledge(answers.refused(ack, code, reason, self._connected.packet_bytes_max), NOT_STORED)
+
+    def on_tick(self, uptime_us: i64) -> None:
+        """Time has passed."""
+        if self._acks is not None and self._acks.deferred_count > 0:
+            self._acks.expire(uptime_us)
+
+    def leave(self) -> None:
+        """The client is gone; what waits for commits still does."""
+        if self._acks is not None and self._acks.deferred_count > 0:
+            self._acks.cancel()
 
     def alias_bytes(self) -> int:
         """Bytes of the topic aliases that the client set."""
@@ -281,6 +292,9 @@ class Publishing:
             detail = f"message to {self._known_topic(route)!r} is refused: {refusal.reason}"
             raise ProtocolError(detail, refusal.code)
         if publish.qos == 0:
+            return
+        if isinstance(refusal, DeferredAck):
+            self._defer(publish, refusal.done, ticket)
             return
         if refusal.code == rc.SUCCESS or self._version != p.V5:
             # Whoever took it may have to keep it first. MQTT 3 repeats what is not acknowledged.
@@ -352,18 +366,23 @@ class Publishing:
         if ticket == NOT_STORED and (acks is None or not acks):
             put_ack(self._outbox, self._broker.counters, ack)
             return
-        if acks is None:
-            reason_bytes_max = self._reason_bytes_max
-            acks = PendingAcks(
-                self._context, self._reader, self._session, self._outbox, self._version, reason_bytes_max
-            )
-            self._acks = acks
-        if self._version == p.V5 and acks.count >= self._receive_maximum():  # [MQTT-3.3.4-7]
-            detail = f"more than {int(self._receive_maximum())} QoS 1 and 2 messages without acknowledgement"
-            raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
-        acks.add(ticket, ack, ticket != NOT_STORED and self._joined)
+        self._pending_acks().add(ticket, ack, ticket != NOT_STORED and self._joined)
 
-    def _receive_maximum(self) -> i64:
-        """What the CONNACK told the client."""
-        told: i64 = self._session.options.max_awaiting_rel
-        return told if 0 < told < 65_535 else 65_535
+    def _defer(self, publish: p.Publish, done: Pending[int], ticket: i64) -> None:
+        """Answer a PUBLISH when the callback that took its message says what became of it."""
+        acks = self._pending_acks()
+        uptime_us = self._broker.uptime_us
+        if done.due_us == 0:
+            done.due_us = self._options.due_us(uptime_us)
+        kind: i64 = p.PUBACK
+        if publish.qos == 2:
+            kind = p.PUBREC
+            self._session.awaiting_rel.add(publish.packet_id, ticket, uptime_us, self._ids.last_low())
+        acks.defer(done, UINT16[(kind << 12) | 2] + UINT16[publish.packet_id], ticket, self._joined)
+
+    def _pending_acks(self) -> PendingAcks:
+        acks = self._acks
+        if acks is None:
+            acks = PendingAcks(self._context, self._reader, self._outbox, self._connected)
+            self._acks = acks
+        return acks

@@ -297,9 +297,8 @@ class Reader(ReaderHandle):
             pending: The answer; waited for as long as `idle_timeout` allows, unless it has a deadline of its own.
             go_on: Gets the answer. Never called if the client goes meanwhile.
         """
-        waited_us_max = self._options.idle_timeout_us
-        if pending.due_us == 0 and waited_us_max != 0:
-            pending.due_us = self._broker.uptime_us + waited_us_max
+        if pending.due_us == 0:
+            pending.due_us = self._options.due_us(self._broker.uptime_us)
         self.hold(ANSWER)
         awaited = AwaitedAnswer(self, pending, go_on)
         self.awaited = awaited
