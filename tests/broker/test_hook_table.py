@@ -18,7 +18,8 @@ PUBLIC = {
     "AlarmCallback", "AuthnCompleteCallback", "AuthzCompleteCallback", "Callback", "ClientAuthenticateCallback",
     "ClientAuthorizeCallback", "ClientConnackCallback", "ClientConnectCallback", "ClientConnectedCallback",
     "ClientDisconnectedCallback", "ClientSubscribeCallback", "ClientUnsubscribeCallback", "DeferredAck",
-    "DeliveryCallback", "DeliveryDroppedCallback", "HookPoint", "HookSpec", "Hooks", "MessageDroppedCallback", "MessagePublishCallback",
+    "DeliveryCallback", "DeliveryDroppedCallback", "HookPoint", "HookSpec", "Hooks",
+    "MessageDroppedCallback", "MessagePublishCallback",
     "LateAnswerError", "Pending", "PendingChain", "PolicyFailedCallback", "Refusal", "RewriteOnly", "SessionCallback",
     "SubscriptionCallback",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Callbacks that take a message and say later what became of it: its acknowledgement waits, in order, and nothing else."""
+"""Callbacks that take a message and say later what became of it: its acknowledgement waits, and nothing else."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def world(
 
 
 def test_acknowledgements_wait_in_order_and_messages_do_not() -> None:
-    kernel, taker, watcher, peer = world()
+    _, taker, watcher, peer = world()
     peer.send(
         publish("a", b"1", 1, 1), publish("$file", b"2", 1, 2), publish("a", b"3", 1, 3), publish("a", b"4", 0, 0)
     )

@@ -1,19 +1,31 @@
 """What one client's excess costs the others: turns, outboxes and memory stay bounded, and nothing owed is lost."""
 
 import gc
+from collections.abc import Callable
 from itertools import product
 
+import pytest
+
+from heliograph.broker.authentication import AuthStep
+from heliograph.broker.hooks import STOP
+from heliograph.broker.pending import Pending
 from heliograph.channel.channel import Channel
+from heliograph.channel.connect_flow import ConnectFlow
+from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer as Address
+from heliograph.channel.publishing import Publishing
+from heliograph.channel.reader import Reader
+from heliograph.channel.subscribing import Subscribing
 from heliograph.channel.turns import WORK_PER_TURN
 from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.session.options import SessionOptions
 from heliograph.session.session import UNSENT_BYTES_MAX
 from support.kernel import FakeWire, Kernel, Peer
-from support.packets import publish
+from support.packets import properties, publish
 
 
 def payloads(peer: Peer) -> list[bytes]:
@@ -173,6 +185,53 @@ def test_a_connection_that_ends_within_a_packet_leaves_nothing_behind() -> None:
         kernel.run()
         del channel
         assert sum(isinstance(found, Channel) for found in gc.get_objects()) == before
+    finally:
+        gc.enable()
+
+
+def waits_for_authentication(kernel: Kernel) -> None:
+    kernel.broker.hooks.client_authenticate.add(lambda client, attempt, outcome: Pending())
+
+
+def waits_for_rights(kernel: Kernel) -> None:
+    kernel.broker.hooks.client_authorize.add(lambda client, action, topic, decision: Pending())
+
+
+def is_refused(kernel: Kernel) -> None:
+    kernel.broker.hooks.client_authenticate.add(lambda client, attempt, outcome: (STOP, AuthStep(rc.BANNED)))
+
+
+def may_authenticate_again(kernel: Kernel) -> None:
+    kernel.broker.hooks.client_authenticate.add(lambda client, attempt, outcome: (STOP, AuthStep(rc.SUCCESS)))
+
+
+@pytest.mark.parametrize(
+    "prepare", [waits_for_authentication, waits_for_rights, is_refused, may_authenticate_again, lambda kernel: None]
+)
+@pytest.mark.parametrize("has_connect", [False, True])
+def test_a_connection_leaves_nothing_behind_however_far_it_came(
+    prepare: Callable[[Kernel], None], has_connect: bool
+) -> None:
+    kernel = Kernel(ChannelOptions(messages_rate=1.0), stored=["t"])
+    prepare(kernel)
+    method = properties(authentication_method="m") if prepare is may_authenticate_again else Properties()
+    connect = encode_packet(p.Connect(p.V5, "c", True, 0, None, None, None, method), p.V5)
+    filters = encode_packet(p.Subscribe(1, [p.SubscribeEntry("a", 1, False, False, 0)], Properties()), p.V5)
+    kinds = (Channel, Reader, ConnectFlow, Publishing, Subscribing)
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(found, kinds) for found in gc.get_objects())
+        channel = Channel(kernel.context, FakeWire(), kernel.options)
+        channel.connection_made(Address("192.0.2.1:1"))
+        if has_connect:
+            channel.reader.receive(connect + publish("t", b"x", 1, 2).data + filters)
+        kernel.run()
+        channel.connection_lost()
+        kernel.commit()
+        kernel.advance(5)  # until its rate would let it send again
+        del channel
+        assert sum(isinstance(found, kinds) for found in gc.get_objects()) == before
     finally:
         gc.enable()
 
