@@ -411,6 +411,34 @@ def test_the_rights_of_a_session_that_goes_on_are_asked_for_together() -> None:
     assert sorted(session.subscriptions) == sorted(f"?{number}" for number in range(1, 100, 2))
 
 
+def test_the_rights_of_a_session_with_very_many_subscriptions_are_asked_for_in_several_turns() -> None:
+    kernel = Kernel()
+    peer = kernel.connect("c", session_expiry_interval=600)
+    for number in range(20):
+        names = [f"{number}/{other}" for other in range(1000)]
+        peer.send(p.Subscribe(number + 1, [entry(name) for name in names], properties()))
+    peer.drop()
+    asked: list[str] = []
+
+    def authorize(client: ClientInfo, action: str, topic: str, decision: str) -> object:
+        asked.append(topic)
+        return hooks.STOP, "deny" if topic == "19/999" else "allow"
+
+    kernel.broker.hooks.client_authorize.add(authorize)
+    again = kernel.peer()
+    connect = p.Connect(p.V5, "c", False, 0, None, None, None, properties(session_expiry_interval=600))
+    again.feed(again.encoded(connect, p.Ping(p.PINGREQ)))
+    turns = 1
+    while len(asked) < 20_000:
+        assert len(asked) <= turns * 5000
+        kernel.turn()
+        turns += 1
+    kernel.run()
+    assert again.heard() == ["CONNACK 0x00 present", "PINGRESP"]
+    assert (turns > 3, len(set(asked))) == (True, 20_000)
+    assert kernel.broker.statistics()["subscriptions.count"] == 19_999
+
+
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_session_loses_no_subscription_because_a_callback_fails(is_late: bool) -> None:
     kernel, oracle = world()

@@ -1,5 +1,7 @@
 """From a client that has proved who it is to its open session: what must be known first, and who must part with it."""
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from heliograph.broker.authentication import AuthStep
@@ -19,6 +21,10 @@ from heliograph.mqtt.topic import bare_filter
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 
+# What asking about a subscription costs, in deliveries, and how many are asked about whatever they cost.
+_RIGHT_WORK: Final = 8
+_ASKED_AT_ONCE: Final = 16
+
 
 class Admission:
     """A client that has proved who it is, until its session is open; owned by its connect flow.
@@ -29,6 +35,7 @@ class Admission:
     Attributes:
         authorizer: Asks what it may do.
         denied: The subscriptions of its session that it may not have any more.
+        turn: Resolved by its connect flow in another turn, where this one has done enough; None otherwise.
     """
 
     def __init__(
@@ -39,6 +46,7 @@ class Admission:
         self.step = step
         self.authorizer = Authorizer(context.broker, client, options)
         self.denied: list[str] = []
+        self.turn: Pending[bool] | None = None
         self._context = context
         self._options = options
         self._clean_start = connect.clean_start
@@ -82,6 +90,7 @@ class Admission:
             ProtocolError: The session cannot be had now.
         """
         parting, awaited_rights = self._parting, self._awaits_rights
+        self.turn = None
         self._parting = None
         self._awaits_rights = False
         if parting is None and not awaited_rights:
@@ -133,14 +142,19 @@ class Admission:
         Raises:
             ProtocolError: Nobody can say so now; no subscription is dropped for that.
         """
-        broker, rights = self._context.broker, self._rights
+        broker, rights, count = self._context.broker, self._rights, 0
         if rights is None:
             rights = RightsCheck(self.authorizer, self._options.due_us(broker.uptime_us))
             self._rights = rights
         while True:
             while self._asked_count < len(self._names) and rights.has_room:
+                if count >= _ASKED_AT_ONCE and broker.work > self._context.turns.work_max:
+                    self.turn = Pending()
+                    return self.turn
+                broker.work += _RIGHT_WORK
                 rights.ask(self._asked_count, bare_filter(self._names[self._asked_count]), broker.uptime_us)
                 self._asked_count += 1
+                count += 1
             awaited = rights.awaited()
             if awaited is not None:
                 return awaited

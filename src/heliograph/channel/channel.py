@@ -285,6 +285,8 @@ class Channel(Conversation):
 
     def go_on(self) -> None:
         """Go on with what was more than a turn's work."""
+        if self._flow is not None:
+            self._flow.go_on()
         request = self._request
         try:
             if request is not None and self.reader.awaited is None and request.go_on():

@@ -180,12 +180,19 @@ class ConnectFlow:
             self._accept(admission)
         else:
             self._reader.wait_for(awaited, self._on_known)
+            if admission.turn is not None:
+                self._reader.wait_for_turn()
 
     def _on_known(self, answer: bool) -> None:
         admission = self._admission
         if admission is not None:
             admission.answered(answer)
             self._admit(admission)
+
+    def go_on(self) -> None:
+        """Go on with what was more than a turn's work."""
+        if self._admission is not None and self._admission.turn is not None:
+            self._admission.turn.resolve(True)
 
     def _accept(self, admission: Admission) -> None:
         """Open the client's session and tell it that it is connected; each step needs the ones before."""
