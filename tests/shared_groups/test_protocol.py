@@ -4,8 +4,12 @@ Whoever works on a share here counts up from where the share was granted; what t
 """
 
 import random
+import sys
 from collections import Counter, deque
 from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -405,3 +409,36 @@ def test_nothing_is_counted_twice_or_never(seed: int, loss: float) -> None:
             worker.work()
     shares = [Share(offer.stream, number) for offer in world.streams for number in range(SHARES_PER_STREAM)]
     assert world.counts == Counter({(share, at): 1 for share in shares for at in range(1, LENGTH + 1)})
+
+
+def lines_of(action: Callable[[], object]) -> int:
+    """How many lines an action executes, those of loops as often as they are gone through."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_what_it_costs_that_a_member_leaves_goes_by_the_shares_and_not_by_the_members() -> None:
+    costs = []
+    for count in (50, 2_000):
+        leader = new_leader(stream(1))
+        ids = connected(leader, *(f"m{number}" for number in range(count)))
+        holders = [one for one in ids if take_all(leader, one)]
+        assert len(holders) == SHARES_PER_STREAM
+        leader.on_message(0, ids[-1], Ping(False))  # another one, which takes nothing now
+        leader.balance(0)
+        leader.on_message(0, holders[0], Disconnect(2, {}))
+        costs.append(lines_of(partial(leader.balance, 0)))
+        assert [type(message) for _, message in leader.outgoing if isinstance(message, Grant)] == [Grant]
+    assert costs[1] < 1.1 * costs[0]

@@ -14,8 +14,11 @@ from itertools import islice
 from typing import Final
 
 from heliograph.shared_groups import record
+from heliograph.shared_groups.claims import Claims
 from heliograph.shared_groups.database import GroupDatabase
+from heliograph.shared_groups.first_records import FirstRecords
 from heliograph.shared_groups.leader import Leader
+from heliograph.shared_groups.office import FindStreams, Office
 from heliograph.shared_groups.protocol import (
     BorrowerId,
     Disconnect,
@@ -23,9 +26,7 @@ from heliograph.shared_groups.protocol import (
     LeaderWanted,
     MessageId,
     Messenger,
-    Progress,
     Share,
-    StreamOffer,
     Timers,
     ToLeader,
 )
@@ -40,26 +41,8 @@ _RENEW_STREAMS_US: Final = 30_000_000
 _SETTLED_AT_ONCE: Final = 8
 _TICKED_AT_ONCE: Final = 32
 _ANSWERED_AT_ONCE: Final = 8
-_WRITTEN_AT_ONCE: Final = 64
 
-FindStreams = Callable[[GroupName, int], Sequence[StreamOffer]]
-
-
-class _Office:
-    """A leader with its lease."""
-
-    __slots__ = ("group", "has_lease", "is_behind", "leader", "record", "renewing", "value")
-
-    def __init__(
-        self, group: GroupName, held: record.GroupRecord, value: bytes | None, has_lease: bool, leader: Leader
-    ) -> None:
-        self.group = group
-        self.record = held
-        self.value = value  # what stands in the database
-        self.has_lease = has_lease
-        self.leader = leader
-        self.renewing = False
-        self.is_behind = True  # streams are to be looked up
+_REPLACED: Final = "another has taken its place"
 
 
 class LeaderRegistry:
@@ -69,6 +52,7 @@ class LeaderRegistry:
         node: The node's permanent name, set before the first `open`. Leases of the same name may be taken over at once:
             only one process bears it.
         database: What the disk has of groups.
+        claims: Messages that sessions have as their own, which groups may not know.
         on_more: Called when `go_on` is to be called in a later turn; without it, all is done at once.
 
     Args:
@@ -91,22 +75,20 @@ class LeaderRegistry:
         self.node = node
         self.database = GroupDatabase(state)
         self.database.on_answers = self._want_more
+        self.claims = Claims()
         self._find_streams = find_streams
         self._messenger = messenger
         self._now_us = now_us
         self._timers = timers
-        self._offices: dict[GroupName, _Office] = {}
+        self._offices: dict[GroupName, Office] = {}
         self.on_more: Callable[[], None] | None = None
-        self._unsettled: dict[_Office, None] = {}  # those that have heard something in this turn
-        self._unticked: deque[_Office] = deque()  # those that have yet to be ticked
+        self._unsettled: dict[Office, None] = {}  # those that have heard something in this turn
+        self._unticked: deque[Office] = deque()  # those that have yet to be ticked
         self._unopened: deque[GroupName] = deque()  # groups that may have to find a leader
         self._seeking: set[GroupName] = set()
         self._begins: dict[GroupName, tuple[int, int]] = {}  # of all groups that are to have a leader
-        self._unwritten: dict[GroupName, tuple[int, int]] = {}  # of groups that sleep and have no record yet,
-        self._to_write: deque[GroupName] = deque()  # and whose turn it is,
-        self._refused: list[GroupName] = []  # or was
+        self._first_records = FirstRecords(self.database, self._want_more)
         self._wanted: dict[GroupName, dict[BorrowerId, None]] = {}
-        self._claims: dict[GroupName, dict[Share, dict[MessageId, Callable[[], object]]]] = {}
         self._known_streams: set[StreamId] = set()
         self._streams_due_us = 0
         self._counts = {"elections": 0, "lost_leases": 0, "saves": 0}
@@ -115,9 +97,7 @@ class LeaderRegistry:
 
     def enter(self, group: GroupName, since_us: int, made_us: int) -> None:
         """A group begins without a leader: write a record of it soon."""
-        self._unwritten[group] = (since_us, made_us)
-        self._to_write.append(group)
-        self._want_more()
+        self._first_records.add(group, (since_us, made_us))
 
     def open(self, group: GroupName, since_us: int, made_us: int) -> int | None:
         """Have a leader for a group, here if it can be.
@@ -137,7 +117,7 @@ class LeaderRegistry:
             self.database.refuse(group, error)
             return None
         before = self.database.decode(group, found)
-        begins = self._unwritten.pop(group, None) or self._begins.get(group) or (since_us, made_us)
+        begins = self._first_records.take(group) or self._begins.get(group) or (since_us, made_us)
         if before is not None:
             begins = before.since_us, before.made_us
         self._begins[group] = begins
@@ -170,35 +150,26 @@ class LeaderRegistry:
     def is_quiet(self, group: GroupName, borrowers_count: int) -> bool:
         """Whether the leader of a group is here, has so many borrowers and nothing to do, and everything is saved."""
         office = self._offices.get(group)
-        return (
-            office is not None
-            and office.has_lease
-            and not (office.is_behind or office.renewing or office in self._unsettled or group in self._claims)
-            and office.leader.is_quiet(borrowers_count)
-        )
+        if office is None or office in self._unsettled or group in self.claims:
+            return False
+        return office.is_quiet(borrowers_count)
 
     def has_granted_all(self, group: GroupName, streams: Sequence[StreamId]) -> bool:
         """Whether the leader of a group knows these streams, and has granted all that may be read."""
         office = self._offices.get(group)
         return office is not None and office.leader.has_granted_all(streams)
 
-    def has_claims(self, group: GroupName) -> bool:
-        """Whether sessions have messages that a group does not know of yet."""
-        return group in self._claims
-
     def drop(self, group: GroupName, has_progress: bool = True) -> None:
         """A group has no members any more, and is forgotten with all progress, if it ever had some."""
         office = self._offices.pop(group, None)
         if office is not None:
             office.leader.resign()
-            self._post(office)
+            office.post(self._messenger)
         self._begins.pop(group, None)
         self._seeking.discard(group)
         self._wanted.pop(group, None)
-        self._unwritten.pop(group, None)
-        for messages in self._claims.pop(group, {}).values():
-            for on_saved in messages.values():
-                on_saved()
+        self._first_records.take(group)
+        self.claims.settle(group, self.claims.take(group), True)
         batch = StateBatch()
         try:
             batch.delete(record.group_key(group))
@@ -208,16 +179,16 @@ class LeaderRegistry:
         except StorageError as error:
             self.database.refuse(group, error)
 
-    def claim(self, group: GroupName, share: Share, message: MessageId, on_saved: Callable[[], object]) -> None:
+    def claim(self, group: GroupName, share: Share, message: MessageId, on_known: Callable[[], object]) -> None:
         """A session has a message of a group, which the group may not know; no other member may get it.
 
         Args:
-            on_saved: Called when the group knows it for good.
+            on_known: Called when the group knows it for good.
         """
-        self._claims.setdefault(group, {}).setdefault(share, {})[message] = on_saved
+        self.claims.add(group, share, message, on_known)
         office = self._offices.get(group)
         if office is not None:
-            self._take_claims(office)
+            self._save_claims(office)
 
     # --- what happens
 
@@ -240,9 +211,9 @@ class LeaderRegistry:
             if self._offices.get(office.group) is not office:
                 continue
             if office.is_behind:
-                self._renew_streams(office)
+                office.find_streams(self._find_streams)
             office.leader.balance(now)
-            self._post(office)
+            office.post(self._messenger)
             if office.leader.has_changes:
                 self._save(office)
         if self._unsettled:
@@ -253,15 +224,14 @@ class LeaderRegistry:
         if self.database.answer(_ANSWERED_AT_ONCE):
             self._want_more()
         self._tick_some()
-        self._write_some()
+        self._first_records.write_some()
         self.settle()
 
     def settle_all(self) -> None:
         """Settle, however many leaders there are: it is the end."""
         while self._unsettled:
             self.settle()
-        while self._to_write:
-            self._write_some()
+        self._first_records.write_now()
 
     def _want_more(self) -> None:
         if self.on_more is None:
@@ -283,8 +253,7 @@ class LeaderRegistry:
             self._streams_due_us = now + _RENEW_STREAMS_US
             self._known_streams.clear()
             self._look_for_streams()
-        self._to_write.extend(self._refused)
-        self._refused.clear()
+        self._first_records.retry()
         if not (self._begins or self._offices or self._seeking or self._wanted or self._unsettled):
             # Empty tables keep the room that they had.
             self._begins, self._offices, self._seeking, self._wanted, self._unsettled = {}, {}, set(), {}, {}
@@ -307,45 +276,20 @@ class LeaderRegistry:
         if self._unticked or self._unopened:
             self._want_more()
 
-    def _tick_office(self, office: _Office, now: int) -> None:
+    def _tick_office(self, office: Office, now: int) -> None:
         if self._offices.get(office.group) is not office:
             return
-        if office.record.lease_until_us <= now:
+        if office.is_over(now):
             self._depose(office, "its lease could not be renewed in time")
             return
-        is_late = office.record.lease_until_us - now < self._timers.lease_us // 2
-        if (is_late or not office.has_lease) and not office.renewing:
-            self._renew(office)
+        try:
+            office.renew_if_due(now)
+        except PreconditionFailedError:
+            self._depose(office, _REPLACED)
+            return
         office.leader.tick(now)
         if office.leader.has_to_settle or office.is_behind:
             self._unsettled[office] = None
-
-    def _write_some(self) -> None:
-        batch = StateBatch()
-        written = []
-        for _ in range(min(_WRITTEN_AT_ONCE, len(self._to_write))):
-            group = self._to_write.popleft()
-            begins = self._unwritten.get(group)
-            if begins is not None:  # else it was dropped, or is led already
-                batch.put(record.group_key(group), record.encode_group(record.GroupRecord("", 0, 0, *begins)))
-                written.append((group, begins))
-        if self._to_write:
-            self._want_more()
-        if not written:
-            return
-        try:
-            self.database.submit(batch, lambda is_saved: self._on_written(written, is_saved))
-        except StorageError as error:
-            self.database.refuse(written[0][0], error)
-            self._on_written(written, False)
-
-    def _on_written(self, written: list[tuple[GroupName, tuple[int, int]]], is_saved: bool) -> None:
-        for group, begins in written:
-            if self._unwritten.get(group) is begins:
-                if is_saved:
-                    del self._unwritten[group]
-                else:
-                    self._refused.append(group)
 
     def statistics(self) -> dict[str, int]:
         """What leaders did, all together."""
@@ -379,133 +323,61 @@ class LeaderRegistry:
         self._counts["elections"] += 1
         beginning = Position.before(held.since_us + 1)
         leader = Leader(group, f"{self.node}/{held.term}", self._timers, held.term << 32, beginning, progress)
-        office = _Office(group, held, value, is_saved, leader)
+        office = Office(leader, self.database, self._timers.lease_us, held, value, is_saved)
         self._offices[group] = office
         self._unsettled[office] = None
-        self._take_claims(office)
+        self._save_claims(office)
         for borrower in self._wanted.pop(group, {}):
             leader.on_message(self._now_us(), borrower, LeaderWanted())
-        self._settle_later()
+        self._want_more()
 
-    def _renew(self, office: _Office) -> None:
-        held = office.record._replace(lease_until_us=self._now_us() + self._timers.lease_us)
-        value = record.encode_group(held)
-        key = record.group_key(office.group)
-        batch = StateBatch()
-        batch.expect(key, office.value)
-        batch.put(key, value)
-
-        def on_saved(is_saved: bool) -> None:
-            office.renewing = False
-            if is_saved:
-                office.record = held
-                office.has_lease = True
-            else:
-                office.value = self.database.value(office.group) or office.value
-
-        try:
-            self.database.submit(batch, on_saved)
-        except PreconditionFailedError:
-            self._depose(office, "another has taken its place")
-        except StorageError as error:
-            self.database.refuse(office.group, error)
-        else:
-            office.renewing = True
-            office.value = value
-
-    def _depose(self, office: _Office, reason: str) -> None:
+    def _depose(self, office: Office, reason: str) -> None:
         _log.warning("%r leads no more: %s", office.leader, reason)
         self._counts["lost_leases"] += 1
         del self._offices[office.group]
         office.leader.resign()
-        self._post(office)
+        office.post(self._messenger)
 
     # --- saving
 
-    def _save(self, office: _Office) -> None:
-        leader, group = office.leader, office.group
-        token, changes = leader.take_changes()
-        batch = StateBatch()
-        batch.expect(record.group_key(group), office.value)
-        for share, progress in changes.items():
-            key = record.progress_key(group, share)
-            if progress is None:
-                batch.delete(key)
-            else:
-                batch.put(key, record.encode_progress(progress))
+    def _save(self, office: Office) -> None:
         self._counts["saves"] += 1
         try:
-            self.database.submit(batch, lambda is_saved: self._on_saved(office, token, is_saved))
+            office.save(lambda is_saved: self._on_saved(office, is_saved))
         except PreconditionFailedError:
-            self._depose(office, "another has taken its place")
-        except StorageError as error:
-            self.database.refuse(group, error)
-            leader.on_saved(token, False)
+            self._depose(office, _REPLACED)
 
-    def _on_saved(self, office: _Office, token: int, is_saved: bool) -> None:
+    def _on_saved(self, office: Office, is_saved: bool) -> None:
         if self._offices.get(office.group) is not office:
             return
-        office.leader.on_saved(token, is_saved)
         self._unsettled[office] = None
         if is_saved:  # what was refused is tried again at the next tick
-            self._settle_later()
+            self._want_more()  # in a turn of its own: one commit may answer for thousands of groups
 
-    def _settle_later(self) -> None:
-        """Settle in a turn of its own: one commit may answer for thousands of groups."""
-        if self.on_more is None:
-            self.settle()
-        else:
-            self.on_more()
-
-    def _take_claims(self, office: _Office) -> None:
-        claims = self._claims.pop(office.group, None)
+    def _save_claims(self, office: Office) -> None:
+        group = office.group
+        claims = self.claims.take(group)
         if not claims:
             return
         for share, messages in claims.items():
             office.leader.claim(share, messages)
-        token, changes = office.leader.take_changes()
-        batch = StateBatch()
-        batch.expect(record.group_key(office.group), office.value)
-        for share, progress in changes.items():
-            batch.put(record.progress_key(office.group, share), record.encode_progress(progress or Progress()))
 
         def on_saved(is_saved: bool) -> None:
-            self._on_saved(office, token, is_saved)
-            for share, messages in claims.items():
-                for message, then in messages.items():
-                    if is_saved:
-                        then()
-                    else:
-                        self._claims.setdefault(office.group, {}).setdefault(share, {})[message] = then
+            self._on_saved(office, is_saved)
+            self.claims.settle(group, claims, is_saved)
 
         try:
-            self.database.submit(batch, on_saved)
-        except StorageError as error:
-            self.database.refuse(office.group, error)
-            self._claims[office.group] = claims
-            office.leader.on_saved(token, False)
-
-    # --- inside
-
-    def _renew_streams(self, office: _Office) -> None:
-        office.is_behind = False
-        try:
-            streams = self._find_streams(office.group, office.record.since_us + 1)
-        except StorageError as error:
-            office.is_behind = True
-            self.database.refuse(office.group, error)
-            return
-        office.leader.on_streams(streams)
+            is_taken = office.save(on_saved)
+        except PreconditionFailedError:
+            self._depose(office, _REPLACED)
+            is_taken = False
+        if not is_taken:
+            self.claims.settle(group, claims, False)
 
     def _look_for_streams(self) -> None:
         for office in self._offices.values():
             office.is_behind = True
             self._unsettled[office] = None
-
-    def _post(self, office: _Office) -> None:
-        outgoing, office.leader.outgoing = office.leader.outgoing, []
-        for borrower, message in outgoing:
-            self._messenger.to_borrower(borrower, message)
 
     def __repr__(self) -> str:
         return f"LeaderRegistry({len(self._offices)} leaders, {self.database!r})"

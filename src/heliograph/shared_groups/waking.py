@@ -163,7 +163,7 @@ class GroupWaking:
 
     def _wake(self, group: DurableGroup) -> None:
         name = group.name
-        if not group.has_room and not self._registry.has_claims(name):  # many have been woken for the same room
+        if not group.has_room and name not in self._registry.claims:  # many have been woken for the same room
             self._await_rooms(group)
             return
         made_us = self._registry.open(name, self._turns.committed_us, self._services.now_us())
