@@ -130,9 +130,7 @@ async def test_certificates_are_shown_and_asked_for(start: Start, tmp_path: Path
     authority = Authority(tmp_path)
     server, client = str(authority.server()), authority.client("spark").read_bytes()
     bind = await start(
-        FlightConfig(
-            tls=FlightTlsConfig(enable=True, certfile=server, cacertfile=str(authority.cafile), verify="verify_peer")
-        )
+        FlightConfig(tls=FlightTlsConfig(enable=True, certfile=server, cacertfile=str(authority.cafile), verify=True))
     )
     ca = authority.cafile.read_bytes()
     with_certificate = Caller(bind, tls_root_certs=ca, cert_chain=client, private_key=client)

@@ -25,9 +25,7 @@ def ssl_listener(authority: Authority, **options: object) -> SslListener:
 
 
 def strict(authority: Authority, **options: object) -> SslListener:
-    return ssl_listener(
-        authority, cacertfile=str(authority.cafile), verify="verify_peer", fail_if_no_peer_cert=True, **options
-    )
+    return ssl_listener(authority, cacertfile=str(authority.cafile), verify=True, fail_if_no_peer_cert=True, **options)
 
 
 async def is_refused(rig: Rig, context: ssl.SSLContext) -> bool:
@@ -109,9 +107,7 @@ async def test_a_certificate_by_server_name(authority: Authority) -> None:
 @pytest.mark.parametrize("required", [True, False])
 async def test_client_certificates(authority: Authority, tmp_path: Path, required: bool) -> None:
     stranger = Authority(tmp_path).client("stranger")
-    settings = ssl_listener(
-        authority, cacertfile=str(authority.cafile), verify="verify_peer", fail_if_no_peer_cert=required
-    )
+    settings = ssl_listener(authority, cacertfile=str(authority.cafile), verify=True, fail_if_no_peer_cert=required)
     async with listening("ssl", settings) as rig:
         await rig.client(tls=authority.context(authority.client("meter-1")))
         assert await is_refused(rig, authority.context(stranger))
@@ -305,11 +301,11 @@ async def test_half_open_handshakes_do_not_hold_up_the_end(authority: Authority)
         ),
         ({"ciphers": "NONSENSE"}, 'ciphers = "NONSENSE": OpenSSL knows none of them'),
         (
-            {"verify": "verify_peer", "cacertfile": "{text}"},
+            {"verify": True, "cacertfile": "{text}"},
             'cacertfile = "{text}": it holds nothing that OpenSSL can read',
         ),
         (
-            {"verify": "verify_peer", "cacertfile": "{ca}", "enable_crl_check": True, "crlfile": "{ca}"},
+            {"verify": True, "cacertfile": "{ca}", "enable_crl_check": True, "crlfile": "{ca}"},
             'crlfile = "{ca}": it holds no revocation list',
         ),
         (

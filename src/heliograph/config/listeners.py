@@ -18,6 +18,7 @@ from heliograph.settings.kinds import (
     Text,
     Unless,
 )
+from heliograph.settings.tls import ServerTls
 from heliograph.settings.units import Address, Rate, UnixAddress
 
 _KB = 1024
@@ -70,20 +71,10 @@ class ServerName:
 
 
 @dataclass(frozen=True, slots=True)
-class SslOptions:
-    """TLS."""
+class SslOptions(ServerTls):
+    """TLS of a listener."""
 
-    certfile: str = setting(
-        AnyText("a file"), "", "PEM file with the server's certificate and what leads to its root; required."
-    )
-    keyfile: str = setting(AnyText("a file"), "", "PEM file with its private key; empty if in `certfile`.")
     password: str = setting(AnyText(), "", "Password of the key; empty for none.")
-    cacertfile: str = setting(
-        AnyText("a file"), "", "PEM file with the authorities that clients' certificates are checked against."
-    )
-    verify: str = setting(
-        Choice("verify_none", "verify_peer"), "verify_none", "Whether clients are asked for a certificate."
-    )
     fail_if_no_peer_cert: bool = setting(
         Boolean(), False, "Whether a client without a certificate is refused (with `verify_peer`)."
     )
@@ -106,11 +97,10 @@ class SslOptions:
     sni: tuple[ServerName, ...] = section_list(ServerName, "Other certificates by the name that a client asks for.")
 
     def __post_init__(self) -> None:
-        if self.fail_if_no_peer_cert and self.verify != "verify_peer":
+        if self.fail_if_no_peer_cert and not self.verify:
             raise RefusedError("fail_if_no_peer_cert has no meaning without verify = verify_peer")
-        if self.verify == "verify_peer" and not self.cacertfile:
-            raise RefusedError("verify = verify_peer needs cacertfile: which authorities are to be trusted?")
-        if self.enable_crl_check and not (self.crlfile and self.verify == "verify_peer"):
+        ServerTls.__post_init__(self)
+        if self.enable_crl_check and not (self.crlfile and self.verify):
             raise RefusedError("enable_crl_check needs crlfile and verify = verify_peer")
 
 

@@ -25,6 +25,7 @@ from heliograph.settings.kinds import (
     TopicFilter,
     Unless,
 )
+from heliograph.settings.tls import ServerTls
 from heliograph.settings.units import Address
 
 _KB = 1024
@@ -126,24 +127,20 @@ class StateConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class FlightTlsConfig:
+class FlightTlsConfig(ServerTls):
     """TLS of the reader."""
 
-    enable: bool = setting(Boolean(), False, "Whether the reader speaks TLS, and nothing else.")
-    certfile: str = setting(_FILE, "", "PEM file with its certificate and what leads to the root; required with TLS.")
-    keyfile: str = setting(_FILE, "", "PEM file with the private key, without a password; empty if in `certfile`.")
-    cacertfile: str = setting(
-        _FILE, "", "PEM file with the authorities that clients' certificates are checked against."
-    )
-    verify: str = setting(
-        Choice("verify_none", "verify_peer"), "verify_none", "Whether a client needs a certificate of `cacertfile`."
+    enable: bool = setting(
+        Boolean(),
+        False,
+        "Whether the reader speaks TLS, and nothing else; its key has no password, and with `verify_peer` a client "
+        "needs a certificate.",
     )
 
     def __post_init__(self) -> None:
+        ServerTls.__post_init__(self)
         if self.enable and not self.certfile:
             raise RefusedError("enable = true needs certfile: which certificate is to be shown?")
-        if self.verify == "verify_peer" and not self.cacertfile:
-            raise RefusedError("verify = verify_peer needs cacertfile: which authorities are to be trusted?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +176,10 @@ class FlightConfig:
         "user, and `bind` must be an address that only this machine reaches.",
     )
     tokens: tuple[FlightTokenConfig, ...] = section_list(FlightTokenConfig, "Who may read, and what.")
-    tls: FlightTlsConfig = section(FlightTlsConfig, "TLS of the reader.")
+    tls: FlightTlsConfig = section(
+        FlightTlsConfig,
+        "TLS of the reader: its key has no password, and with `verify_peer` clients need a certificate.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

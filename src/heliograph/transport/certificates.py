@@ -99,7 +99,7 @@ class Certificates:
             except ssl.SSLError:
                 raise self._error("ciphers", options.ciphers, "OpenSSL knows none of them for TLS 1.2") from None
         self._load_certificate(context, certfile, keyfile, password, entry)
-        if options.verify == "verify_peer":
+        if options.verify:
             self._load_authorities(context)
         return context
 

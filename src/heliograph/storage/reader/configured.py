@@ -1,7 +1,6 @@
 """What the configuration of a node says about the callers of the reader, whose process loads no configuration."""
 
 from pathlib import Path
-from typing import Final
 
 from heliograph.config.storage import TOKEN_LENGTH_MIN, FlightConfig, FlightTlsConfig, FlightTokenConfig
 from heliograph.storage.reader.local_token import read_or_make_token
@@ -13,8 +12,6 @@ from heliograph.storage.reader.security import (
     read_file,
     unusable,
 )
-
-_VERIFY_PEER: Final = "verify_peer"
 
 
 def reader_security(config: FlightConfig, data_dir: Path | None = None) -> ReaderSecurity:
@@ -33,7 +30,7 @@ def reader_security(config: FlightConfig, data_dir: Path | None = None) -> Reade
     )
     tls = config.tls if config.tls.enable else FlightTlsConfig()
     open_to_all = {"true": False, "false": True}.get(config.require_token)
-    authorities = tls.cacertfile if tls.verify == _VERIFY_PEER else ""
+    authorities = tls.cacertfile if tls.verify else ""
     local_digest = ""
     if data_dir is not None and not tokens and open_to_all is None:
         try:
