@@ -20,11 +20,14 @@ from setuptools.command.build_ext import build_ext
 # Compiled packages: all their modules form one unit, so that calls between them are C calls.
 COMPILED = ("mqtt", "broker", "session", "channel", "retainer")
 
-# Single modules of other packages: what handles every read or every WebSocket frame, and the load tool's packets and
-# clients.
+# Single modules of other packages: what handles every connection, every read or every WebSocket frame, and the load
+# tool's packets and clients.
 ALSO_COMPILED = (
+    "transport/connections.py",
     "transport/direct.py",
     "transport/frames.py",
+    "transport/listener.py",
+    "transport/pending_connection.py",
     "transport/protocol_transport.py",
     "transport/sockets.py",
     "bench/clients.py",

@@ -97,6 +97,8 @@ class Rig:
         settings: config.ListenerConfig | None = None,
         options: ChannelOptions | None = None,
         identity: PeerIdentity | None = None,
+        *,
+        uses_epoll: bool = True,
     ) -> None:
         self.now_us = 1_000_000
         self.reports: list[tuple[str, str, str]] = []  # peer, client id and why, of conversations that ended badly
@@ -114,7 +116,8 @@ class Rig:
             lambda *what: self.reports.append(what),
         )
         default = config.TcpListener(bind=ANY_PORT)
-        self.listener = Listener(kind, "test", settings or default, self.context, options, identity)
+        given = settings or default
+        self.listener = Listener(kind, "test", given, self.context, options, identity, uses_epoll=uses_epoll)
         self._sockets: list[Socket] = []
 
     async def __aenter__(self) -> Self:
@@ -195,7 +198,9 @@ async def listening(
     settings: config.ListenerConfig | None = None,
     options: ChannelOptions | None = None,
     identity: PeerIdentity | None = None,
+    *,
+    uses_epoll: bool = True,
 ) -> AsyncIterator[Rig]:
     """A rig while it is started."""
-    async with Rig(kind, settings, options, identity) as rig:
+    async with Rig(kind, settings, options, identity, uses_epoll=uses_epoll) as rig:
         yield rig

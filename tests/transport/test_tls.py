@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
 from heliograph.config.listeners import ServerName, SslListener, SslOptions
 from heliograph.transport.errors import CertificateError
@@ -128,21 +129,16 @@ async def test_a_revoked_certificate_is_refused(authority: Authority) -> None:
     [("disabled", None), ("cn", "meter-7"), ("dn", r"CN=meter-7,OU=Testing cert\, trustme,O=ACME\, Inc.")],
 )
 async def test_what_a_certificate_says_is_who_the_client_is(
-    authority: Authority, field: str, expected: str | None, monkeypatch: pytest.MonkeyPatch
+    authority: Authority, field: str, expected: str | None
 ) -> None:
-    names: list[tuple[str | None, str | None]] = []
-    listener_identify = Rig("ssl", strict(authority)).listener.connections.__class__.identify
-
-    def identify(self: object, peer: object, transport: object) -> None:
-        listener_identify(self, peer, transport)  # type: ignore[arg-type]
-        names.append((peer.username, peer.clientid))  # type: ignore[attr-defined]
-
-    monkeypatch.setattr("heliograph.transport.connections.Connections.identify", identify)
+    clients: list[ClientInfo] = []
     certificate = authority.client("meter-7", "ACME, Inc.")
     async with listening("ssl", strict(authority), identity=PeerIdentity(field, "cn")) as rig:
+        rig.broker.hooks.client_connected.add(lambda client, *_told: clients.append(client))
         await rig.client(tls=authority.context(certificate))
-    found = names[0][0]
-    assert names[0][1] == "meter-7"
+    (client,) = clients
+    found = client.username
+    assert client.clientid == "meter-7"
     if field == "dn":
         assert found is not None
         assert found.startswith("CN=meter-7,")

@@ -16,7 +16,9 @@ class ClientInfo:
     Args:
         clientid: Its client id; the assigned one if it brought none.
         username: Its user name, or None.
-        peername: The peer's address as `host:port`.
+        peername: The peer's address as `host:port`; empty if it is not known any more.
+
+    Attributes:
         sockname: Our address as `host:port`.
         listener: The listener that accepted it, as `tcp:default`.
         zone: The zone of that listener.
@@ -27,44 +29,29 @@ class ClientInfo:
         connected_at_us: When it connected, microseconds since the epoch.
         common_name: The common name of its certificate, or None.
         subject: The distinguished name of its certificate, or None.
-
-    Attributes:
+        expiry_interval_s: How long its session outlives its connection; known when the session is opened.
         client_attrs: What the operator has made of it by name (`mqtt.client_attrs_init`); an authenticator may replace
             it by more.
+        is_superuser: Set by an authenticator: what it does is not asked about.
     """
 
-    def __init__(
-        self,
-        clientid: str,
-        username: str | None,
-        peername: str,
-        sockname: str = "",
-        listener: str = "tcp:default",
-        zone: str = "default",
-        mountpoint: str = "",
-        version: i64 = 4,
-        clean_start: bool = True,
-        keepalive_s: i64 = 0,
-        connected_at_us: i64 = 0,
-        common_name: str | None = None,
-        subject: str | None = None,
-    ) -> None:
+    def __init__(self, clientid: str, username: str | None, peername: str) -> None:
         self.clientid = clientid
         self.username = username
         self.peername = peername
-        self.sockname = sockname
-        self.listener = listener
-        self.zone = zone
-        self.mountpoint = mountpoint
-        self.version = version
-        self.clean_start = clean_start
-        self.keepalive_s = keepalive_s
-        self.connected_at_us = connected_at_us
-        self.common_name = common_name
-        self.subject = subject
-        self.expiry_interval_s: i64 = 0  # of its session; known when the session is opened
+        self.sockname = ""
+        self.listener = "tcp:default"
+        self.zone = "default"
+        self.mountpoint = ""
+        self.version: i64 = 4
+        self.clean_start = True
+        self.keepalive_s: i64 = 0
+        self.connected_at_us: i64 = 0
+        self.common_name: str | None = None
+        self.subject: str | None = None
+        self.expiry_interval_s: i64 = 0
         self.client_attrs: Mapping[str, str] = _NO_ATTRS
-        self.is_superuser = False  # set by an authenticator: what it does is not asked about
+        self.is_superuser = False
 
     @property
     def peerhost(self) -> str:

@@ -66,21 +66,16 @@ def client_info(
     elif options.use_username_as_clientid and username:
         clientid = username
     _check_length(clientid, options)
-    client = ClientInfo(
-        clientid or new_clientid(),  # [MQTT-3.1.3-6] 3.1.1 [MQTT-3.1.3-6]
-        username,
-        peer.peername,
-        peer.sockname,
-        options.listener,
-        options.zone,
-        "",
-        connect.version,
-        connect.clean_start,
-        _keepalive_s(connect, options),
-        now_us,
-        peer.common_name,
-        peer.subject,
-    )
+    client = ClientInfo(clientid or new_clientid(), username, peer.peername)  # [MQTT-3.1.3-6] 3.1.1 [MQTT-3.1.3-6]
+    client.sockname = peer.sockname
+    client.common_name = peer.common_name
+    client.subject = peer.subject
+    client.listener = options.listener
+    client.zone = options.zone
+    client.version = connect.version
+    client.clean_start = connect.clean_start
+    client.keepalive_s = _keepalive_s(connect, options)
+    client.connected_at_us = now_us
     if options.attributes_of is not None:
         client.client_attrs = options.attributes_of(client, connect)
     client.mountpoint = _mountpoint(options.mountpoint, client)

@@ -74,7 +74,8 @@ class SavedWills:
         )
         message.expiry_s = saved.expiry_s
         # Its address is not known any more.
-        client = ClientInfo(clientid, saved.username, "", mountpoint=saved.mountpoint)
+        client = ClientInfo(clientid, saved.username, "")
+        client.mountpoint = saved.mountpoint
         will = Will(message, saved.delay_s, Authorizer(broker, client, self._options))
         due_us = saved.due_us or int(broker.now_us) + saved.delay_s * 1_000_000
         # Never 0, which would say that the client is connected.

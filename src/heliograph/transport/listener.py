@@ -49,6 +49,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         context: What the channels of the node share.
         options: What its channels are given.
         identity: Which part of a client's certificate says who the client is.
+        uses_epoll: Whether sockets without TLS have an `epoll` of their own, where the system has it.
 
     Raises:
         CertificateError: A certificate cannot be used.
@@ -65,6 +66,8 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         context: ChannelContext,
         options: ChannelOptions,
         identity: PeerIdentity | None = None,
+        *,
+        uses_epoll: bool = True,
     ) -> None:
         self.kind = kind
         self.name = name
@@ -76,6 +79,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         if isinstance(settings, config.SslListener | config.WssListener):
             self._certificates = Certificates(self._path, settings.ssl_options)
         self.websocket = settings.websocket if isinstance(settings, config.WsListener | config.WssListener) else None
+        self._uses_epoll = uses_epoll
         self._sockets: list[socket.socket] = []
         self._acceptor: Acceptor | None = None
         self._poller: Poller | None = None  # where the event loop's own transports are not needed
@@ -109,7 +113,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         bound_to = [listening.getsockname() for listening in self._sockets]
         if len(bound_to) == 1 and is_one_address(bound_to[0]):
             self.connections.own_address = own_address_text(bound_to[0])
-        if self._certificates is None and sockets.is_available():
+        if self._certificates is None and self._uses_epoll and sockets.is_available():
             self._poller = Poller(self.connections.context.begin_turn)
         rate = ConnectionRate(settings.max_conn_rate, self._clock())
         self._acceptor = Acceptor(f"{self.kind}:{self.name}", self._sockets, rate, self._clock, self._accepted)
