@@ -28,6 +28,7 @@ from heliograph.broker.router import Router
 from heliograph.broker.shared_options import STRATEGIES, SharedOptions
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.mqtt import packets as p
+from heliograph.session.mqtt_encoder import PACKET_BYTES_MAX, mqtt_encoder
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Flusher, Outbox, Wire
 from heliograph.session.session import Session
@@ -58,7 +59,7 @@ class Node:
     def session(self, clientid: str) -> Session:
         """A session with a connection."""
         session = Session(clientid, self.broker, self.options, 0)
-        session.attach(Outbox(self.flusher, Discard()), p.V5, 65_535, 268_435_460)
+        session.attach(Outbox(self.flusher, Discard()), mqtt_encoder(p.V5, PACKET_BYTES_MAX), 65_535)
         return session
 
     def publish(self, message: Message, topics: list[bytes]) -> None:

@@ -154,7 +154,7 @@ def test_a_will_that_is_retained_and_not_stored_is_kept_until_that_commit() -> N
     kernel.connect("dying", will=p.Will("t", b"gone", 1, True, Properties())).drop()
     assert [word.split()[:2] for word in sub.heard()] == [["PUBLISH", "t"]]
     kernel.commit(rc.QUOTA_EXCEEDED)
-    assert kernel.sessions.published_wills.statistics()["wills.refused"] == 1
+    assert kernel.sessions.wills.published.statistics()["wills.refused"] == 1
     kernel.advance(60)
     assert [word.split()[:2] for word in sub.heard()] == [["PUBLISH", "t"]]
 

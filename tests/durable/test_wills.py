@@ -275,15 +275,15 @@ def test_wills_that_a_full_disk_refuses_are_published_when_there_is_room(tmp_pat
     kernel.automatic = False
     kernel.advance(1)
     refuse_all(kernel)
-    assert (wills_on_disk(kernel), kernel.sessions.published_wills.statistics()["wills.refused"]) == (4, 4)
+    assert (wills_on_disk(kernel), kernel.sessions.wills.published.statistics()["wills.refused"]) == (4, 4)
     kernel.advance(1)
     refuse_all(kernel)
-    assert kernel.sessions.published_wills.statistics()["wills.refused"] == 4
+    assert kernel.sessions.wills.published.statistics()["wills.refused"] == 4
     kernel.automatic = True
     kernel.advance(60)
     kernel.advance(1)
     assert sorted(heard(kernel)) == ["0", "1", "2", "3"]
-    assert (wills_on_disk(kernel), kernel.sessions.published_wills.statistics()["wills.refused"]) == (0, 0)
+    assert (wills_on_disk(kernel), kernel.sessions.wills.published.statistics()["wills.refused"]) == (0, 0)
 
 
 def test_while_the_disk_refuses_one_will_asks_now_and_then(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ def test_wills_that_one_of_several_databases_refuses_are_not_published_again_bef
         node.advance(1)
         node.answer()
     assert sorted(sub.heard()) == sorted(f"PUBLISH w/{number} '' q0" for number in range(20))
-    assert node.sessions.published_wills.statistics()["wills.refused"] == 0
+    assert node.sessions.wills.published.statistics()["wills.refused"] == 0
 
 
 def test_a_will_that_is_stored_says_nothing_of_those_that_other_databases_refuse() -> None:

@@ -20,7 +20,7 @@ def test_order_and_counting() -> None:
     wire = FakeWire()
     outbox = Outbox(kernel.context.flusher, wire)
     outbox.put(b"one ")
-    outbox.put_publish(b"head ", b"id", b" tail ")
+    outbox.put_pieces(b"head ", b"id", b" tail ")
     outbox.put(b"two")
     assert outbox.waiting_bytes == len(b"one head id tail two")
     assert bytes(wire.written) == b""
@@ -71,9 +71,9 @@ def test_nothing_passes_a_hold_before_its_commits() -> None:
     kernel, wire = Kernel(), FakeWire()
     outbox = Outbox(kernel.context.flusher, wire)
     outbox.put(b"before")
-    assert outbox.hold(2, 1)
+    assert outbox.add_barrier(2, 1)
     outbox.put(b"held")
-    assert not outbox.hold(3, 0)
+    assert not outbox.add_barrier(3, 0)
     outbox.put(b"longer")
     kernel.run()
     assert wire.written == b"before"
@@ -92,10 +92,10 @@ def test_nothing_passes_a_hold_before_its_commits() -> None:
 def test_holds_for_the_same_place_or_for_earlier_commits_are_one() -> None:
     kernel, wire = Kernel(), FakeWire()
     outbox = Outbox(kernel.context.flusher, wire)
-    assert outbox.hold(2, 0)
-    assert not outbox.hold(1, 4)
+    assert outbox.add_barrier(2, 0)
+    assert not outbox.add_barrier(1, 4)
     outbox.put(b"a")
-    assert not outbox.hold(2, 3)
+    assert not outbox.add_barrier(2, 3)
     outbox.put(b"b")
     assert outbox.release(2, 3)
     assert not outbox.release(2, 4)
@@ -106,7 +106,7 @@ def test_holds_for_the_same_place_or_for_earlier_commits_are_one() -> None:
 def test_a_connection_closes_behind_what_is_held() -> None:
     kernel, wire = Kernel(), FakeWire()
     outbox = Outbox(kernel.context.flusher, wire)
-    outbox.hold(1, 0)
+    outbox.add_barrier(1, 0)
     outbox.put(b"last words")
     outbox.close_after_flush()
     kernel.run()
@@ -118,7 +118,7 @@ def test_a_connection_closes_behind_what_is_held() -> None:
 
 def test_a_connection_that_is_gone_holds_nothing() -> None:
     outbox = Outbox(Kernel().context.flusher, FakeWire())
-    outbox.hold(1, 0)
+    outbox.add_barrier(1, 0)
     outbox.abandon()
     assert not outbox.release(0, 0)
 

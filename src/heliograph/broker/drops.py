@@ -8,6 +8,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from heliograph.broker.counters import Counters
+
 _WATCHED_MAX: Final = 1000
 
 
@@ -59,6 +61,26 @@ class DropLedger:
         self.watched_count += 1
         drops.is_watched = True
         self._began.append(drops)
+
+    def count(self, drops: Drops, reason: str, counters: Counters) -> None:
+        """A receiver did not get a message, for one of the reasons of `Drops`."""
+        if reason == "qos0_msg":
+            counters.delivery_dropped_qos0 += 1
+            drops.qos0_msg += 1
+        elif reason == "queue_full":
+            counters.delivery_dropped_queue_full += 1
+            drops.queue_full += 1
+        elif reason == "expired":
+            counters.delivery_dropped_expired += 1
+            drops.expired += 1
+        elif reason == "not_authorized":
+            counters.delivery_dropped_not_authorized += 1
+            drops.not_authorized += 1
+        else:
+            counters.delivery_dropped_too_large += 1
+            drops.too_large += 1
+        if not drops.is_watched:
+            self.watch(drops)
 
     def take(self) -> list[Drops]:
         """Those that began to drop since the last call."""

@@ -6,7 +6,7 @@ from typing import Final
 from mypy_extensions import i16, i32, i64, mypyc_attr
 
 from heliograph.broker.message import Message
-from heliograph.mqtt.topic import has_wildcard
+from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, has_wildcard
 
 UNLISTED: Final = -1  # the slot of a subscription that no list has,
 PARKED: Final = -2  # and of one that the router only counts
@@ -164,3 +164,8 @@ class FilterEntry:
 
     def __repr__(self) -> str:
         return f"FilterEntry({self.topic_filter!r}, {len(self.subscriptions)} subscriptions)"
+
+
+def is_exclusive(name: str) -> bool:
+    """Whether a filter, as the client wrote it, is one that only one client may subscribe to at a time."""
+    return name.startswith(EXCLUSIVE_PREFIX)

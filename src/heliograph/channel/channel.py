@@ -32,6 +32,7 @@ from heliograph.mqtt.decode import decode_packet, decode_publish
 from heliograph.mqtt.encode import PINGRESP
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
+from heliograph.session.footprint import held_bytes
 from heliograph.session.outbox import Outbox, Wire
 from heliograph.session.session import Session
 
@@ -160,7 +161,7 @@ class Channel(Conversation):
     def buffered_bytes(self) -> int:
         """Bytes that closing it would free; see `ChannelHandle.buffered_bytes`."""
         session = self._session
-        queued = session.held_bytes()[1] if session is not None and session.expiry_interval_s == 0 else 0
+        queued = held_bytes(session)[1] if session is not None and session.expiry_interval_s == 0 else 0
         return int(self._outbox.waiting_bytes + self._wire.unsent_bytes()) + self.reader.unparsed_bytes() + queued
 
     def held_bytes(self, shared: dict[int, int]) -> int:

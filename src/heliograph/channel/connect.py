@@ -16,7 +16,8 @@ from heliograph.mqtt.strictness import strict_fault, strict_property_fault
 from heliograph.mqtt.template import split_template
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, has_wildcard, topic_name_fault
 from heliograph.session.access_check import AccessCheck
-from heliograph.session.session import PACKET_BYTES_MAX, Session
+from heliograph.session.mqtt_encoder import PACKET_BYTES_MAX
+from heliograph.session.session import Session
 from heliograph.session.will import Will
 
 _ATTRIBUTE: Final = "client_attrs."

@@ -24,6 +24,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.decode import connect_version, decode_packet
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
+from heliograph.session.mqtt_encoder import mqtt_encoder
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 
@@ -236,11 +237,13 @@ class ConnectFlow:
         connect = admission.connect
         session.attach(
             self._outbox,
-            connect.version,
+            mqtt_encoder(
+                connect.version,
+                decide.packet_bytes_max(connect),
+                decide.alias_max(connect, self._options),
+                len(admission.client.mountpoint.encode("utf-8")),
+            ),
             decide.receive_maximum(connect),
-            decide.packet_bytes_max(connect),
-            decide.alias_max(connect, self._options),
-            len(admission.client.mountpoint.encode("utf-8")),
             admission.authorizer,
         )
 

@@ -357,7 +357,7 @@ class Publishing:
                 self._broker.counters.puback_sent += 1
             else:
                 self._broker.counters.pubrec_sent += 1
-            self._outbox.put_ack(kind << 4, packet_id)
+            self._outbox.put_pair(UINT16[(kind << 12) | 2], UINT16[packet_id])
         else:
             self._acknowledge(UINT16[(kind << 12) | 2] + UINT16[packet_id], ticket)
 

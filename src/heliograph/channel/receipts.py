@@ -5,7 +5,7 @@ from mypy_extensions import i64
 from heliograph.broker.counters import Counters
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
-from heliograph.mqtt.encode import encode_ack
+from heliograph.mqtt.encode import UINT16, encode_ack
 from heliograph.session.outbox import Outbox
 from heliograph.session.session import Session
 
@@ -23,7 +23,7 @@ def take_receipt(session: Session, outbox: Outbox, kind: i64, packet_id: int, co
         known = session.on_puback(packet_id)
     elif kind == p.PUBREC:
         counters.pubrec_received += 1
-        known = session.on_pubrec(packet_id, code)
+        known = session.on_pubrec(packet_id, code >= rc.UNSPECIFIED_ERROR)
         if not known:
             _answer(outbox, counters, p.PUBREL, packet_id, rc.PACKET_IDENTIFIER_NOT_FOUND, version)
         elif code < rc.UNSPECIFIED_ERROR:
@@ -48,6 +48,6 @@ def _answer(outbox: Outbox, counters: Counters, kind: i64, packet_id: int, code:
     else:
         counters.pubcomp_sent += 1
     if code == rc.SUCCESS:
-        outbox.put_ack(0x62 if kind == p.PUBREL else 0x70, packet_id)
+        outbox.put_pair(UINT16[0x6202 if kind == p.PUBREL else 0x7002], UINT16[packet_id])
     else:
         outbox.put(encode_ack(kind, packet_id, code, version))

@@ -111,12 +111,12 @@ class SessionLoader:
         session.mountpoint = saved.mountpoint
         session.left_us = saved.left_us
         session.qos0_after_us = saved.qos0_after_us
-        session.cursor_us = saved.cursor_us
+        session.cursor.at_us = saved.cursor_us
         session.behind = True
         session.parked = True
         for high, low, qos in saved.assigned:
-            session.note_taken(high, low, qos)
-        session.restore_packet_id(saved.last_packet_id)
+            session.cursor.note(high, low, qos)
+        session.window.last_id = saved.last_packet_id
         return session
 
     def _subscribe(self, session: DurableSession, subscriptions: Mapping[bytes, bytes]) -> None:

@@ -206,7 +206,7 @@ def encode_session(session: DurableSession, lost: Sequence[Inflight]) -> bytes:
     """
     assigned = session.assigned()
     inflight = [_text(one) for one in lost]
-    for packet_id, delivery in session.inflight().items():
+    for packet_id, delivery in session.window.deliveries.items():
         if delivery.qos == 1 and isinstance(delivery, GroupDelivery):
             continue  # its group knows that it is not done
         text = delivery.record
@@ -223,8 +223,8 @@ def encode_session(session: DurableSession, lost: Sequence[Inflight]) -> bytes:
         int(session.created_at_us),
         int(session.left_us),
         int(session.qos0_after_us),
-        int(session.cursor_us),
-        int(session.last_packet_id),
+        int(session.cursor.at_us),
+        int(session.window.last_id),
         assigned,
     )
     return f"{_text(record)[:-1]},[{','.join(inflight)}]]".encode()

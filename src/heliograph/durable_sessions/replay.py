@@ -148,7 +148,7 @@ class Replay:
         self.cost = 0
         if self._head_us < 0:
             self._ticket = ticket
-            if session.cursor_us >= head_us:
+            if session.cursor.at_us >= head_us:
                 return self._end_round(head_us)
             self._begin_round(head_us)
         while self._unlooked or self._unasked or (self._heap and self._heap[0][0] <= self._head_us):
@@ -173,7 +173,7 @@ class Replay:
 
     def _begin_round(self, head_us: int) -> None:
         session = self._session
-        self._since_us = int(session.cursor_us) + 1
+        self._since_us = int(session.cursor.at_us) + 1
         if not self._has_begun:
             self._has_begun = True
             self._tell_dropped(self._since_us)

@@ -135,7 +135,7 @@ class DurableSessions(Durability):
         At once are read those that must be awake to get what is not stored, and wills. Until that works it is tried
         again and again; meanwhile clients with durable sessions are refused.
         """
-        self._table.durability = self
+        self._table.keep_in(self)
         try:
             self._load()
         except StorageError as error:

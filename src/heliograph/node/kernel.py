@@ -110,7 +110,7 @@ class KernelPart(Part):
     def samples(self) -> list[Sample]:
         """The counters of the broker, and sizes of its tables."""
         broker, context = self.broker, self.context
-        counting = (broker, self.clock, context.sessions, context.sessions.published_wills, context.channels)
+        counting = (broker, self.clock, context.sessions, context.sessions.wills.published, context.channels)
         found = plain(broker.counters.snapshot())
         for one in (*counting, context.turns, self.voice):
             found += plain(one.statistics())

@@ -21,6 +21,7 @@ from heliograph.node.allocator import Allocator
 from heliograph.node.memory_limit import resident
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.metric import Sample, by_label, plain
+from heliograph.session.footprint import held_bytes
 from heliograph.session.session import Session
 from heliograph.session.table import SessionTable
 
@@ -298,7 +299,7 @@ class Census:
         sums = self._sums
         for session in islice(self._left, count):
             looked += 1
-            subscriptions, queues, qos2 = session.held_bytes()
+            subscriptions, queues, qos2 = held_bytes(session)
             sums.sessions += SESSION_BYTES + len(session.clientid)
             sums.subscriptions += subscriptions
             sums.queues += queues

@@ -1,98 +1,33 @@
-"""The seam to whoever keeps sessions: what a durable session asks, and what it must know of commits.
-
-Two commits matter: that of a stored message, known by its ticket from the broker's sink, and that of session state,
-whose tickets are counted here. What a client may see only after them is held in its outbox.
-"""
-
-from typing import Final
+"""The seam to durable sessions on the disk: what a durable session asks, and what it must know of commits."""
 
 from mypy_extensions import i64, mypyc_attr
 
-from heliograph.broker.faults import COMMITS, Faults
+from heliograph.broker.faults import Faults
 from heliograph.broker.pending import Pending
 from heliograph.broker.repetition import Repetition
 from heliograph.broker.subscription import Subscription
-from heliograph.session.outbox import Outbox
+from heliograph.session.barriers import CommitBarriers
 from heliograph.session.session import Session
 from heliograph.session.will import Will
 
-_REFUSED_MAX: Final = 1024
-
-
-class Unsure:
-    """A message at QoS 2 in an outbox, of which nobody knows yet whether it is stored."""
-
-    def __init__(self, session: Session, packet_id: int, ticket: i64) -> None:
-        self.session = session
-        self.packet_id = packet_id
-        self.ticket = ticket
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Durability:
+class Durability(CommitBarriers):
     """Keeps the sessions of one node; owned by the node. Nothing here waits.
 
-    Args:
-        faults: Where sessions that raise are contained.
-
     Attributes:
-        committed: The newest ticket of stored messages that is answered for.
         head_us: A commit time: whatever is stored up to it is committed, and was handed to its subscribers,
         head_ticket: and this is the newest ticket of that.
-        gathering: The ticket of the commit that session state is gathered for now.
-        saved: The newest ticket of session state that is durable.
         knows_all: Every session on the disk is known to the table.
         touched: Sessions that have moved on since they were saved.
     """
 
     def __init__(self, faults: Faults) -> None:
-        self.faults = faults
-        self.committed: i64 = 0
+        super().__init__(faults)
         self.head_us: i64 = 0
         self.head_ticket: i64 = 0
-        self.gathering: i64 = 1
-        self.saved: i64 = 0
         self.knows_all = False
         self.touched: list[Session] = []
-        self._held: list[Outbox] = []
-        self._unsure: list[Unsure] = []  # by their tickets
-        self._refused: dict[int, None] = {}  # tickets, oldest first
-
-    def hold(self, outbox: Outbox, state: i64, message: i64) -> None:
-        """Let nothing that is put into an outbox from now on leave before these commits; 0 for none."""
-        if (state > self.saved or message > self.committed) and outbox.hold(state, message):
-            self._held.append(outbox)
-
-    def await_commit(self, session: Session, packet_id: int, ticket: i64) -> None:
-        """A message at QoS 2 was put into an outbox, held until this commit; hear of it if that is refused."""
-        if ticket > self.committed:
-            self._unsure.append(Unsure(session, packet_id, ticket))
-
-    def is_refused(self, ticket: i64) -> bool:
-        """Whether a commit was refused, not long ago: its message is not stored and its publisher was told so."""
-        return bool(self._refused) and ticket in self._refused
-
-    def answered(self, ticket: i64, is_refused: bool) -> None:
-        """The next commit of messages is done, or refused; `release` then lets go what was held for it."""
-        unsure, self._unsure = self._unsure, []
-        for one in unsure:
-            if one.ticket > ticket:
-                self._unsure.append(one)
-            elif is_refused and one.ticket == ticket:
-                try:
-                    one.session.on_refused(one.packet_id, ticket)
-                except Exception as error:  # noqa: BLE001 - other sessions hear of it too, whatever it is
-                    self.faults.contain(COMMITS, error, one.session.abort)
-        if is_refused:
-            self._refused[ticket] = None
-            if len(self._refused) > _REFUSED_MAX:
-                del self._refused[next(iter(self._refused))]
-        self.committed = ticket
-
-    def release(self) -> None:
-        """Commits are done: let go what was held for them."""
-        if self._held:
-            self._held = [outbox for outbox in self._held if outbox.release(self.saved, self.committed)]
 
     def covers(self, topic_filter: str) -> bool:
         """Whether every message that a filter matches can be replayed."""

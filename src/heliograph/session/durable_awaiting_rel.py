@@ -26,7 +26,7 @@ class DurableAwaitingRel(AwaitingRel):
         """Remember a message; what its client is sent from now on waits until that is saved."""
         super().add(packet_id, ticket, uptime_us, id_low)
         now_us = self._session.broker.now_us
-        self._hold(self._durability.take(self._session, packet_id, ticket, now_us, id_low))
+        self._await_saved(self._durability.take(self._session, packet_id, ticket, now_us, id_low))
 
     def restore(self, packet_id: int, uptime_us: int) -> None:
         """An identifier was read from the disk, where the id of its message stays."""
@@ -36,7 +36,7 @@ class DurableAwaitingRel(AwaitingRel):
         """PUBREL came, or the message was refused; whether the identifier was known."""
         known = super().release(packet_id)
         if known:
-            self._hold(self._durability.release_taken(self._session, packet_id))
+            self._await_saved(self._durability.release_taken(self._session, packet_id))
         return known
 
     def forget_all(self) -> None:
@@ -56,7 +56,7 @@ class DurableAwaitingRel(AwaitingRel):
         if orphan is None:
             return False
         self.restore(packet_id, self._session.broker.uptime_us)
-        self._hold(self._durability.take(self._session, packet_id, 0, orphan[0], orphan[1]))
+        self._await_saved(self._durability.take(self._session, packet_id, 0, orphan[0], orphan[1]))
         return True
 
     def lost_retained(self, packet_id: int, repetition: Repetition) -> Message | None:
@@ -76,7 +76,7 @@ class DurableAwaitingRel(AwaitingRel):
     def _is_stored(self, topic: str) -> bool:
         return self._session.broker.route(topic.encode("utf-8")).durable
 
-    def _hold(self, state: i64) -> None:
+    def _await_saved(self, state: i64) -> None:
         outbox = self._session.outbox
         if outbox is not None:
-            self._durability.hold(outbox, state, 0)
+            self._durability.add_barrier(outbox, state, 0)

@@ -13,7 +13,6 @@ from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.counters import Counters
 from heliograph.broker.faults import FLUSH, Faults
-from heliograph.mqtt.encode import UINT16
 
 # Outboxes that are written in one turn, 4 us each, and bytes that are handed to the system.
 _WRITES_PER_TURN: Final = 512
@@ -141,7 +140,7 @@ class Wire:
         return None
 
     def unsent_bytes(self) -> int:
-        """How many bytes the transport holds that the peer has not taken."""
+        """How many bytes the transport barriers that the peer has not taken."""
         return 0
 
     def note_shared(self, shared: dict[int, int]) -> int:
@@ -165,12 +164,12 @@ class Wire:
         raise NotImplementedError(type(self).__name__)
 
 
-class Hold:
+class Barrier:
     """A place in an outbox that nothing passes before two commits are done.
 
     Args:
-        state: That of session state, and
-        message: that of a stored message; 0 for none.
+        state: The ticket of the session-state commit; 0 for none.
+        message: The ticket of the message commit; 0 for none.
         at: How many pieces stand before it.
     """
 
@@ -192,7 +191,7 @@ class Outbox:
         self.congested = False
         self.closing = False
         self._touched = False
-        self._holds: list[Hold] | None = None  # in their order
+        self._barriers: list[Barrier] | None = None  # in their order
 
     @property
     def waiting_count(self) -> int:
@@ -207,21 +206,21 @@ class Outbox:
             self._touched = True
             self._flusher.touch(self)
 
-    def put_ack(self, first: i64, packet_id: i64) -> None:
-        """Add a PUBACK, PUBREC, PUBREL or PUBCOMP without a reason code; `first` is its first byte."""
+    def put_pair(self, first: bytes, second: bytes) -> None:
+        """Add a short packet in two pieces, both shared with others: an acknowledgement."""
         chunks = self._chunks
         if chunks:
-            chunks.append(UINT16[(first << 8) | 2])
-            chunks.append(UINT16[packet_id])
+            chunks.append(first)
+            chunks.append(second)
         else:  # it may stay alone, and is then sent as it is
-            chunks.append(UINT16[(first << 8) | 2] + UINT16[packet_id])
-        self.waiting_bytes += 4
+            chunks.append(first + second)
+        self.waiting_bytes += len(first) + len(second)
         if not self._touched:
             self._touched = True
             self._flusher.touch(self)
 
-    def put_publish(self, head: bytes, packet_id: bytes, tail: bytes) -> None:
-        """Add a PUBLISH in three pieces, of which two are shared with other receivers."""
+    def put_pieces(self, head: bytes, packet_id: bytes, tail: bytes) -> None:
+        """Add a message in three pieces, of which the first and the last are shared with other receivers."""
         chunks = self._chunks
         chunks.append(head)
         chunks.append(packet_id)
@@ -237,8 +236,8 @@ class Outbox:
         wire = self._wire
         if wire is None or (self.congested and not self.closing):
             return
-        if self._holds is not None and self._holds:
-            self._flush_before(wire, self._holds[0])
+        if self._barriers is not None and self._barriers:
+            self._flush_before(wire, self._barriers[0])
             return
         while self.waiting_bytes > _PIECE_BYTES and not self.closing:
             self._flush_piece(wire)
@@ -268,49 +267,49 @@ class Outbox:
         self._flusher.counters.bytes_sent += size
         self._send(wire, data)
 
-    def hold(self, state: i64, message: i64) -> bool:
-        """Let nothing that is put from now on leave before these commits are done, see `release`.
+    def add_barrier(self, state: i64, message: i64) -> bool:
+        """Let nothing that is put from now on leave before these commits are done, see `Barrier`.
 
         Returns:
-            Whether nothing was held before, so that somebody must see to its release.
+            Whether this is its only barrier, so that the caller has to call `release` after commits.
         """
-        holds = self._holds
-        if holds is None:
-            holds = []
-            self._holds = holds
-        if holds:
-            last = holds[-1]
+        barriers = self._barriers
+        if barriers is None:
+            barriers = []
+            self._barriers = barriers
+        if barriers:
+            last = barriers[-1]
             if last.at == len(self._chunks) or (last.state >= state and last.message >= message):
                 last.state = max(last.state, state)
                 last.message = max(last.message, message)
                 return False
-        holds.append(Hold(state, message, len(self._chunks)))
-        return len(holds) == 1
+        barriers.append(Barrier(state, message, len(self._chunks)))
+        return len(barriers) == 1
 
     def release(self, state: i64, message: i64) -> bool:
-        """Commits are done: let go what waited for them; whether more is held."""
-        holds = self._holds
-        if holds is None or not holds:
+        """Commits are done up to these tickets: let go what waited for them; whether barriers are left."""
+        barriers = self._barriers
+        if barriers is None or not barriers:
             return False
         count: i64 = 0
-        for hold in holds:
-            if hold.state > state or hold.message > message:
+        for barrier in barriers:
+            if barrier.state > state or barrier.message > message:
                 break
             count += 1
         if count > 0:
-            del holds[:count]
+            del barriers[:count]
             if not self._touched:
                 self._touched = True
                 self._flusher.touch(self)
-        return len(holds) > 0
+        return len(barriers) > 0
 
-    def _flush_before(self, wire: Wire, hold: Hold) -> None:
-        """Hand to the transport what stands before a hold."""
-        at = hold.at
+    def _flush_before(self, wire: Wire, barrier: Barrier) -> None:
+        """Hand to the transport what stands before a barrier."""
+        at = barrier.at
         if at > 0 and not self.congested:
             data = b"".join(self._chunks[:at])
             del self._chunks[:at]
-            for one in self._holds or []:
+            for one in self._barriers or []:
                 one.at -= at
             self.waiting_bytes -= len(data)
             self._flusher.counters.bytes_sent += len(data)
@@ -351,7 +350,7 @@ class Outbox:
     def abandon(self) -> None:
         """Forget what waits: the connection is gone."""
         self._chunks = []
-        self._holds = None
+        self._barriers = None
         self.waiting_bytes = 0
         self.closing = True
         self._wire = None

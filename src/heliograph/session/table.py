@@ -6,10 +6,8 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker import hooks
-from heliograph.broker.durable import NOT_STORED
-from heliograph.broker.faults import PUBLISHING, SESSIONS
+from heliograph.broker.faults import SESSIONS
 from heliograph.broker.pending import Pending
-from heliograph.broker.publishing import Outcome, PendingOutcome, publish
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
@@ -17,9 +15,9 @@ from heliograph.session.durability import Durability
 from heliograph.session.durable import DurableSession
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
-from heliograph.session.published_wills import PublishedWills
 from heliograph.session.session import Session
 from heliograph.session.will import Will
+from heliograph.session.wills import Wills
 
 EXPIRY_NEVER: Final = 0xFFFFFFFF  # MQTT 5: the session does not expire
 
@@ -30,34 +28,6 @@ _SAVED_ENDS_AT_ONCE: Final = 400  # where they are on the disk
 
 _END: Final = 0
 _WILL: Final = 1
-
-
-class AskedWill:
-    """A will that is due, while a callback has yet to say whether its client may publish it; owned by the table."""
-
-    def __init__(self, table: "SessionTable", clientid: str, will: Will, decision: Pending[bool]) -> None:
-        self.decision = decision
-        self._table = table
-        self._clientid = clientid
-        self._will = will
-
-    def on_decided(self, allowed: bool) -> None:
-        """It may be published, or not."""
-        self._table.publish_will(self._clientid, self._will, allowed)
-
-
-class PendingWill:
-    """A will of which a callback of `message.publish` has yet to answer."""
-
-    def __init__(self, table: "SessionTable", clientid: str, will: Will, pending: PendingOutcome) -> None:
-        self._table = table
-        self._clientid = clientid
-        self._will = will
-        self._pending = pending
-
-    def on_published(self, _: bool) -> None:
-        """It is known what became of it."""
-        self._table.settle_will(self._clientid, self._will, self._pending.outcome)
 
 
 class SessionTable:
@@ -74,19 +44,21 @@ class SessionTable:
         self.broker = broker
         self._sessions: dict[str, Session] = {}
         self._absences: dict[str, int] = {}
-        self._wills: dict[str, Will] = {}
-        self._left_wills: list[tuple[str, Will]] = []  # of sessions that are over
-        self._asked_wills: list[AskedWill] = []  # of which nobody has said yet whether they may be published
-        self.published_wills = PublishedWills()
+        self.wills = Wills(broker)
         self._ending: list[Session] = []  # ended, with more subscriptions than could be dropped at once
         self.asleep_count: i64 = 0  # of those on the disk only
         self._timers: list[tuple[int, int, int, str]] = []
         self._absence: int = 0
         self.away_max: i64 = 0  # how many may be away before further ones are refused; 0 for any number
-        self.durability: Durability | None = None  # who keeps those that do not end with their connection
+        self.durability: Durability | None = None  # see `keep_in`
 
     def __len__(self) -> int:
         return len(self._sessions) + self.asleep_count
+
+    def keep_in(self, durability: Durability) -> None:
+        """Have sessions that do not end with their connection kept, and their wills."""
+        self.durability = durability
+        self.wills.durability = durability
 
     def find(self, clientid: str) -> Session | None:
         """The session of a client, if there is one; read from the disk if it lies only there.
@@ -140,7 +112,7 @@ class SessionTable:
         if session is not None and not clean_start:  # [MQTT-3.1.2-5] 3.1.1 [MQTT-3.1.2-4]
             session.recall()
             self._absences.pop(clientid, None)
-            self._take_back(clientid)  # [MQTT-3.1.3-9]
+            self.wills.take_back(clientid)  # [MQTT-3.1.3-9]
             session.set_options(options)
             session.expiry_interval_s = expiry_s
             self._save(session, outbox)
@@ -161,7 +133,7 @@ class SessionTable:
             durability.give_up(clientid, clean_start)
         if session is not None:
             if durability is not None and outbox is not None and isinstance(session, DurableSession):
-                durability.hold(outbox, durability.gathering, 0)
+                durability.add_barrier(outbox, durability.gathering, 0)
             self._end(session, hooks.SESSION_DISCARDED)  # [MQTT-3.1.2-4] 3.1.1 [MQTT-3.1.2-6]
         now = self.broker.now_us
         if durability is not None and is_durable:
@@ -194,10 +166,10 @@ class SessionTable:
 
     def restore_will(self, clientid: str, will: Will) -> None:
         """A will was read from the disk; it is due at once if its session is over, or has another."""
-        if clientid not in self._absences or clientid in self._wills:
-            self._left_wills.append((clientid, will))
+        if clientid not in self._absences or self.wills.has_delayed(clientid):
+            self.wills.leave(clientid, will)
             return
-        self._wills[clientid] = will
+        self.wills.restore(clientid, will)
         self._push_timer(will.due_us, _WILL, clientid)
 
     def let_sleep(self, session: Session) -> None:
@@ -224,9 +196,9 @@ class SessionTable:
         if will is not None and kept is not None:
             will.number = kept.number
         elif kept is not None:  # [MQTT-3.1.2-10]
-            self._forget(session.clientid, kept)
+            self.wills.forget(session.clientid, kept)
         if will is not None and (will.delay_s == 0 or expiry_s == 0):  # [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-8]
-            self._publish(session.clientid, will)
+            self.wills.publish(session.clientid, will)
             will = None
         if expiry_s == 0:  # [MQTT-4.1.0-2] 3.1.1 [MQTT-3.1.2-6]
             self._end(session, end)
@@ -235,10 +207,7 @@ class SessionTable:
         self._absence += 1
         self._absences[clientid] = self._absence  # [MQTT-3.1.2-23] 3.1.1 [MQTT-3.1.2-4] 3.1.1 [MQTT-3.1.2-5]
         if will is not None:
-            self._wills[clientid] = will
-            will.due_us = now + will.delay_s * 1_000_000
-            if will.number != 0 and self.durability is not None:
-                self.durability.save_will(clientid, will)
+            self.wills.delay(clientid, will, now + will.delay_s * 1_000_000)
             self._push_timer(will.due_us, _WILL, clientid)  # no longer than the session [MQTT-3.1.3-9]
         if expiry_s != EXPIRY_NEVER:
             self._push_timer(now + expiry_s * 1_000_000, _END, clientid)
@@ -247,20 +216,8 @@ class SessionTable:
         """End the sessions and publish the wills that are due, so many at once; the rest waits for the next call."""
         self._drop_some()
         self.broker.expire_waits(uptime_us)
-        if self._asked_wills:
-            self._expire_asked(uptime_us)
-        count: i64 = 0
         count_max: i64 = _ENDS_AT_ONCE if self.durability is None else _SAVED_ENDS_AT_ONCE
-        while self._left_wills and count < count_max:
-            count += 1
-            left = self._left_wills.pop()
-            self._publish(left[0], left[1])
-        while count < count_max:
-            again = self.published_wills.take_due(uptime_us)
-            if again is None:
-                break
-            count += 1
-            self._publish(again.clientid, again.will)
+        count = self.wills.publish_due(uptime_us, count_max)
         while self._timers and self._timers[0][0] <= uptime_us and count < count_max:
             count += 1
             _, absence, kind, clientid = heapq.heappop(self._timers)
@@ -275,7 +232,7 @@ class SessionTable:
 
     def _on_due(self, kind: i64, clientid: str) -> None:
         """What a timer was set for: a will, or a session's end, which is the will's time too."""
-        self._publish_will(clientid)
+        self.wills.end_delay(clientid)
         if kind != _END:
             return
         session = self._sessions.get(clientid)
@@ -306,8 +263,7 @@ class SessionTable:
         Args:
             is_joined_refused: The same for what further databases keep too.
         """
-        for stored in self.published_wills.answered(ticket, is_refused, is_joined_refused, self.broker.uptime_us):
-            self._forget(stored.clientid, stored.will)
+        self.wills.on_committed(ticket, is_refused, is_joined_refused)
 
     def most_dropped(self, count: int) -> dict[str, int]:
         """The clients that most messages were dropped for, with how many."""
@@ -321,7 +277,7 @@ class SessionTable:
     def _save(self, session: Session, outbox: Outbox | None) -> None:
         durability = self.durability
         if durability is not None and outbox is not None and isinstance(session, DurableSession):
-            durability.hold(outbox, durability.save(session), 0)
+            durability.add_barrier(outbox, durability.save(session), 0)
 
     def _push_timer(self, due_us: int, kind: int, clientid: str) -> None:
         if len(self._timers) > 4 * len(self._absences) + 1024:
@@ -341,7 +297,7 @@ class SessionTable:
             self.broker.faults.contain(SESSIONS, error)
         del self._sessions[clientid]
         self._absences.pop(clientid, None)
-        self._publish_will(clientid)  # the end of the session ends the will's delay too [MQTT-3.1.2-8]
+        self.wills.end_delay(clientid)  # the end of the session ends the will's delay too [MQTT-3.1.2-8]
         if reason == hooks.SESSION_DISCARDED:
             self.broker.counters.sessions_discarded += 1
         else:
@@ -356,69 +312,3 @@ class SessionTable:
             self.durability.end_asleep(clientid)
         self.broker.counters.sessions_terminated += 1
         self.broker.hooks.run(hooks.SESSION_TERMINATED, (clientid,))
-
-    def _take_back(self, clientid: str) -> None:
-        """A client came back in time: its will is not published, unless a crash kept that from having been done."""
-        will = self._wills.pop(clientid, None)
-        if will is None:
-            return
-        if will.due_us <= self.broker.uptime_us:
-            self._publish(clientid, will)
-        else:
-            self._forget(clientid, will)
-
-    def _publish_will(self, clientid: str) -> None:
-        will = self._wills.pop(clientid, None)  # [MQTT-3.1.2-10] 3.1.1 [MQTT-3.1.2-10]
-        if will is not None:
-            will.message.id_high = self.broker.now_us  # its lifetime begins now, not when its delay began
-            self._publish(clientid, will)
-
-    def _publish(self, clientid: str, will: Will) -> None:
-        if will.access_check is None or not self.broker.hooks.client_authorize.callbacks:
-            self.publish_will(clientid, will, True)
-            return
-        decision = will.access_check.may_publish_now(will.message.topic)
-        asked = AskedWill(self, clientid, will, decision)
-        if not decision.is_resolved:
-            self._asked_wills.append(asked)
-        decision.then(asked.on_decided)
-
-    def _expire_asked(self, uptime_us: i64) -> None:
-        """Do without the answers that have not come in time."""
-        asked, self._asked_wills = self._asked_wills, []
-        for one in asked:
-            if one.decision.is_late(uptime_us):
-                try:
-                    one.decision.expire()
-                except Exception as error:  # noqa: BLE001 - the others are done without too, whatever it is
-                    self.broker.faults.contain(SESSIONS, error)
-        self._asked_wills.extend([one for one in asked if not one.decision.is_resolved])
-
-    def publish_will(self, clientid: str, will: Will, allowed: bool) -> None:
-        """Publish a will, or let it go if its client may not publish it."""
-        outcome: Outcome | None = None
-        if not allowed:
-            self.broker.counters.messages_not_authorized += 1
-        else:
-            try:
-                outcome = publish(self.broker, will.message, may_refuse=True)
-            except Exception as error:  # noqa: BLE001 - its session ends or lives on, whatever it is
-                self.broker.faults.contain(PUBLISHING, error)
-        pending = None if outcome is None else outcome.pending
-        if pending is None:
-            self.settle_will(clientid, will, outcome)
-        else:
-            pending.then(PendingWill(self, clientid, will, pending).on_published)
-
-    def settle_will(self, clientid: str, will: Will, outcome: Outcome | None) -> None:
-        """Forget a will that was published, as soon as it is stored, or publish it again; None if it failed."""
-        if outcome is not None and outcome.may_repeat:
-            self.published_wills.refused(clientid, will, self.broker.uptime_us)
-        elif outcome is None or outcome.ticket == NOT_STORED:
-            self._forget(clientid, will)
-        else:
-            self.published_wills.add(clientid, will, outcome.ticket, outcome.is_joined)
-
-    def _forget(self, clientid: str, will: Will) -> None:
-        if will.number != 0 and self.durability is not None:
-            self.durability.forget_will(clientid, will)

@@ -1,0 +1,325 @@
+"""What is on its way to one client: the messages that wait in its queue, and those in flight in its window.
+
+This knows no protocol. Which message is sent when, again, to nobody, or by another member of a group is decided here;
+an `Encoder` writes it.
+"""
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from heliograph.broker.drops import Drops
+from heliograph.broker.message import Message
+from heliograph.broker.pubsub import Broker
+from heliograph.broker.subscription import Subscriber
+from heliograph.session.access_check import AccessCheck
+from heliograph.session.encoder import Encoder
+from heliograph.session.group_delivery import GroupDelivery, GroupDispatcher
+from heliograph.session.mqueue import PUBLISHED, RELEASED, Delivery, MessageQueue, make_queue
+from heliograph.session.options import SessionOptions
+from heliograph.session.outbox import Outbox
+from heliograph.session.window import Window
+
+# Bytes in an outbox beyond which neither QoS 0 messages nor a queue add to it within one turn.
+UNSENT_BYTES_MAX: Final = 16_777_216
+# What sending a message costs that was not just published: in deliveries, beside the first.
+BYTES_PER_WORK_LOG2: Final = 8
+
+
+class Outgoing(Subscriber):
+    """The sending half of a session, which is its only subclass; one object with it, since a node may hold millions.
+
+    Attributes:
+        window: What is in flight.
+        queue: What waits; made when first needed, since most sessions never queue.
+        outbox: Where packets for the connection go; None while the client is away.
+        dispatcher: Gives messages of the durable groups that the session is a member of.
+    """
+
+    def __init__(self, clientid: str, broker: Broker, options: SessionOptions) -> None:
+        super().__init__(clientid)
+        self.broker = broker
+        self.options = options
+        self.window = Window(options.max_inflight)
+        self.queue: MessageQueue | None = None
+        self.outbox: Outbox | None = None
+        self.dispatcher: GroupDispatcher | None = None
+        self._encoder: Encoder | None = None  # the connection's
+        self._access_check: AccessCheck | None = None
+        self._drops: Drops | None = None  # made with the first drop
+        self._qos0_waits = False  # QoS 0 messages that came while it was away are still in the queue
+        self._direct: Encoder | None = None  # the encoder, while QoS 0 messages may take the shortest way to it
+        self._has_ended = False
+
+    # --- the connection
+
+    def has_backlog(self) -> bool:
+        """Whether older messages wait elsewhere than in its queue, which new ones must not overtake."""
+        return False
+
+    def is_behind(self) -> bool:
+        """Whether the client must first take what it was sent: messages wait for it, or it is away."""
+        outbox = self.outbox
+        return outbox is None or outbox.congested or not self._nothing_waits()
+
+    def has_room(self) -> bool:
+        """Whether it takes one more message that waits elsewhere than here."""
+        outbox = self.outbox
+        return (
+            outbox is not None
+            and not outbox.congested
+            and outbox.waiting_bytes <= UNSENT_BYTES_MAX
+            and self.window.has_room()
+            and self._nothing_waits()
+        )
+
+    def abort(self) -> None:
+        """Cut its client's connection: it could not take a message. What it keeps waits for the client's return."""
+        if self.outbox is not None:
+            self.outbox.abort()
+
+    # --- towards the client
+
+    def pump(self) -> None:
+        """Send what may be sent now: first what must be sent again, then what waits in the queue.
+
+        It ends early when the outbox holds enough; then it is to be called once more when that is written.
+        """
+        outbox, window = self.outbox, self.window
+        while (
+            outbox is not None
+            and not outbox.congested
+            and window.has_room()
+            and outbox.waiting_bytes <= UNSENT_BYTES_MAX
+        ):
+            if window.has_repeats():
+                self._send_again(outbox, window.next_repeat())
+                continue
+            delivery = self.queue.pop() if self.queue is not None else None
+            if delivery is None:
+                break
+            self._send_waiting(outbox, delivery)
+        if self._qos0_waits and outbox is not None and self.queue is not None:
+            self._pump_qos0(outbox, self.queue)
+        if self.dispatcher is not None:
+            self.dispatcher.on_room(self)
+
+    def retry(self, uptime_us: i64) -> None:
+        """Send again what was not acknowledged for the retry interval, to a client whose protocol wants that."""
+        outbox, encoder, window = self.outbox, self._encoder, self.window
+        if outbox is None or outbox.congested or encoder is None or not encoder.repeats or window.has_repeats():
+            return
+        due = uptime_us - self.options.retry_interval_us
+        for packet_id, delivery in list(window.deliveries.items()):
+            if delivery.sent_at_us <= due:
+                window.sent_count -= 1
+                self._send_again(outbox, packet_id)
+
+    def on_puback(self, packet_id: int) -> bool:
+        """The client has a QoS 1 message; whether the identifier was known."""
+        delivery = self.window.deliveries.get(packet_id)
+        if delivery is None or delivery.qos != 1:
+            return False
+        self._finish(packet_id, delivery)
+        return True
+
+    def on_pubrec(self, packet_id: int, is_refused: bool) -> bool:
+        """The client has a QoS 2 message, or refuses it; whether the identifier was known."""
+        delivery = self.window.deliveries.get(packet_id)
+        if delivery is None or delivery.qos != 2:
+            return False
+        # the message is done, and not for another member either [MQTT-4.8.2-6] [MQTT-4.4.0-2]
+        if is_refused:
+            self._finish(packet_id, delivery)
+            return True
+        # from now on it is never published again [MQTT-4.3.3-4] [MQTT-4.3.3-5] [MQTT-4.3.3-6] 3.1.1 [MQTT-4.3.3-1]
+        delivery.phase = RELEASED
+        return True
+
+    def on_pubcomp(self, packet_id: int) -> bool:
+        """A QoS 2 message is done; whether the identifier was known."""
+        delivery = self.window.deliveries.get(packet_id)
+        if delivery is None or delivery.phase != RELEASED:
+            return False
+        self._finish(packet_id, delivery)
+        return True
+
+    @property
+    def queued_count(self) -> int:
+        """How many messages wait in its queue."""
+        queue = self.queue
+        return 0 if queue is None else queue.count
+
+    def shed_qos0(self) -> None:
+        """Drop the QoS 0 messages that wait: memory is short."""
+        queue = self.queue
+        if queue is None:
+            return
+        while True:
+            delivery = queue.pop_qos0()
+            if delivery is None:
+                return
+            self.broker.pressure.qos0_shed += 1
+            self.drop(delivery.message, "qos0_msg")
+
+    def drop(self, message: Message, reason: str) -> None:
+        """The client does not get a message; count why."""
+        broker = self.broker
+        if reason == "no_local":  # what the client asked for is no loss
+            broker.counters.delivery_dropped_no_local += 1
+        else:
+            drops = self._drops
+            if drops is None:
+                drops = Drops(self.clientid)
+                self._drops = drops
+            broker.drops.count(drops, reason, broker.counters)
+        if broker.hooks.delivery_dropped.callbacks:
+            broker.hooks.delivery_dropped.run((self.clientid, message, reason))
+
+    # --- inside
+
+    def _open_direct(self) -> None:
+        encoder = self._encoder
+        may_pass = encoder is not None and encoder.is_shared and not self._qos0_waits and not self.has_backlog()
+        self._direct = encoder if may_pass else None
+
+    def _pass(self, encoder: Encoder, outbox: Outbox, message: Message) -> bool:
+        """Send a message at QoS 0 in the encoding that all its receivers share, unless it is too large for this one."""
+        if not encoder.put_plain(outbox, message):
+            return False
+        broker = self.broker
+        broker.counters.qos0_sent += 1
+        if broker.hooks.message_delivered.callbacks:
+            broker.hooks.message_delivered.run((self.clientid, message))
+        return True
+
+    def _take(self, delivery: Delivery) -> None:
+        """Send a message at once if the connection and the window allow it; let it wait otherwise."""
+        outbox = self.outbox
+        if outbox is not None and delivery.qos == 0 and not self._qos0_waits:
+            if outbox.congested:
+                # A reader too slow for QoS 0 loses it; waiting would only delay the loss.
+                self.drop(delivery.message, "qos0_msg")
+            else:
+                self._send(outbox, delivery, 0, False)
+        elif (
+            outbox is not None
+            and delivery.qos != 0
+            and not outbox.congested
+            and self.window.has_room()
+            and self._nothing_waits()
+        ):
+            self._send_new(outbox, delivery)
+        else:
+            self._wait(delivery)
+
+    def _pump_qos0(self, outbox: Outbox, queue: MessageQueue) -> None:
+        # They need no place in the window, and later ones must not overtake them [MQTT-4.6.0-6].
+        while not outbox.congested and outbox.waiting_bytes <= UNSENT_BYTES_MAX:
+            delivery = queue.pop_qos0()
+            if delivery is None:
+                self._qos0_waits = False
+                self._open_direct()
+                return
+            self._send_waiting(outbox, delivery)
+
+    def _send_waiting(self, outbox: Outbox, delivery: Delivery) -> None:
+        message = delivery.message
+        self.broker.work += 1 + (len(message.publish.data) >> BYTES_PER_WORK_LOG2)
+        if message.expired(self.broker.now_us):  # [MQTT-3.3.2-5] [MQTT-4.3.3-7]
+            self.drop(message, "expired")
+        elif not self._may_have(message.topic):  # its rights may have changed while the message waited
+            self.drop(message, "not_authorized")
+        elif delivery.qos == 0:
+            self._send(outbox, delivery, 0, False)
+        else:
+            self._send_new(outbox, delivery)
+
+    def _wait(self, delivery: Delivery) -> None:
+        if self._has_ended:  # a subscription that is not dropped yet
+            return
+        if delivery.qos == 0 and self.broker.pressure.sheds_qos0:
+            self.broker.pressure.qos0_shed += 1
+            self.drop(delivery.message, "qos0_msg")
+            return
+        queue = self.queue
+        if queue is None:
+            queue = make_queue(self.options)
+            self.queue = queue
+        dropped = queue.push(delivery)
+        while dropped is not None:  # several small ones may have to go for a large one
+            self.drop(dropped.message, "qos0_msg" if dropped is delivery and delivery.qos == 0 else "queue_full")
+            dropped = queue.shed()
+
+    def _may_have(self, topic: str) -> bool:
+        # Whoever may subscribe to a filter with wildcards need not be allowed all that it matches.
+        access_check = self._access_check
+        return (
+            access_check is None or not self.broker.hooks.client_authorize.callbacks or access_check.may_receive(topic)
+        )
+
+    def _nothing_waits(self) -> bool:
+        return not self.window.has_repeats() and (self.queue is None or self.queue.count == 0)
+
+    def _send_new(self, outbox: Outbox, delivery: Delivery) -> None:
+        window = self.window
+        packet_id = window.next_id()
+        delivery.phase = PUBLISHED
+        delivery.sent_at_us = self.broker.uptime_us
+        if self._send(outbox, delivery, packet_id, False):
+            window.add(packet_id, delivery)
+
+    def _send_again(self, outbox: Outbox, packet_id: int) -> None:
+        window, encoder = self.window, self._encoder
+        delivery = window.deliveries.get(packet_id)
+        if delivery is None or encoder is None:
+            return
+        delivery.sent_at_us = self.broker.uptime_us
+        if delivery.phase == RELEASED:
+            encoder.put_release(outbox, packet_id)
+            self.broker.counters.pubrel_sent += 1
+        elif not self._send(outbox, delivery, packet_id, True):  # [MQTT-3.3.1-1] 3.1.1 [MQTT-3.3.1-1]
+            del window.deliveries[packet_id]
+            return
+        window.sent_count += 1
+
+    def _send(self, outbox: Outbox, delivery: Delivery, packet_id: int, is_repeated: bool) -> bool:
+        encoder, message = self._encoder, delivery.message
+        if encoder is None:
+            return False
+        fault = encoder.put(outbox, delivery, packet_id, is_repeated, self.broker.now_us)
+        if fault is not None:
+            self.drop(message, fault)
+            return False
+        count_sent(self, message, delivery.qos)
+        return True
+
+    def _finish(self, packet_id: int, delivery: Delivery) -> None:
+        self.window.remove(packet_id)
+        broker = self.broker
+        broker.counters.messages_acked += 1
+        if broker.hooks.message_acked.callbacks:
+            broker.hooks.message_acked.run((self.clientid, delivery.message))
+        if broker.hooks.delivery_completed.callbacks:
+            broker.hooks.delivery_completed.run((self.clientid, delivery.message))
+        dispatcher = self.dispatcher
+        if dispatcher is not None:
+            if isinstance(delivery, GroupDelivery):
+                dispatcher.on_done(self, delivery)
+            dispatcher.on_room(self)
+        if self.queue is not None or self.window.has_repeats():
+            self.pump()
+
+
+def count_sent(outgoing: Outgoing, message: Message, qos: i64) -> None:
+    """A message was written for a client."""
+    broker = outgoing.broker
+    counters = broker.counters
+    if qos == 0:
+        counters.qos0_sent += 1
+    elif qos == 1:
+        counters.qos1_sent += 1
+    else:
+        counters.qos2_sent += 1
+    if broker.hooks.message_delivered.callbacks:
+        broker.hooks.message_delivered.run((outgoing.clientid, message))
