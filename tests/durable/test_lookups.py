@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from heliograph.broker import hooks
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.session.options import SessionOptions
@@ -123,6 +124,72 @@ def test_a_client_goes_while_its_session_is_read(tmp_path: Path) -> None:
     again = coming(kernel)
     kernel.run()
     assert again.heard() == ["CONNACK 0x00 present"]
+
+
+def pass_time(kernel: DurableKernel, seconds: int, *, tick: bool) -> None:
+    """Let time pass and no turn; `tick` has the sessions end whose time is over."""
+    kernel.now_us += seconds * 1_000_000
+    kernel.broker.begin_turn(kernel.now_us)
+    if tick:
+        kernel.sessions.expire(kernel.broker.uptime_us)
+
+
+def ends_of(kernel: DurableKernel) -> list[str]:
+    """The clients whose sessions end from now on because of their age."""
+    ended: list[str] = []
+    kernel.broker.hooks.point(hooks.SESSION_TERMINATED).add(lambda clientid, *_: ended.append(clientid))
+    return ended
+
+
+@pytest.mark.parametrize("tick", [True, False])
+def test_a_session_whose_time_is_over_while_it_is_read_is_not_resumed(tmp_path: Path, tick: bool) -> None:
+    kernel = asleep(tmp_path, *[f"t/{number}" for number in range(600)])
+    ended = ends_of(kernel)
+    peer = coming(kernel)
+    kernel.turn()
+    assert kernel.sessions.held("sub") is None  # there is more of it to read
+    pass_time(kernel, 700, tick=tick)
+    kernel.run()
+    assert peer.heard() == ["CONNACK 0x00"]
+    assert ended == ["sub"]
+    kernel.connect("pub").publish("t/1", b"x", 1)
+    assert peer.heard() == []
+    assert kernel.sessions.statistics() == {"sessions.count": 2, "sessions.away": 0}
+    assert kernel.broker.statistics()["subscriptions.count"] == 0
+
+
+@pytest.mark.parametrize(("clean_start", "expiry_s"), [(False, 600), (True, 600), (True, 0)])
+def test_a_client_that_comes_between_the_end_of_its_session_and_the_next_tick(
+    tmp_path: Path, clean_start: bool, expiry_s: int
+) -> None:
+    kernel = asleep(tmp_path)
+    ended = ends_of(kernel)
+    pass_time(kernel, 700, tick=False)
+    peer = coming(kernel, clean_start=clean_start, expiry_s=expiry_s)
+    kernel.run()
+    assert peer.heard() == ["CONNACK 0x00"]
+    kernel.advance(5)  # the timer of the session that is over is not this one's
+    assert ended == ["sub"]
+    peer.subscribe("u", 1)
+    kernel.connect("pub").publish("u", b"x", 1)
+    assert peer.heard() == ["PUBLISH u 'x' q1 #1"]
+    assert kernel.sessions.statistics() == {"sessions.count": 2, "sessions.away": 0}
+
+
+def test_nothing_of_a_session_that_is_over_comes_back_after_one_in_memory(tmp_path: Path) -> None:
+    kernel = asleep(tmp_path, "old")
+    pass_time(kernel, 700, tick=False)
+    peer = coming(kernel, clean_start=True, expiry_s=0)
+    kernel.run()
+    peer.drop()
+    leave(kernel, "sub", "new")
+    again = kernel.crash()
+    peer = coming(again)
+    again.run()
+    assert peer.heard() == ["CONNACK 0x00 present"]
+    session = again.sessions.held("sub")
+    assert session is not None
+    assert list(session.subscriptions) == ["new"]
 
 
 def test_a_session_that_cannot_be_read_refuses_its_client_and_no_other(tmp_path: Path) -> None:

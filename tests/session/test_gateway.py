@@ -169,3 +169,39 @@ def test_a_durable_session_survives_the_broker_whatever_its_client_speaks(tmp_pa
     back = Thing(again)
     assert back.is_known
     assert back.heard() == ["CON 1 again t sent", "CON 2 t missed"]
+
+
+class FaultyEncoder(LineEncoder):
+    """Fails once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = True
+
+    def put(self, outbox: Outbox, delivery: Delivery, packet_id: int, is_repeated: bool, now_us: int) -> str | None:
+        if self.fails:
+            self.fails = False
+            raise RuntimeError("it cannot be written")
+        return super().put(outbox, delivery, packet_id, is_repeated, now_us)
+
+
+def test_a_message_at_qos_2_waits_for_its_commit_after_one_that_could_not_be_replayed(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path)
+    faults = kernel.contain_faults()
+    thing, pub = Thing(kernel), kernel.connect("pub")
+    thing.observe("t", 2)
+    thing.leave()
+    pub.publish("t", b"missed", 1)
+    kernel.run()
+    back = Thing(kernel, FaultyEncoder())
+    kernel.run()
+    assert len(faults) == 1
+    back.leave()
+    again = Thing(kernel)
+    kernel.run()
+    kernel.automatic = False
+    pub.publish("t", b"new", 2)
+    kernel.commit_state()
+    assert again.heard() == []  # its own commit is not done
+    kernel.commit()
+    assert again.heard() == ["CON 2 t new"]

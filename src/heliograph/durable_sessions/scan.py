@@ -15,6 +15,7 @@ from heliograph.durable_sessions import record
 from heliograph.durable_sessions.journal import SessionJournal
 from heliograph.durable_sessions.loading import SessionLoader, is_over
 from heliograph.durable_sessions.replay_turns import Loop
+from heliograph.session.durable import DurableSession
 from heliograph.session.table import SessionTable
 from heliograph.storage.errors import StorageError
 
@@ -172,9 +173,11 @@ class SessionScan:
         return not self._table.knows(clientid) and self._journal.get(record.session_key(clientid)) is None
 
     def _remove_some(self) -> None:
-        """Remove some sessions that are over, unless clients have begun new ones meanwhile."""
+        """Remove some sessions that are over, unless clients have begun new ones on the disk meanwhile."""
         for clientid in list(islice(self._over, _REMOVED_AT_ONCE)):
-            if not self._table.knows(clientid):
+            session = self._table.held(clientid)
+            in_memory_only = session is not None and not isinstance(session, DurableSession)
+            if in_memory_only or not self._table.knows(clientid):
                 self.remove_now(clientid)
             del self._over[clientid]
 

@@ -120,8 +120,10 @@ class ReplayedSession(Session):
             self.drop(message, "expired")
             return
         self._is_replaying = True
-        super().deliver(message, subscription)
-        self._is_replaying = False
+        try:
+            super().deliver(message, subscription)
+        finally:
+            self._is_replaying = False
 
     def on_interrupted(self) -> None:
         """The replay begins anew at the cursor: what was given above it counts as assigned."""

@@ -138,6 +138,9 @@ class SessionTable:
         now = self.broker.now_us
         if durability is not None and is_durable:
             durability.begin(clientid)
+        if session is None and clientid in self._absences:
+            self._on_due(_END, clientid)  # it lies on the disk, and its time is over before its timer says so
+        if durability is not None and is_durable:
             session = DurableSession(clientid, self.broker, options, now, durability)
         else:
             session = Session(clientid, self.broker, options, now)  # [MQTT-3.1.2-6]
