@@ -18,7 +18,7 @@ async def delayed(world: World) -> AsyncIterator[None]:
     yield
     while True:
         publisher.send(burst)
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(1.0)  # the pace of the attack
 
 
 @attack("1,000 durable clients with wills vanish together, again and again")
@@ -33,6 +33,6 @@ async def wills(world: World) -> AsyncIterator[None]:
             shown = properties(session_expiry_interval=_EVER_S)
             writer.write(encode_packet(p.Connect(p.V5, f"w{number}", False, 0, will, None, None, shown), p.V5))
             connections.append(writer)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.5)  # the pace of the attack
         for writer in connections:
             writer.transport.abort()

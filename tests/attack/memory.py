@@ -51,7 +51,7 @@ async def _qos2(world: World, name: str) -> None:
     for number in itertools.count():
         client = await world.client(f"{name}-{number}", expiry_s=_EVER_S)
         client.send(b"".join(publish("q", b"", 2, packet_id).data for packet_id in range(1, 1001)))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # the pace of the attack
 
 
 async def _sessions(world: World, name: str) -> None:
@@ -66,7 +66,7 @@ async def _aliases(world: World, name: str) -> None:
     for alias in range(1, 65_536):
         client.send(publish(f"{name}/{alias}/" + "x" * 200, b"", topic_alias=alias).data)
         if alias % 200 == 0:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # the pace of the attack
 
 
 async def _silent_readers(world: World, name: str) -> None:
@@ -80,7 +80,7 @@ async def _half_packets(world: World, name: str) -> None:
     for number in range(400):
         client = await world.client(f"{name}-{number}")
         client.send(publish(name, bytes(1_000_000)).data[:900_000])
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.02)  # the pace of the attack
 
 
 FLOODS: Final[tuple[Flood, ...]] = (
@@ -102,7 +102,7 @@ async def go_on(world: World, flood: Flood) -> None:
     for number in itertools.count():
         with contextlib.suppress(ConnectionError):
             await flood(world, f"{flood.__name__[1:]}{number}")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # the pace of the attack
 
 
 @attack("every memory attack at once", settings=LIMIT, p99_ms_max=500.0, growth_mib_max=_GROWTH_MIB)

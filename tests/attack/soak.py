@@ -114,5 +114,5 @@ def _statistics(node: NodeProcess) -> dict[str, float]:
         if found is not None:
             numbers: dict[str, float] = json.loads(found[1])
             return numbers
-        time.sleep(0.1)
+        time.sleep(0.1)  # the node writes its answer to a log
     raise AssertionError("no statistics in the log")

@@ -77,7 +77,7 @@ def run(attack: Attack, seconds: float, *, is_short: bool) -> Verdict:
             before = resident_bytes(node.pid)
             expect(attacker, "ready")
             say(attacker, "go")
-            time.sleep(_WARM_S)
+            time.sleep(_WARM_S)  # the attack gets under way
             attacked = measure(victim, seconds)
             growth = (resident_bytes(node.pid) - before) / _MIB
         finally:

@@ -55,7 +55,7 @@ def _measured(publisher: socket.socket, subscriber: socket.socket, seconds: floa
                 raise ConnectionError("the broker closed the victim's connection")
             missing -= len(data)
         trips.append(round((time.perf_counter() - sent_at) * 1e6))
-        time.sleep(_PAUSE_S)
+        time.sleep(_PAUSE_S)  # its pace
     return trips
 
 

@@ -43,7 +43,7 @@ async def reconnect(world: World) -> AsyncIterator[None]:
         await owner.close()
         await publisher.ask(publish("attack/1", b"x", 1, 1).data, p.PUBACK)
         owner = await world.client("owner", clean=False, expiry_s=_EVER_S)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # the pace of the attack
 
 
 @attack("QoS 0 messages without payload and without subscribers, from 4 clients as fast as they are taken")
@@ -89,7 +89,7 @@ async def members_paced(world: World) -> AsyncIterator[None]:
     yield
     while True:
         publisher.send(publish("attack/members", b"x").data)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # the pace of the attack
 
 
 @attack("8 clients that take each other's client id over, again and again")

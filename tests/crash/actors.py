@@ -62,7 +62,7 @@ class Publisher(Client):
         """Publish until the run settles."""
         choose = self.choose
         while not self.is_settling:
-            await asyncio.sleep(choose.expovariate(1 / self._pause_s))
+            await asyncio.sleep(choose.expovariate(1 / self._pause_s))  # its pace
             for _ in range(choose.randint(1, _BURST_MAX)):
                 if self.is_connected and self.unacknowledged_count < _WINDOW:
                     self._publish_one()

@@ -90,13 +90,13 @@ class Client:
             try:
                 await self._connection()
             except (OSError, EOFError, TimeoutError, ConnectionError):
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(_RETRY_S)  # the broker is down, or starts
             finally:
                 self.history.note(self.clientid, "is disconnected")
                 self.is_connected = False
                 await self._close()
             if not self._stopping and not self.is_settling:
-                await asyncio.sleep(self.away_s())
+                await asyncio.sleep(self.away_s())  # as long as clients are away
 
     async def stop(self) -> None:
         """Leave politely."""

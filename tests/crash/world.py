@@ -136,7 +136,7 @@ class World:
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not condition() and loop.time() < began + _PATIENCE_S:  # noqa: ASYNC110 - it may be in a file or process
-            await asyncio.sleep(_POLL_S / 10)
+            await asyncio.sleep(_POLL_S / 10)  # it may be in a file or another process
         return condition()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -180,7 +180,7 @@ class World:
         loop = asyncio.get_running_loop()
         moved_at, now, is_complete = loop.time(), -1, False
         while not is_complete or loop.time() < moved_at + _QUIET_S:
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(_POLL_S)  # that nothing more comes is only seen by waiting
             if self.history.now != now:
                 moved_at, now, is_complete = loop.time(), self.history.now, False
             elif loop.time() > moved_at + _PATIENCE_S:

@@ -173,7 +173,7 @@ def _watch(
         outcome.seconds = now - began
         if progress is not None:
             progress(outcome)
-        time.sleep(min(0.5, 0.01 * (len(sizes) + 1)))
+        time.sleep(min(0.5, 0.01 * (len(sizes) + 1)))  # the child may hang, and then says nothing
 
 
 def _fault(status: int, told: str) -> str:

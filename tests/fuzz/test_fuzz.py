@@ -115,7 +115,7 @@ def test_an_input_that_kills_the_process_is_found(tmp_path: Path) -> None:
 def test_an_input_that_does_not_end_is_found(tmp_path: Path) -> None:
     def run(data: bytes) -> None:
         if data.startswith(b"\xff"):
-            time.sleep(1000)
+            time.sleep(1000)  # the hang
 
     fault, data = found_by(run, tmp_path, hang_s=0.5)
     assert fault == "one input has been running for 0.5 s"
@@ -128,7 +128,7 @@ def test_a_process_that_grows_is_found(tmp_path: Path) -> None:
 
     def run(data: bytes) -> None:
         kept.append(bytes(200_000) + data)
-        time.sleep(0.001)
+        time.sleep(0.001)  # so that it grows for as long as it is looked at
 
     outcome = fuzz("planted", run, Mutator([b"abc"], 1), Budget(1000, 20.0), tmp_path)
     assert outcome.fault.startswith("the process grew by ")

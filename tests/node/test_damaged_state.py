@@ -82,17 +82,29 @@ def without_current(path: Path) -> None:
     (path / "CURRENT").unlink()
 
 
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of a node with something in each database: a session, a stored and a retained message."""
+    directory = tmp_path_factory.mktemp("intact")
+
+    async def fill() -> None:
+        with NodeProcess(directory, SETTINGS) as node:
+            async with kept_client(node) as keeper:
+                await keeper.subscribe("t/#", qos=1)
+            await publish(node, b"kept", retain=True)
+            assert node.stop() == 0
+
+    asyncio.run(fill())
+    return directory / "data"
+
+
 @pytest.mark.parametrize("loss", [without_current, shutil.rmtree], ids=["CURRENT", "directory"])
 @pytest.mark.parametrize("place", ["storage/messages", "state/sessions", "keyed/retained"])
 async def test_a_database_that_lost_files_is_refused_at_every_start_until_it_is_mended(
-    tmp_path: Path, place: str, loss: Callable[[Path], object]
+    tmp_path: Path, intact: Path, place: str, loss: Callable[[Path], object]
 ) -> None:
+    shutil.copytree(intact, tmp_path / "data")
     path = tmp_path / "data" / place
-    with NodeProcess(tmp_path, SETTINGS) as node:
-        async with kept_client(node) as keeper:
-            await keeper.subscribe("t/#", qos=1)
-        await publish(node, b"kept", retain=True)
-        assert node.stop() == 0
     loss(path)
     left = sorted(path.glob("*.sst"))
     for _ in range(2):

@@ -1,7 +1,6 @@
 """A node offloads what its settings say; its clients, its durable sessions and the Flight reader notice nothing."""
 
 import json
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from heliograph.pipeline.datasource.client import MessageSelection, StorageClien
 from heliograph.storage.columnar.inspection import offload_facts
 from heliograph.storage.columnar.secondary import reading
 from support.process import NodeProcess
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -39,12 +39,13 @@ def files(node: NodeProcess) -> list[Path]:
 
 def wait_until_offloaded(node: NodeProcess) -> None:
     """Wait until a generation is marked as offloaded; nothing tells a process beside the node of it."""
-    while True:
+
+    def is_offloaded() -> bool:
         with reading(node.data_dir, "messages") as (rocks, catalog):
             facts = [offload_facts(rocks, one.info.shard, one.info.number) for one in catalog.generations()]
-        if any(one is not None and one["state"] == "offloaded" for one in facts):
-            return
-        time.sleep(0.1)
+        return any(one is not None and one["state"] == "offloaded" for one in facts)
+
+    wait_until(is_offloaded, "a generation is offloaded")
 
 
 def test_a_session_and_a_reader_go_on_over_what_was_offloaded(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """The pipeline that a node runs beside itself: it lives and dies with the node, and its failures are an alarm."""
 
 import asyncio
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from heliograph.node.pipeline import ALARM, PipelineProcess
 from heliograph.observe.alarms import Alarms
 from heliograph.settings.errors import ConfigError
 from support.process import NodeProcess
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -24,13 +23,6 @@ class _Told:
 
     def put(self, topic: str, payload: bytes) -> None:
         self.event.set()
-
-
-def _await(condition: Callable[[], bool], deadline_s: float = 60) -> None:
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def _drivers(directory: Path) -> list[int]:
@@ -59,9 +51,9 @@ def test_a_pipeline_starts_with_its_node_and_ends_with_it_even_killed(tmp_path: 
     """
     node = NodeProcess(tmp_path, settings).start()
     status = tmp_path / "data" / "pipeline" / "checkpoint" / "status.json"
-    _await(lambda: status.exists() and '"running"' in status.read_text(), 90)
+    wait_until(lambda: status.exists() and '"running"' in status.read_text(), deadline_s=90)
     node.kill()
-    _await(lambda: not _drivers(tmp_path), 60)
+    wait_until(lambda: not _drivers(tmp_path), deadline_s=60)
     log = (tmp_path / "data" / "pipeline" / "pipeline.log").read_text()
     assert "Traceback" not in log, log
 

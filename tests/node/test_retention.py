@@ -1,7 +1,6 @@
 """A node removes what is older than its settings say, while it goes on."""
 
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
 from heliograph.pipeline.datasource.client import MessageSelection, StorageClient
 from support.process import NodeProcess
+from support.waiting import wait_until
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -36,8 +36,7 @@ def test_messages_go_when_they_are_old_and_the_node_goes_on(tmp_path: Path) -> N
         publish(node.port, b"old")
         assert reader.info("messages")["messages"] == 1
         (first,) = [stream.stream for stream in reader.streams(MessageSelection())]
-        while reader.info("messages")["messages"]:  # the test's own timeout ends it
-            time.sleep(0.05)
+        wait_until(lambda: not reader.info("messages")["messages"], "the old message goes")
         publish(node.port, b"young")
         assert first in reader.plan(MessageSelection(), {first: ""}).dropped
         node.stop()

@@ -22,6 +22,7 @@ from heliograph.pipeline.running.driver import PipelineDriver
 from heliograph.pipeline.running.queries import RunSettings
 from heliograph.pipeline.running.watch import FileWatch
 from support.pipeline_run import Run
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pipeline.conftest import Stored
@@ -40,13 +41,6 @@ rules.obs {
 @pytest.fixture
 def run(stored: "Stored", tmp_path: Path) -> Run:
     return Run(tmp_path, stored.endpoint)
-
-
-def _await(condition: Callable[[], bool], deadline_s: float = 240) -> None:
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def _backfill(
@@ -243,21 +237,21 @@ def test_a_changed_file_restarts_the_query_that_changed_and_no_other(
     thread = threading.Thread(target=driver.run)
     thread.start()
     try:
-        _await(lambda: all(figures.rows_written == 1 for figures in driver.figures))
+        wait_until(lambda: all(figures.rows_written == 1 for figures in driver.figures))
         run.write_rules(_RULE.replace("payload.n AS n", "payload.n + 10 AS n") + other)
         driver.reload()
-        _await(lambda: "obs was changed and starts again" in caplog.messages)
+        wait_until(lambda: "obs was changed and starts again" in caplog.messages)
         stored.put("a/1", [b'{"n": 2}'])
-        _await(lambda: all(figures.rows_written == 2 for figures in driver.figures))
+        wait_until(lambda: all(figures.rows_written == 2 for figures in driver.figures))
         assert not any("other was" in message for message in caplog.messages)
         run.write_rules(_RULE.replace("a/#", "b/#") + other)
         driver.reload()
-        _await(lambda: "its sources changed" in (run.checkpoint / "status.json").read_text())
+        wait_until(lambda: "its sources changed" in (run.checkpoint / "status.json").read_text())
         stored.put("a/1", [b'{"n": 3}'])
-        _await(lambda: all(figures.rows_written == 3 for figures in driver.figures))
+        wait_until(lambda: all(figures.rows_written == 3 for figures in driver.figures))
         run.write_rules(_RULE.replace("payload.n AS n", "payload.n + 10 AS n"))
         driver.reload()
-        _await(lambda: len(driver.figures) == 1)
+        wait_until(lambda: len(driver.figures) == 1)
     finally:
         driver.stop()
         thread.join(60)

@@ -4,8 +4,7 @@ import json
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
@@ -20,6 +19,7 @@ from heliograph.pipeline.errors import RuleFileError
 from heliograph.pipeline.running.checkpoint_lock import checkpoint_lock
 from heliograph.processes.backoff import Backoff
 from support.pipeline_run import Run
+from support.waiting import wait_until
 
 if TYPE_CHECKING:
     from pipeline.conftest import Stored
@@ -88,14 +88,6 @@ def _started(command: Sequence[str | Path], output: IO[bytes] | int, log: IO[byt
             process.kill()
 
 
-def _await(condition: Callable[[], bool], is_alive: Callable[[], bool], deadline_s: float = 240) -> None:
-    end = time.monotonic() + deadline_s
-    while not condition():
-        assert is_alive(), "the driver has ended"
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def test_rows_without_a_required_column_are_refused(spark: SparkSession, run: Run, stored: "Stored") -> None:
     # Null is ordered after every number, so the rule lets the observation without a number pass.
     run.write_rules(
@@ -122,7 +114,7 @@ def test_one_run_brings_everything_stored_to_every_sink_and_the_next_only_what_i
     stored.put("weather/EWR/status", [b"ok"])
     with _subscribed(mosquitto, "alerts/#") as alerts:
         first = run.once(spark)
-        _await(lambda: len(alerts) >= 62, lambda: True)
+        wait_until(lambda: len(alerts) >= 62, "the alerts")
         assert len(alerts) == 62
         assert {topic for topic, _ in alerts} == {"alerts/JFK", "alerts/EWR"}
         assert ("alerts/JFK", {"station": "JFK", "n": 9}) in alerts
@@ -175,14 +167,14 @@ def test_a_query_that_fails_is_started_again_and_catches_up(spark: SparkSession,
     thread = threading.Thread(target=driver.run)
     thread.start()
     try:
-        _await(lambda: figures.rows_written == 5, thread.is_alive)
+        wait_until(lambda: figures.rows_written == 5, is_alive=thread.is_alive)
         stored.stop_reader()
-        _await(lambda: figures.state == "waiting to restart", thread.is_alive)
+        wait_until(lambda: figures.state == "waiting to restart", is_alive=thread.is_alive)
         assert figures.last_error is not None
         assert figures.last_error.startswith(f"the storage reader at {run.endpoint} does not answer")
         stored.start_reader(run.endpoint)
         stored.put("weather/JFK/obs", _observations("JFK", range(5, 9)))
-        _await(lambda: figures.rows_written == 9, thread.is_alive)
+        wait_until(lambda: figures.rows_written == 9, is_alive=thread.is_alive)
     finally:
         driver.stop()
         thread.join(60)
@@ -223,7 +215,7 @@ def test_a_driver_killed_in_the_middle_of_a_batch_loses_and_repeats_no_row(
             stored.put("weather/JFK/obs", _observations("JFK", range(begin, begin + 50)))
         # Killed while files are staged.
         for is_there in (lambda: any(bookkeeping.glob("batches/*.json")), (bookkeeping / "staging").exists):
-            _await(is_there, lambda: process.poll() is None)
+            wait_until(is_there, is_alive=lambda: process.poll() is None)
     assert len(run.numbers()) < count
     # What the killed driver left of Spark may live on for a moment; the lock says when it has ended.
     with checkpoint_lock(run.directory / "checkpoint"):
@@ -239,15 +231,23 @@ def test_the_command_runs_until_it_is_told_to_stop(run: Run, stored: "Stored") -
     log_file = run.directory / "driver.log"
     command = run.command("--trigger", "100ms", "--json")
     with log_file.open("wb") as log, _started(command, subprocess.PIPE, log) as process:
-        _await(lambda: run.status().get("obs", {}).get("rows_written") == 5, lambda: process.poll() is None)
-        for action in ("run", "once"):
-            second = subprocess.run(run.command(action=action), capture_output=True, text=True, timeout=60, check=False)
+        wait_until(
+            lambda: run.status().get("obs", {}).get("rows_written") == 5, is_alive=lambda: process.poll() is None
+        )
+        seconds = [
+            Popen(run.command(action=action), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+            for action in ("run", "once")
+        ]
+        for second in seconds:
+            _, told = second.communicate(timeout=60)
             assert second.returncode == 2
-            told = f"the checkpoint {run.checkpoint} is in use by another pipeline driver (process {process.pid})"
-            assert told in second.stderr
+            used = f"the checkpoint {run.checkpoint} is in use by another pipeline driver (process {process.pid})"
+            assert used in told
         # Nothing is disturbed in the first.
         stored.put("weather/JFK/obs", _observations("JFK", range(5, 8)))
-        _await(lambda: run.status().get("obs", {}).get("rows_written") == 8, lambda: process.poll() is None)
+        wait_until(
+            lambda: run.status().get("obs", {}).get("rows_written") == 8, is_alive=lambda: process.poll() is None
+        )
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 0

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from heliograph.pipeline.files.rulefile import load_pipeline
 from heliograph.pipeline.running.driver import PipelineDriver
 from heliograph.pipeline.running.queries import RunSettings
 from support.process import NodeProcess
+from support.waiting import wait_until
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "weather"
 sys.path.insert(0, str(_EXAMPLE))
@@ -89,10 +89,7 @@ def test_nothing_acknowledged_is_missing_after_the_broker_was_killed_twice(spark
         published, acknowledged = stations.replay(messages, "127.0.0.1", node.port, on_acknowledged)
         assert (published, acknowledged, kills) == (len(messages), len(messages), 2)
         expected = {(message["origin"], message["time_hour"]) for message in map(_payload, messages)}
-        end = time.monotonic() + 120
-        while driver.figures[0].rows_written < len(messages) and time.monotonic() < end:
-            assert running.is_alive()
-            time.sleep(0.1)
+        wait_until(lambda: driver.figures[0].rows_written >= len(messages), is_alive=running.is_alive, deadline_s=120)
     finally:
         driver.stop()
         running.join(60)

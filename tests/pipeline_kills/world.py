@@ -24,6 +24,7 @@ from deltalake import DeltaTable
 from support.postgresql import Postgresql, postgresql
 from support.process import NodeProcess
 from support.spark_cluster import SparkCluster
+from support.waiting import wait_until
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "weather"
 sys.path.insert(0, str(_EXAMPLE))
@@ -219,11 +220,12 @@ class World:
         return any(_newest(query / "offsets") > _newest(query / "commits") for query in state.iterdir())
 
     def _await(self, what: str, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + _RECOVERY_S
-        while not condition():
-            assert self._process.poll() is None, f"the driver ended by itself: {self._log()}"
-            assert time.monotonic() < end, f"not after {_RECOVERY_S:.0f} s: {what}: {self._log()}"
-            time.sleep(_POLL_S)
+        wait_until(
+            condition,
+            lambda: f"{what}: {self._log()}",
+            is_alive=lambda: self._process.poll() is None,
+            deadline_s=_RECOVERY_S,
+        )
 
     def _log(self) -> str:
         return (self._directory / "pipeline.log").read_text(errors="replace")[-3000:]

@@ -50,7 +50,7 @@ class Service(BaseHTTPRequestHandler):
         with suppress(OSError):
             while True:
                 self.wfile.write(b"A")
-                time.sleep(0.02)
+                time.sleep(0.02)  # it is the pace of the server
 
     def log_message(self, *args: object) -> None:
         """Nothing is logged."""

@@ -1,8 +1,7 @@
 """Redis to test against, with a password, on free ports: a server, a cluster, a primary with a sentinel."""
 
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,10 +11,10 @@ import redis
 
 from support.mosquitto import free_port
 from support.servers import KeptRunning, kept_running, program, running
+from support.waiting import wait_until
 
 _PASSWORD = "p'ss-wörd"
 _READY = "Ready to accept connections"
-_DEADLINE_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def redis_cluster(folder: Path) -> Iterator[RedisCluster]:
         )
         for port in ports:
             with RedisServer(port).client() as client:
-                _await(partial(_is_ready, client))
+                wait_until(partial(_is_ready, client), "Redis is ready")
         yield RedisCluster(tuple(ports))
 
 
@@ -111,7 +110,10 @@ def redis_sentinel(folder: Path) -> Iterator[RedisSentinel]:
         stack.enter_context(running(command, _READY))
         replica = RedisServer(replica_port)
         with replica.client() as client:
-            _await(lambda: client.info("replication")["master_link_status"] == "up")
+            wait_until(
+                lambda: client.info("replication")["master_link_status"] == "up",
+                "Redis is ready",
+            )
         sentinel_port = free_port()
         settings = folders[2] / "sentinel.conf"
         settings.write_text(
@@ -122,7 +124,10 @@ def redis_sentinel(folder: Path) -> Iterator[RedisSentinel]:
         )
         stack.enter_context(running([program("redis-server"), str(settings), "--sentinel"], "+monitor master"))
         with redis.Redis(port=sentinel_port, decode_responses=True) as client:
-            _await(lambda: len(client.execute_command("SENTINEL REPLICAS weather")) == 1)
+            wait_until(
+                lambda: len(client.execute_command("SENTINEL REPLICAS weather")) == 1,
+                "Redis is ready",
+            )
         yield RedisSentinel(sentinel_port, primary, replica)
 
 
@@ -136,10 +141,3 @@ def _command(folder: Path, *more: str) -> tuple[int, list[str]]:
 
 def _is_ready(client: redis.Redis) -> bool:
     return bool(client.cluster("INFO")["cluster_state"] == "ok")
-
-
-def _await(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + _DEADLINE_S
-    while not holds():
-        assert time.monotonic() < end, "Redis does not become ready"
-        time.sleep(0.02)

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +13,7 @@ from pyspark.find_spark_home import _find_spark_home
 
 from heliograph.pipeline.spark.gateway import MODULE_OPTIONS
 from heliograph.pipeline.spark.jre import find_java
+from support.waiting import wait_until
 
 _READY_S = 120.0
 _HOST = "127.0.0.1"
@@ -96,12 +96,18 @@ class SparkProcess:
         self._process.wait(30)
 
     def _await(self, log: Path, ready: str) -> str:
-        end = time.monotonic() + _READY_S
+        def said() -> "re.Match[str] | None":
+            return re.search(ready, log.read_text(errors="replace"))
+
         # Its log is the only way in which it tells that it is ready.
-        while (found := re.search(ready, log.read_text(errors="replace"))) is None:
-            if self._process.poll() is not None or time.monotonic() > end:
-                raise TimeoutError(f"{log} does not say {ready!r}: {log.read_text(errors='replace')[-2000:]}")
-            time.sleep(0.05)
+        wait_until(
+            said,
+            lambda: f"{log} does not say {ready!r}: {log.read_text(errors='replace')[-2000:]}",
+            is_alive=lambda: self._process.poll() is None,
+            deadline_s=_READY_S,
+        )
+        found = said()
+        assert found is not None
         return found[found.lastindex or 0]
 
 

@@ -168,7 +168,7 @@ class MqttPublisher:
                 is_certificate = isinstance(error, ssl.SSLCertVerificationError)
                 if is_certificate or attempt == self._options.connect_attempts:
                     raise PublishError(f"{self._where()} cannot be reached: {error}") from error
-                time.sleep(_BACKOFF.pause_s(attempt))
+                time.sleep(_BACKOFF.pause_s(attempt))  # a task of Spark has a thread of its own
             else:
                 return
 

@@ -85,7 +85,7 @@ def _take(descriptor: int, directory: Path, wait_s: float) -> None:
         if not is_told:
             is_told = True
             _log.info("waiting for what process %s left behind at the checkpoint %s", process, directory)
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_S)  # a wait for the lock itself could not end at a deadline
 
 
 def _who_stays(descriptor: int, directory: Path, process: int | None, host: str) -> str:

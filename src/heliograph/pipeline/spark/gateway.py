@@ -168,7 +168,7 @@ def _await_file(file: Path, process: subprocess.Popen[bytes], java: JavaRuntime,
             raise SparkStartError(
                 f"Spark's Java process ({java.program}) was not ready after {_START_DEADLINE_S:.0f} s and was ended"
             )
-        time.sleep(0.02)
+        time.sleep(0.02)  # Java says that it is ready by this file only
 
 
 def _why_it_ended(process: subprocess.Popen[bytes], java: JavaRuntime, log_file: Path | None) -> str:

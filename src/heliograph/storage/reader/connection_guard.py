@@ -119,7 +119,7 @@ class ConnectionGuard:
     def _run(self) -> None:
         while True:
             self.look()
-            time.sleep(_LOOK_S)
+            time.sleep(_LOOK_S)  # gRPC says nothing of connections
 
 
 def _open_count() -> int:
