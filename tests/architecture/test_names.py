@@ -22,3 +22,24 @@ def test_what_an_object_calls_itself_is_the_name_of_its_class() -> None:
                 words = [text.split("(")[0] for text in texts if isinstance(text, str) and "(" in text]
                 named = [word for word in words if word.isidentifier() and word[0].isupper()]
                 assert all(name == owner.name for name in named), f"{path}:{method.lineno}: {named}"
+
+
+# Class names that stand twice, each for one idea of another package or of the specification.
+TWICE = {
+    "Disconnect": "a packet of MQTT, and a message between borrower and leader",
+    "Loop": "what two packages need of an event loop",
+    "MessageDatabase": "what two packages need of the database of messages",
+    "Node": "a node of Heliograph, and one of a HOCON tree",
+    "Ping": "a packet of MQTT, and a message between borrower and leader",
+    "Turns": "the turns of channels, and those of groups",
+    "Will": "the will in a CONNECT, and the one that waits for its time",
+}
+
+
+def test_a_class_name_stands_once_unless_there_is_a_reason() -> None:
+    places: dict[str, list[Path]] = {}
+    for path, owner in classes():
+        if not owner.name.startswith("_"):
+            places.setdefault(owner.name, []).append(path)
+    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert twice.keys() <= TWICE.keys(), twice

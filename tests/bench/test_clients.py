@@ -11,7 +11,7 @@ from heliograph.bench.clients import Client, Login
 from heliograph.bench.latency import Latencies
 from heliograph.bench.packets import BrokerRefusedError, packet
 from heliograph.bench.publisher import Publisher
-from heliograph.bench.subscriber import Subscriber
+from heliograph.bench.subscriber import Receiver
 from heliograph.bench.workload import Shape, Workload
 from heliograph.mqtt.errors import MalformedPacketError, ProtocolError
 
@@ -85,9 +85,9 @@ def publisher(version: int = 4, qos: int = 1, window: int = 100) -> Publisher:
     return client
 
 
-def subscriber(version: int = 4, qos: int = 1) -> tuple[Subscriber, Latencies]:
+def subscriber(version: int = 4, qos: int = 1) -> tuple[Receiver, Latencies]:
     latencies = Latencies()
-    client = Subscriber(Login("s", version), ["bench/1"], qos, latencies)
+    client = Receiver(Login("s", version), ["bench/1"], qos, latencies)
     assert client.receive(CONNACK[version], NOW).startswith(b"\x82")
     assert client.receive(SUBACK[version] + bytes([qos]), NOW) == b""
     assert client.ready
@@ -117,14 +117,14 @@ def test_a_refused_connection_says_why(version: int, wire: bytes, said: str) -> 
     [(4, 0x80, "code 128"), (5, 0x87, "not authorized"), (5, 0, "granted QoS 0 where QoS 1")],
 )
 def test_a_refused_subscription_says_why(version: int, code: int, said: str) -> None:
-    client = Subscriber(Login("s", version), ["a"], 1, Latencies())
+    client = Receiver(Login("s", version), ["a"], 1, Latencies())
     client.receive(CONNACK[version], NOW)
     with pytest.raises(BrokerRefusedError, match=said):
         client.receive(SUBACK[version] + bytes([code]), NOW)
 
 
 def test_many_filters_go_into_several_packets() -> None:
-    client = Subscriber(Login("s"), [f"never/{i}" for i in range(120)], 0, Latencies())
+    client = Receiver(Login("s"), [f"never/{i}" for i in range(120)], 0, Latencies())
     assert client.receive(CONNACK[4], NOW).count(b"never/") == 120
     for number, filters in ((1, 50), (2, 50), (3, 20)):
         assert not client.ready

@@ -6,7 +6,7 @@ import pytest
 
 from heliograph.node import memory_policy as policy
 from heliograph.node.memory_limit import limit_bytes, resident
-from heliograph.settings.units import Part
+from heliograph.settings.units import Percentage
 
 GIB = 1 << 30
 
@@ -50,7 +50,7 @@ def machine(root: Path, total_kb: int, groups: dict[str, str] | None = None, lin
 
 
 def test_a_part_is_of_the_machine_or_of_the_cgroup_whichever_is_less(tmp_path: Path) -> None:
-    part = Part(50)
+    part = Percentage(50)
     assert limit_bytes(part, machine(tmp_path / "bare", 1000)) == 512_000
     group = {"a/b/memory.max": "max", "a/memory.max": "400000", "memory.max": "max"}
     assert limit_bytes(part, machine(tmp_path / "two", 1000, group, "0::/a/b\n")) == 200_000

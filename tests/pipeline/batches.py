@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from heliograph.hocon import parse_text
-from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, read_sink
 
 
@@ -33,7 +33,7 @@ class Batches:
 
 def sink_of(text: str, mode: OutputMode = OutputMode.APPEND) -> Sink:
     """The sink of a section in a file."""
-    return read_sink(Section(parse_text(text), "sink"), mode)
+    return read_sink(FileSection(parse_text(text), "sink"), mode)
 
 
 def station_rows(spark: SparkSession, *rows: tuple[str | None, int]) -> DataFrame:

@@ -13,7 +13,7 @@ from heliograph.cli.main import main
 from heliograph.hocon import parse_file
 from heliograph.pipeline.datasource.schemas import arrow_type, decode_column, read_schemas
 from heliograph.pipeline.errors import RuleFileError
-from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.section import FileSection
 from heliograph.rules.columns import MessageColumns
 from heliograph.rules.schemas import SchemaError
 from heliograph.rules.schemas.registry import build_schema
@@ -61,11 +61,11 @@ SETTINGS = (
 )
 
 
-def section_of(directory: Path, text: str) -> Section:
+def section_of(directory: Path, text: str) -> FileSection:
     """A pipeline file."""
     file = directory / "pipeline.hocon"
     file.write_text(text)
-    return Section(parse_file(file))
+    return FileSection(parse_file(file))
 
 
 def test_the_section_of_a_file(tmp_path: Path) -> None:

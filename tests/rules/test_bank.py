@@ -13,8 +13,8 @@ from heliograph.rules.tree import (
     Expression,
     Field,
     Foreach,
+    InList,
     Logical,
-    Membership,
     Not,
     Path,
     Slice,
@@ -50,7 +50,7 @@ def _names(node: Expression) -> Iterator[str]:
         yield "sign"
     elif isinstance(node, Not):
         yield "not"
-    elif isinstance(node, Membership):
+    elif isinstance(node, InList):
         yield "not in" if node.negated else "in"
     elif isinstance(node, Case):
         yield "case" if node.subject is None else "case of"

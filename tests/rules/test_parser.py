@@ -15,10 +15,10 @@ from heliograph.rules.tree import (
     Field,
     Index,
     IndexBy,
+    InList,
     Key,
     Literal,
     Logical,
-    Membership,
     Not,
     Path,
     Place,
@@ -117,7 +117,7 @@ def test_precedence_of_conditions() -> None:
     assert condition("NOT a = 1 AND b NOT IN (1, c)") == Logical(
         "and",
         Not(Comparison("=", a, literal(1), NOWHERE), NOWHERE),
-        Membership(b, (literal(1), c), negated=True, place=NOWHERE),
+        InList(b, (literal(1), c), negated=True, place=NOWHERE),
         NOWHERE,
     )
     assert condition("((a = 1) OR (b))") == Logical("or", Comparison("=", a, literal(1), NOWHERE), b, NOWHERE)

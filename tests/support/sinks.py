@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from heliograph.hocon import parse_text
-from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.sinks import MicroBatch, OutputMode, Sink, read_sink
 
 
 def sink_of(text: str, mode: OutputMode = OutputMode.APPEND) -> Sink:
     """The sink of a section such as ``{ type = console }``."""
-    document = Section(parse_text(f"sink {text}"))
+    document = FileSection(parse_text(f"sink {text}"))
     section = document.section("sink")
     assert section is not None
     return read_sink(section, mode)

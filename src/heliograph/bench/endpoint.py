@@ -31,7 +31,7 @@ class Transport(StrEnum):
         return self in (Transport.WS, Transport.WSS)
 
 
-class Conversation(Protocol):
+class LoadConversation(Protocol):
     """Who speaks over a connection: the methods of an asyncio protocol, and one for a refusal before it stands."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -67,7 +67,7 @@ class Endpoint:
     tls: ssl.SSLContext | None = None
     path: str | None = None
 
-    async def connect(self, conversation: Conversation) -> None:
+    async def connect(self, conversation: LoadConversation) -> None:
         """Open a connection for `conversation`.
 
         Raises:
@@ -96,7 +96,7 @@ def without_delay(transport: asyncio.BaseTransport) -> None:
 class _WebSocket(asyncio.Transport):
     """A WebSocket connection: an asyncio protocol towards the socket, a transport towards its conversation."""
 
-    def __init__(self, conversation: Conversation, authority: str, path: str) -> None:
+    def __init__(self, conversation: LoadConversation, authority: str, path: str) -> None:
         super().__init__()
         self._above = conversation
         self._below: asyncio.Transport

@@ -11,7 +11,7 @@ from heliograph.bench.clients import Client
 from heliograph.bench.endpoint import Endpoint, without_delay
 from heliograph.bench.packets import BrokerRefusedError
 from heliograph.bench.publisher import UNLIMITED, Publisher
-from heliograph.bench.subscriber import Subscriber
+from heliograph.bench.subscriber import Receiver
 from heliograph.mqtt.errors import ProtocolError
 
 # A burst is one write. Larger ones save nothing more per message, and make every message of the burst older.
@@ -180,9 +180,9 @@ class Flow:
 class SubscriberLink(ClientLink):
     """A connection that receives, and says so to its flow."""
 
-    client: Subscriber
+    client: Receiver
 
-    def __init__(self, client: Subscriber, on_failure: Callable[[ClientLink, str], None], flow: Flow | None) -> None:
+    def __init__(self, client: Receiver, on_failure: Callable[[ClientLink, str], None], flow: Flow | None) -> None:
         super().__init__(client, on_failure)
         self._flow = flow
 

@@ -7,7 +7,7 @@ from heliograph.bench.packets import PublishLayout
 from heliograph.bench.runs import acknowledgements, ages, id_columns, run_length
 
 
-class Subscriber(Client):
+class Receiver(Client):
     """Counts what arrives, takes its age from the payload, and acknowledges it.
 
     One message alone that looks like the last one takes a short cut; see `Publisher`.

@@ -14,7 +14,7 @@ from heliograph.bench.clients import TIMESTAMP_BYTES, Client, Login
 from heliograph.bench.endpoint import Endpoint, Transport
 from heliograph.bench.latency import Latencies
 from heliograph.bench.publisher import Publisher
-from heliograph.bench.subscriber import Subscriber
+from heliograph.bench.subscriber import Receiver
 from heliograph.mqtt.topic import topic_filter_fault, topic_name_fault
 from heliograph.settings.tls import ClientTls
 
@@ -140,7 +140,7 @@ class Workload:
                 raise WorkloadError(f"--cafile {self.cafile}: {error.strerror or error}") from error
         return Endpoint(self.host, self.port, tls, self.ws_path if self.transport.framed else None)
 
-    def build(self, latencies: Latencies) -> tuple[list[Subscriber], list[Publisher], list[Client]]:
+    def build(self, latencies: Latencies) -> tuple[list[Receiver], list[Publisher], list[Client]]:
         """The clients of the run: subscribers (to be connected first), publishers and idle ones."""
         return (
             [self._subscriber(number, latencies) for number in range(1, self.subscribers + 1)],
@@ -173,9 +173,9 @@ class Workload:
         of_acknowledgements = latencies if self.shape is Shape.PUB and self.qos else None
         return Publisher(login, topic, self.payload_bytes, self.qos, self.window, self.retain, of_acknowledgements)
 
-    def _subscriber(self, number: int, latencies: Latencies) -> Subscriber:
+    def _subscriber(self, number: int, latencies: Latencies) -> Receiver:
         extra = [f"never/{number}/+/{k}/#" for k in range(self.never_matching)]
-        return Subscriber(self._login("sub", number), [self._filter(number), *extra], self.qos, latencies)
+        return Receiver(self._login("sub", number), [self._filter(number), *extra], self.qos, latencies)
 
     def _login(self, role: str, number: int) -> Login:
         expiry_s = self.session_expiry_s if role == "sub" else 0

@@ -6,7 +6,7 @@ from heliograph.cli.usage import UsageError
 from heliograph.hocon import HoconError, parse_file
 from heliograph.pipeline.datasource.schemas import read_schemas
 from heliograph.pipeline.errors import RuleFileError
-from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.section import FileSection
 from heliograph.rules.schemas.settings import SchemaSettings
 
 
@@ -17,7 +17,7 @@ def schemas_of(file: Path) -> tuple[SchemaSettings, ...]:
         UsageError: It cannot be read, says something that is not valid, or has no schemas.
     """
     try:
-        settings = read_schemas(Section(parse_file(file)))
+        settings = read_schemas(FileSection(parse_file(file)))
     except (HoconError, RuleFileError) as error:
         raise UsageError(f"--schemas: {error}") from None
     if not settings:

@@ -9,7 +9,7 @@ from heliograph.hocon.values import Content
 from heliograph.settings.kinds import Integer, Kind, RefusedError, Size, detailed
 from heliograph.settings.units import (
     Address,
-    Part,
+    Percentage,
     Rate,
     UnixAddress,
     format_rate,
@@ -19,25 +19,25 @@ from heliograph.settings.units import (
 )
 
 
-class SizeOrPart(Kind[int | Part]):
+class SizeOrPart(Kind[int | Percentage]):
     """An amount of bytes, or a part in percent of what there is."""
 
     def __init__(self, minimum: int) -> None:
         self._size = Size(minimum)
         self.expected = f"{self._size.expected} or a part as in 70%"
 
-    def convert(self, value: Content) -> int | Part:
+    def convert(self, value: Content) -> int | Percentage:
         """A size, or a text with a percent sign."""
         if isinstance(value, str) and value.endswith("%"):
             digits = value[:-1].strip()
             if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:4]) <= 100:
                 raise RefusedError
-            return Part(int(digits))
+            return Percentage(int(digits))
         return self._size.convert(value)
 
-    def show(self, value: int | Part) -> str:
+    def show(self, value: int | Percentage) -> str:
         """With a unit, or with the sign."""
-        return f"{value.percent}%" if isinstance(value, Part) else self._size.show(value)
+        return f"{value.percent}%" if isinstance(value, Percentage) else self._size.show(value)
 
 
 class RateLimit(Kind[Rate]):

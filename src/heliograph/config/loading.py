@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 
-from heliograph.config.reading import Check, Reader, knows_path
+from heliograph.config.reading import Check, ConfigReader, knows_path
 from heliograph.config.settings import Config
 from heliograph.hocon import (
     HoconError,
@@ -50,7 +50,7 @@ def load_config(
             node = set_value(node, tuple(path.split(".")), Node(text, SourcePosition(COMMAND_LINE)))
     except HoconError as error:
         raise ConfigSyntaxError.of(error) from None
-    reader = Reader(frozenset(variable.name for variable in known), checks)
+    reader = ConfigReader(frozenset(variable.name for variable in known), checks)
     config = reader.read(node)
     if reader.problems:
         raise ConfigError(reader.problems)

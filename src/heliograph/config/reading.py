@@ -17,7 +17,7 @@ Check = Callable[[Config], Iterable[tuple[Path, str]]]
 """Finds what is wrong with a configuration of valid settings: the path of each fault, and the fault."""
 
 
-class Reader(GroupReader):
+class ConfigReader(GroupReader):
     """Reads one document; used once.
 
     Args:

@@ -52,7 +52,7 @@ class SchemaType(Choice):
         return value or '""'
 
 
-class Source(Kind[SchemaSource]):
+class SourceText(Kind[SchemaSource]):
     """Text, `{ type = file, path }`, `{ type = bundle, root_proto_path }` or `{ type = bundle, files }`."""
 
     expected = (
@@ -185,7 +185,9 @@ class SchemaConfig:
 
     type: str = setting(SchemaType(), "", "What it is.")
     source: SchemaSource = setting(
-        Source(), SchemaSource(), "The schema itself, of all types but external_http; paths are relative to the file."
+        SourceText(),
+        SchemaSource(),
+        "The schema itself, of all types but external_http; paths are relative to the file.",
     )
     description: str = setting(AnyText(), "", "For people.")
     parameters: ExternalHttp = section(ExternalHttp, "The service of type external_http.")

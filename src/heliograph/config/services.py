@@ -15,12 +15,12 @@ from heliograph.settings.kinds import (
     Boolean,
     Choice,
     Duration,
+    FilterText,
     Integer,
     Kind,
     RefusedError,
     Size,
     Text,
-    TopicFilter,
     Unless,
 )
 
@@ -117,7 +117,7 @@ class RewriteRule:
     action: str = setting(
         Choice("publish", "subscribe", "all"), "all", "What is rewritten: messages, subscriptions, or both."
     )
-    source_topic: str = setting(TopicFilter(), "", "Which topics (or filters) the rule is for.")
+    source_topic: str = setting(FilterText(), "", "Which topics (or filters) the rule is for.")
     re: str = setting(RegularExpression(), "", "What a topic must look like; its groups are `$1`, `$2` and so on.")
     dest_topic: str = setting(
         Text("a topic"), "", "The topic instead; `$1`, `${clientid}` and `${username}` are filled in."

@@ -31,7 +31,7 @@ from heliograph.config.shared_groups import SharedGroupsConfig
 from heliograph.config.storage import DurableStorageConfig
 from heliograph.settings.fields import overlays, section, section_list, setting
 from heliograph.settings.kinds import Choice, Duration, Integer, Text, Unless
-from heliograph.settings.units import Part
+from heliograph.settings.units import Percentage
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,9 @@ class NodeConfig:
         "Number of the node, a part of every message id, and no other node's that writes to the same place. `auto`: "
         "chosen by chance at the first start, and kept in the data directory.",
     )
-    memory_limit: int | Part | None = setting(
+    memory_limit: int | Percentage | None = setting(
         Unless(SizeOrPart(64 * 1024 * 1024), "infinity"),
-        Part(70),
+        Percentage(70),
         "Memory that the process may have resident, or its part of the machine's memory or of the cgroup's limit, "
         "whichever is less; see docs/memory.md for what is done as it fills.",
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from heliograph.settings.fields import section_list, setting
-from heliograph.settings.kinds import Boolean, Choice, Duration, RefusedError, Text, TopicFilter
+from heliograph.settings.kinds import Boolean, Choice, Duration, FilterText, RefusedError, Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class DeclaredGroup:
         "",
         "Its name: `g` for members that subscribe to `$share/g/...`, `$queue` for those of `$queue/...`.",
     )
-    topic: str = setting(TopicFilter(), "", "Its topic filter, with the mountpoint of its members if they have one.")
+    topic: str = setting(FilterText(), "", "Its topic filter, with the mountpoint of its members if they have one.")
     start: str = setting(
         Choice("now", "earliest"),
         "now",

@@ -17,12 +17,12 @@ from heliograph.settings.kinds import (
     Boolean,
     Choice,
     Duration,
+    FilterText,
     Integer,
     RefusedError,
     Size,
     Switch,
     Text,
-    TopicFilter,
     Unless,
 )
 from heliograph.settings.tls import ServerTls
@@ -87,7 +87,7 @@ class MessagesConfig:
     """A database of messages."""
 
     topics: tuple[str, ...] = list_setting(
-        ListOf(TopicFilter()),
+        ListOf(FilterText()),
         ("#",),
         "Topic filters of the messages to store; `#` does not cover topics that start with `$`, and [] stores nothing.",
     )
@@ -154,7 +154,7 @@ class FlightTokenConfig:
         Text("64 hexadecimal digits", r"([0-9A-Fa-f]{64})?"), "", "The SHA-256 digest of its text, in hexadecimal."
     )
     topics: tuple[str, ...] = list_setting(
-        ListOf(TopicFilter(), at_least=1),
+        ListOf(FilterText(), at_least=1),
         ("#",),
         "Topic filters that it allows, and filters within these; `#` does not cover topics that start with `$`.",
     )

@@ -85,7 +85,7 @@ class ReplayedDatabase(Protocol):
         """All generations, by shard and number."""
 
 
-class Outcome(Enum):
+class ReplayOutcome(Enum):
     """How a turn of a replay ended."""
 
     MORE = "it has had its share of the turn"
@@ -133,7 +133,7 @@ class Replay:
         self.given_count = 0
         self.cost = 0  # of the last turn, in messages
 
-    def turn(self, head_us: int, ticket: int, messages_max: int) -> Outcome:
+    def turn(self, head_us: int, ticket: int, messages_max: int) -> ReplayOutcome:
         """Give the session so many messages at the most.
 
         Args:
@@ -153,7 +153,7 @@ class Replay:
             self._begin_round(head_us)
         while self._unlooked or self._unasked or (self._heap and self._heap[0][0] <= self._head_us):
             if self.cost >= messages_max:
-                return Outcome.MORE
+                return ReplayOutcome.MORE
             if self._unlooked:  # first: what is found may come before all that is known of
                 self._look(self._unlooked.popleft())
                 continue
@@ -161,7 +161,7 @@ class Replay:
                 self.cost += self._ask(self._unasked.pop())
                 continue
             if not session.has_room():
-                return Outcome.FULL
+                return ReplayOutcome.FULL
             self.cost += 1
             stored_at, _, source = heapq.heappop(self._heap)
             self._give(source, source.waiting.popleft(), stored_at)
@@ -210,11 +210,11 @@ class Replay:
         else:
             self._unasked.append(source)
 
-    def _end_round(self, head_us: int) -> Outcome:
+    def _end_round(self, head_us: int) -> ReplayOutcome:
         self._head_us = -1
         if self._session.on_replayed(head_us, self._ticket):
-            return Outcome.AWAITS_COMMIT
-        return Outcome.MORE if self._session.behind else Outcome.LIVE
+            return ReplayOutcome.AWAITS_COMMIT
+        return ReplayOutcome.MORE if self._session.behind else ReplayOutcome.LIVE
 
     def _queue(self, source: _Source) -> None:
         heapq.heappush(self._heap, (source.waiting[0].stored_at, source.number, source))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from heliograph.broker.faults import TURNS, Faults
-from heliograph.durable_sessions.replay import Loss, Outcome, Replay, ReplayedDatabase
+from heliograph.durable_sessions.replay import Loss, Replay, ReplayedDatabase, ReplayOutcome
 from heliograph.observe.alarms import UNTIL_START, Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.session.durable import DurableSession
@@ -137,11 +137,11 @@ class Replays:
             return replay.cost + 1
         self._counts["replayed"] += replay.given_count
         replay.given_count = 0
-        if outcome is Outcome.MORE:
+        if outcome is ReplayOutcome.MORE:
             self.want(session)
-        elif outcome is Outcome.AWAITS_COMMIT:
+        elif outcome is ReplayOutcome.AWAITS_COMMIT:
             self._awaiting_commit.append(session)
-        elif outcome is Outcome.LIVE:
+        elif outcome is ReplayOutcome.LIVE:
             self._replays.pop(session, None)
         return replay.cost + 1
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from heliograph.settings.units import Part
+from heliograph.settings.units import Percentage
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 # What a cgroup of version 1 without a limit says is of this size or more.
@@ -30,14 +30,14 @@ def resident() -> Resident:
     return Resident(int(pages) * _PAGE_BYTES, (int(pages) - int(of_files)) * _PAGE_BYTES)
 
 
-def limit_bytes(setting: int | Part | None, root: Path = Path("/")) -> int | None:
+def limit_bytes(setting: int | Percentage | None, root: Path = Path("/")) -> int | None:
     """The limit of `node.memory_limit` in bytes; None for no limit.
 
     Args:
         setting: A size, a part of the machine's memory or of the cgroup's limit, whichever is less, or None.
         root: Where `proc` and `sys` are.
     """
-    return int(_available(root) * setting.percent / 100) if isinstance(setting, Part) else setting
+    return int(_available(root) * setting.percent / 100) if isinstance(setting, Percentage) else setting
 
 
 def _available(root: Path) -> int:

@@ -19,11 +19,11 @@ from heliograph.rules.tree import (
     Case,
     Comparison,
     Expression,
+    InList,
     Key,
     ListLiteral,
     Literal,
     Logical,
-    Membership,
     Not,
     Path,
     Place,
@@ -44,7 +44,7 @@ Output: TypeAlias = dict[str, Value]
 Evaluate: TypeAlias = Callable[[Columns, Output], Value]
 Test: TypeAlias = Callable[[Columns, Output], bool]
 
-_CONDITION_NODES: Final = (Comparison, Membership, Logical, Not)
+_CONDITION_NODES: Final = (Comparison, InList, Logical, Not)
 
 
 class ExpressionCompiler:
@@ -112,7 +112,7 @@ class ExpressionCompiler:
             return self._logical(node)
         if isinstance(node, Not):
             return self._negation(node)
-        if isinstance(node, Membership):
+        if isinstance(node, InList):
             return self._membership(node)
         if isinstance(node, Literal) and isinstance(node.value, bool):
             constant = node.value
@@ -234,7 +234,7 @@ class ExpressionCompiler:
 
         return evaluate
 
-    def _membership(self, node: Membership) -> Test:
+    def _membership(self, node: InList) -> Test:
         subject = self.value(node.subject)
         candidates = [self.value(candidate) for candidate in node.candidates]
         found = not node.negated

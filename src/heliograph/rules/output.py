@@ -20,10 +20,10 @@ from heliograph.rules.tree import (
     Field,
     Foreach,
     IndexBy,
+    InList,
     ListLiteral,
     Literal,
     Logical,
-    Membership,
     Not,
     Path,
     Select,
@@ -120,7 +120,7 @@ def _kind_of_expression(node: Expression, stored: Mapping[str, ValueKind]) -> Va
         return _kind_of_arithmetic(node, stored)
     if isinstance(node, Unary):
         return ValueKind.INTEGER if _kind_of_expression(node.operand, stored) is ValueKind.INTEGER else ValueKind.NUMBER
-    if isinstance(node, Comparison | Membership | Logical | Not):
+    if isinstance(node, Comparison | InList | Logical | Not):
         return ValueKind.BOOLEAN
     if isinstance(node, Call):
         return _kind_of_call(node, stored)
@@ -239,7 +239,7 @@ def parts_of(node: Expression) -> tuple[Expression, ...]:
         return node.left, node.right
     if isinstance(node, Unary | Not):
         return (node.operand,)
-    if isinstance(node, Membership):
+    if isinstance(node, InList):
         return node.subject, *node.candidates
     if isinstance(node, Call):
         return node.arguments

@@ -140,7 +140,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class InList:
     """`subject IN (candidates)` or, negated, `subject NOT IN (candidates)`."""
 
     subject: "Expression"
@@ -203,7 +203,7 @@ Expression: TypeAlias = (
     | Unary
     | Arithmetic
     | Comparison
-    | Membership
+    | InList
     | Not
     | Logical
     | Case

@@ -22,11 +22,11 @@ from heliograph.rules.tree import (
     FromTopic,
     Index,
     IndexBy,
+    InList,
     Key,
     ListLiteral,
     Literal,
     Logical,
-    Membership,
     Not,
     Path,
     Place,
@@ -67,7 +67,7 @@ class _Group:
 
 
 _Built: TypeAlias = Expression | _Group
-_CONDITION_NODES: Final = (Comparison, Logical, Not, Membership)
+_CONDITION_NODES: Final = (Comparison, Logical, Not, InList)
 
 
 class _TermBuilder(Transformer[Token, Any]):
@@ -197,11 +197,11 @@ class _TreeBuilder(_TermBuilder):
             left.place.to(right.place),
         )
 
-    def membership(self, children: list[Any]) -> Membership:
+    def membership(self, children: list[Any]) -> InList:
         subject, *_, close = children
         negated = children[1].type == "NOT"
         candidates = tuple(_value_or_comparison(child, "an item of IN") for child in children[3 if negated else 2 : -1])
-        return Membership(_value(subject, "the left side of IN"), candidates, negated, subject.place.to(_place(close)))
+        return InList(_value(subject, "the left side of IN"), candidates, negated, subject.place.to(_place(close)))
 
     def arithmetic(self, children: list[Any]) -> Arithmetic:
         left, operator, right = children
@@ -281,7 +281,7 @@ def _kind(node: _Built) -> str:
     inner = node.inner if isinstance(node, _Group) else node
     if isinstance(inner, Comparison):
         return "a comparison"
-    if isinstance(inner, Membership):
+    if isinstance(inner, InList):
         return "a condition with IN"
     return "CASE" if isinstance(inner, Case) else "a condition with AND, OR or NOT"
 
@@ -323,6 +323,6 @@ def _selectable(node: _Built) -> Expression:
         if isinstance(node.inner, Case):
             return node.inner
         raise RuleRefusal(f"{_kind(node)} in parentheses cannot be selected, only used as a condition", node.place)
-    if isinstance(node, Logical | Not | Membership):
+    if isinstance(node, Logical | Not | InList):
         raise RuleRefusal(f"{_kind(node)} cannot be selected; use CASE WHEN ... THEN true ELSE false END", node.place)
     return node

@@ -250,7 +250,7 @@ class Size(Kind[int]):
         return format_size(value)
 
 
-class TopicFilter(Kind[str]):
+class FilterText(Kind[str]):
     """An MQTT topic filter."""
 
     expected = 'a topic filter, as in "weather/+/obs"'
@@ -273,7 +273,7 @@ class TopicFilters(Kind[tuple[str, ...]]):
 
     def convert(self, value: Content) -> tuple[str, ...]:
         """A tuple of filters, of which each is there once."""
-        one = TopicFilter()
+        one = FilterText()
         if isinstance(value, str):
             return (one.convert(value),)
         if not isinstance(value, list):

@@ -92,7 +92,7 @@ def format_size(size: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Percentage:
     """A part of something, as in `70%`."""
 
     percent: int

@@ -278,7 +278,7 @@ def _schema_named(options: Mapping[str, str], text: str, kind: str, name: str) -
     from heliograph.hocon import HoconError, parse_file, parse_text
     from heliograph.pipeline.datasource.schemas import read_schemas
     from heliograph.pipeline.errors import RuleFileError
-    from heliograph.pipeline.files.section import Section
+    from heliograph.pipeline.files.section import FileSection
 
     given = options.get("schemas")
     if given is None:
@@ -286,7 +286,7 @@ def _schema_named(options: Mapping[str, str], text: str, kind: str, name: str) -
     is_text = given.lstrip().startswith("{")
     try:
         node = parse_text(f"schemas {given}", name="option schemas") if is_text else parse_file(Path(given))
-        found = {settings.name: settings for settings in read_schemas(Section(node))}
+        found = {settings.name: settings for settings in read_schemas(FileSection(node))}
     except (HoconError, RuleFileError, OSError) as error:
         raise OptionError("schemas", given[:80], f"readable ({error})") from None
     if name not in found or found[name].type != kind:

@@ -61,7 +61,7 @@ class Names(Kind[tuple[str, ...]]):
         return ",".join(value)
 
 
-class Endpoints(Names):
+class EndpointNames(Names):
     """Storage readers."""
 
     expected = f"host:port, with {' or '.join(_SCHEMES)}:// before it or nothing, of each reader, separated by commas"
@@ -121,7 +121,7 @@ class SourceOptions(TlsFiles):
     """
 
     endpoints: tuple[str, ...] = setting(
-        Endpoints(),
+        EndpointNames(),
         (DEFAULT_ENDPOINT,),
         "Host and port of the storage reader; of several nodes, one of each. `grpc+tls://` before it asks for TLS.",
         name="endpoint",

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import pyarrow as pa
 
 from heliograph.config.schemas import ExternalRegistry, SchemaConfig, SchemaRegistryConfig, schema_fault
-from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.section import FileSection
 from heliograph.rules.schemas.avro import AvroSchema
 from heliograph.rules.schemas.configured import external_registry_settings, schema_settings
 from heliograph.rules.schemas.interface import SPARKPLUG_B, Schema, SchemaError
@@ -28,7 +28,7 @@ _EXTERNAL: Final = "external"
 _Group = TypeVar("_Group")
 
 
-def read_schemas(document: Section) -> tuple[SchemaSettings, ...]:
+def read_schemas(document: FileSection) -> tuple[SchemaSettings, ...]:
     """Read the schemas of a pipeline file, or of a node's configuration.
 
     Args:
@@ -54,7 +54,7 @@ def read_schemas(document: Section) -> tuple[SchemaSettings, ...]:
     return tuple(found.values())
 
 
-def _schemas_in(document: Section) -> Iterator[tuple[Section, SchemaSettings]]:
+def _schemas_in(document: FileSection) -> Iterator[tuple[FileSection, SchemaSettings]]:
     holders = [document, document.section(_REGISTRY)]
     found = [holder.section(_SCHEMAS) for holder in holders if holder is not None]
     for named in [section for section in found if section is not None]:
@@ -66,7 +66,7 @@ def _schemas_in(document: Section) -> Iterator[tuple[Section, SchemaSettings]]:
             yield named, schema_settings(name, schema)
 
 
-def _registries_in(document: Section) -> Iterator[tuple[Section, SchemaSettings]]:
+def _registries_in(document: FileSection) -> Iterator[tuple[FileSection, SchemaSettings]]:
     registry = document.section(_REGISTRY)
     if registry is None:
         return
@@ -82,7 +82,7 @@ def _registries_in(document: Section) -> Iterator[tuple[Section, SchemaSettings]
         yield named, external_registry_settings(name, external)
 
 
-def _group(named: Section, name: str, model: type[_Group]) -> _Group:
+def _group(named: FileSection, name: str, model: type[_Group]) -> _Group:
     section = named.section(name)
     if NAME.fullmatch(name) is None or section is None:
         raise named.mistake(f"{name!r} is not a name: names have letters, digits, _ and -", name)

@@ -21,7 +21,7 @@ from heliograph.pipeline.files.definition import (
     StreamSqlJob,
     Watermark,
 )
-from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.files.settings import Roots, RuleSettings, SinkColumns, StreamSqlSettings
 from heliograph.pipeline.files.viewfile import names_in, read_source, read_table
 from heliograph.pipeline.sinks import OutputMode, Sink, read_sink
@@ -118,16 +118,16 @@ class _Reader:
         """The names of all sections of some kinds, whatever is in them."""
         return [name for key in keys for name, _ in self._sections(key)]
 
-    def _last(self, key: str) -> Section | None:
+    def _last(self, key: str) -> FileSection | None:
         found = [section for document in self._documents if (section := document.section(key)) is not None]
         return found[-1] if found else None
 
-    def _sections(self, key: str) -> Iterator[tuple[str, Section]]:
+    def _sections(self, key: str) -> Iterator[tuple[str, FileSection]]:
         for document in self._documents:
-            none: list[tuple[str, Section]] = []
+            none: list[tuple[str, FileSection]] = []
             yield from self._attempt(partial(document.sections, key), none)
 
-    def _all(self, key: str, read: Callable[[str, Section], _T | None]) -> dict[str, _T]:
+    def _all(self, key: str, read: Callable[[str, FileSection], _T | None]) -> dict[str, _T]:
         found: dict[str, _T] = {}
         for name, section in self._sections(key):
             self._attempt(partial(self._take_name, key, name, section), None)
@@ -136,7 +136,7 @@ class _Reader:
                 found[name] = value
         return found
 
-    def _take_name(self, key: str, name: str, section: Section) -> None:
+    def _take_name(self, key: str, name: str, section: FileSection) -> None:
         section.check_name(name)
         # Views, tables and queries share their names: a query's SQL tells them apart by nothing else.
         if name.casefold() in self._names:
@@ -144,7 +144,7 @@ class _Reader:
             raise section.mistake(f"the name {name} is given twice: {other} and {key}.{name} need their own")
         self._names[name.casefold()] = f"{key}.{name}"
 
-    def _rule(self, name: str, section: Section) -> RuleJob | None:
+    def _rule(self, name: str, section: FileSection) -> RuleJob | None:
         settings = self._attempt(partial(section.read, RuleSettings), None)
         source = self._attempt(partial(self._source_of, section), None)
         sink_section = self._attempt(partial(self._sink_section, section), None)
@@ -179,7 +179,7 @@ class _Reader:
             version=settings.version,
         )
 
-    def _source_of(self, section: Section) -> str | None:
+    def _source_of(self, section: FileSection) -> str | None:
         said, sources = section.fields.get("source"), self._named("sources")
         if said is not None and said.value not in sources:
             raise section.mistake(
@@ -188,7 +188,7 @@ class _Reader:
         return str(said.value) if said is not None else None
 
     def _stream_sql(
-        self, name: str, section: Section, views: Mapping[str, Watermark | None], tables: Sequence[str]
+        self, name: str, section: FileSection, views: Mapping[str, Watermark | None], tables: Sequence[str]
     ) -> StreamSqlJob:
         settings = section.read(StreamSqlSettings)
         read = _views_read(section, settings, list(views))
@@ -214,7 +214,7 @@ class _Reader:
             version=settings.version,
         )
 
-    def _sink_section(self, section: Section) -> Section | None:
+    def _sink_section(self, section: FileSection) -> FileSection | None:
         node = section.fields.get("sink")
         if node is None or not isinstance(node.value, str):
             return section.section("sink")
@@ -226,9 +226,9 @@ class _Reader:
 
     def _sink(
         self,
-        section: Section,
+        section: FileSection,
         required_columns: tuple[str, ...],
-        sink: Section | None,
+        sink: FileSection | None,
         mode: OutputMode,
         outputs: Sequence[str] | None,
     ) -> tuple[Sink | None, tuple[str, ...]]:
@@ -243,7 +243,7 @@ class _Reader:
         return read_sink(sink, mode, "columns", "required"), wanted
 
 
-def _check_sql(section: Section, sql: str) -> bool:
+def _check_sql(section: FileSection, sql: str) -> bool:
     """True if there is a rule that can be run; calls of functions that there are not fail for every message."""
     try:
         faults = list(call_faults(CompiledRule(sql).tree))
@@ -258,23 +258,23 @@ def _watermarks(views: Mapping[str, RuleJob] | Mapping[str, Source]) -> dict[str
     return {name: view.watermark for name, view in views.items()}
 
 
-def _document(file: Path, noted: list[RuleFileError]) -> Section:
+def _document(file: Path, noted: list[RuleFileError]) -> FileSection:
     try:
-        document = Section(parse_file(file), noted=noted)
+        document = FileSection(parse_file(file), noted=noted)
     except HoconError as error:
         raise RuleFileError(str(error)) from error
     document.read(Roots)
     return document
 
 
-def _schemas(document: Section) -> tuple[SchemaSettings, ...]:
+def _schemas(document: FileSection) -> tuple[SchemaSettings, ...]:
     # Imported where it is wanted: a pipeline without schemas needs none of their libraries.
     from heliograph.pipeline.datasource.schemas import read_schemas
 
     return read_schemas(document)
 
 
-def _views_read(section: Section, settings: StreamSqlSettings, views: Sequence[str]) -> tuple[str, ...]:
+def _views_read(section: FileSection, settings: StreamSqlSettings, views: Sequence[str]) -> tuple[str, ...]:
     known = f"the rules and sources are: {', '.join(views) or 'none'}"
     for name in settings.views:
         if name not in views:

@@ -14,7 +14,7 @@ _Group = TypeVar("_Group")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
-class Section:
+class FileSection:
     """An object of a pipeline file.
 
     Args:
@@ -60,15 +60,15 @@ class Section:
             self._noted.extend(map(RuleFileError, mistakes))
         return group
 
-    def sections(self, key: str) -> list[tuple[str, "Section"]]:
+    def sections(self, key: str) -> list[tuple[str, "FileSection"]]:
         """The objects in the object under a key, by name; none where the key is not there."""
         named = self.section(key)
         return [] if named is None else [(name, each) for name in named.fields if (each := named.section(name))]
 
-    def section(self, key: str) -> "Section | None":
+    def section(self, key: str) -> "FileSection | None":
         """The object under a key, if it is there."""
         path = ".".join(filter(None, (self.path, key)))
-        return Section(self.fields[key], path, self._noted) if key in self.fields else None
+        return FileSection(self.fields[key], path, self._noted) if key in self.fields else None
 
     def check_name(self, name: str) -> None:
         """Refuse a name that cannot become a directory and a view in SQL."""

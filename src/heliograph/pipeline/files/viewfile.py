@@ -9,7 +9,7 @@ from typing import Final
 from heliograph.pipeline.datasource.options import SourceOptions
 from heliograph.pipeline.errors import OptionError
 from heliograph.pipeline.files.definition import Source, StaticTable
-from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.files.settings import SourceSettings
 
 # Options of the data source that a source may have, by their names in a file.
@@ -30,7 +30,7 @@ _NOT_NAMES: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|--[^\
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def read_source(name: str, section: Section) -> Source:
+def read_source(name: str, section: FileSection) -> Source:
     """A source of its section."""
     settings = section.read(SourceSettings, others=_SOURCE_OPTIONS)
     options = dict(settings.options)
@@ -50,7 +50,7 @@ def read_source(name: str, section: Section) -> Source:
     return Source(name, settings.topics, options, settings.watermark, deduplicate, section.origin)
 
 
-def read_table(name: str, section: Section) -> StaticTable:
+def read_table(name: str, section: FileSection) -> StaticTable:
     """A static table of its section; a relative path begins at the file."""
     table = section.read(StaticTable, {"name": name, "origin": section.origin})
     path = table.path if "://" in table.path else str(Path(section.node.position.source).parent / table.path)

@@ -16,7 +16,7 @@ from heliograph.pipeline.datasource.source import FORMAT
 from heliograph.pipeline.errors import RuleFileError, sentence_of
 from heliograph.pipeline.files.definition import Pipeline
 from heliograph.pipeline.running.starts import newest, storage_readers
-from heliograph.pipeline.running.views import StoredMessages, ViewBuilder, complete_rows
+from heliograph.pipeline.running.views import ViewBuilder, ViewInput, complete_rows
 from heliograph.pipeline.side_outputs.leftovers import REFUSED_METRICS
 from heliograph.rules.spark import plan_rule
 from heliograph.rules.spark.outcomes import evaluate_outcomes
@@ -136,7 +136,7 @@ class _Previewer:
         judged = evaluate_outcomes(rows, rule.sql, rule.columns, self._pipeline.schemas).select("error").collect()
         return len(judged), [row["error"] for row in judged if row["error"] is not None]
 
-    def _read(self, session: SparkSession, messages: StoredMessages) -> DataFrame:
+    def _read(self, session: SparkSession, messages: ViewInput) -> DataFrame:
         options = dict(messages.options)
         if messages.view not in self._begins:
             self._begins[messages.view] = _begin_of_last(options, self._last)

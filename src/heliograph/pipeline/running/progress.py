@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from heliograph.pipeline.datasource.offsets import offset_positions
 from heliograph.pipeline.running.queries import BatchCounters
-from heliograph.pipeline.running.views import RULE_METRICS, StoredMessages
+from heliograph.pipeline.running.views import RULE_METRICS, ViewInput
 from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_METRICS
 
 STARTING: Final = "starting"
@@ -75,7 +75,7 @@ class QueryFigures:
     last_error: str | None = None
     sink_figures: Counter[str] = field(default_factory=Counter)
     positions: list[dict[str, str]] = field(default_factory=list, repr=False)
-    inputs: tuple[StoredMessages, ...] = field(default=(), repr=False)
+    inputs: tuple[ViewInput, ...] = field(default=(), repr=False)
     rows_given: int = field(default=0, repr=False)
     sink_refused: int = field(default=0, repr=False)
 

@@ -32,7 +32,7 @@ from heliograph.pipeline.running.identity import (
 from heliograph.pipeline.running.ranges import stream_until
 from heliograph.pipeline.running.starts import first_starts, positions_reached
 from heliograph.pipeline.running.validation import check_rows
-from heliograph.pipeline.running.views import StoredMessages, ViewBuilder, complete_rows
+from heliograph.pipeline.running.views import ViewBuilder, ViewInput, complete_rows
 from heliograph.pipeline.side_outputs.dead_letters import RefusedRows
 from heliograph.pipeline.side_outputs.leftovers import OUTPUT_METRICS, REFUSED_METRICS, BatchFacts, Kept, Leftovers
 from heliograph.pipeline.side_outputs.lineage import streaming_inputs
@@ -108,7 +108,7 @@ class RunningQuery:
         positions: Where each input goes on, by stream; none where it begins.
     """
 
-    def __init__(self, inputs: tuple[StoredMessages, ...], positions: list[dict[str, str]]) -> None:
+    def __init__(self, inputs: tuple[ViewInput, ...], positions: list[dict[str, str]]) -> None:
         self.inputs = inputs
         self.positions = positions
         self._query: StreamingQuery | None = None
@@ -200,7 +200,7 @@ class PreparedQuery:
     directory: Path
     identity: Identity
     leftovers: Leftovers
-    inputs: tuple[StoredMessages, ...]
+    inputs: tuple[ViewInput, ...]
     settings: RunSettings
     letters_max: int
     span: Span | None = None
@@ -252,7 +252,7 @@ def prepare_query(
         starts = first_starts(pipeline, job, settings.source) if span is None else {name: span.start}
         identity = new_identity(starts)
 
-    def read(session: SparkSession, messages: StoredMessages) -> DataFrame:
+    def read(session: SparkSession, messages: ViewInput) -> DataFrame:
         if span is not None:
             return stream_until(session, dict(messages.options), span.until, span.border)
         return session.readStream.format(FORMAT).options(**messages.options).load()

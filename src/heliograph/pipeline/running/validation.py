@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from heliograph.pipeline.datasource.source import FORMAT
 from heliograph.pipeline.errors import RuleFileError, SinkError, sentence_of
 from heliograph.pipeline.files.definition import Pipeline
-from heliograph.pipeline.running.views import StoredMessages, ViewBuilder, complete_rows
+from heliograph.pipeline.running.views import ViewBuilder, ViewInput, complete_rows
 from heliograph.pipeline.side_outputs.leftovers import REFUSED_METRICS
 from heliograph.pipeline.side_outputs.lineage import analyzed
 from heliograph.pipeline.sinks import ChecksRows
@@ -63,5 +63,5 @@ def _check(session: SparkSession, pipeline: Pipeline, name: str, source: Mapping
     jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(analyzed(rows), mode)
 
 
-def _stream(session: SparkSession, messages: StoredMessages) -> DataFrame:
+def _stream(session: SparkSession, messages: ViewInput) -> DataFrame:
     return session.readStream.format(FORMAT).options(**messages.options).load()

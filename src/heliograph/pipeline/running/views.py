@@ -29,7 +29,7 @@ DELAY_KEY: Final = "spark.watermarkDelayMs"
 
 
 @dataclass(frozen=True)
-class StoredMessages:
+class ViewInput:
     """The stored messages that a view is made of.
 
     Attributes:
@@ -45,7 +45,7 @@ class StoredMessages:
     options: Mapping[str, str]
 
 
-ReadMessages = Callable[[SparkSession, StoredMessages], DataFrame]
+ReadMessages = Callable[[SparkSession, ViewInput], DataFrame]
 
 
 class ViewBuilder:
@@ -77,7 +77,7 @@ class ViewBuilder:
     def __repr__(self) -> str:
         return f"ViewBuilder({', '.join(self._pipeline.query_names)})"
 
-    def messages(self, name: str) -> StoredMessages:
+    def messages(self, name: str) -> ViewInput:
         """The messages that a view is made of, with all options of their read."""
         view = self._pipeline.view(name)
         topics = view_topics(view)
@@ -119,14 +119,14 @@ class ViewBuilder:
         messages = self._read(self.session, self.messages(source.name))
         return messages.observe(RULE_METRICS + source.name, F.count(F.lit(1)).alias("matched"))
 
-    def _messages(self, name: str, topics: Sequence[str], columns: tuple[str, ...] | None) -> StoredMessages:
+    def _messages(self, name: str, topics: Sequence[str], columns: tuple[str, ...] | None) -> ViewInput:
         options = source_options(self._pipeline, name, self._source)
         if name in self._starts:
             options["start"] = self._starts[name]
         options["topics"] = json.dumps(list(topics))
         if columns is not None:
             options["columns"] = ",".join(columns)
-        return StoredMessages(name, tuple(topics), columns, options)
+        return ViewInput(name, tuple(topics), columns, options)
 
     def _table(self, table: StaticTable) -> DataFrame:
         if table.type == "delta":

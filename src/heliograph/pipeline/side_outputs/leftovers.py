@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from heliograph.pipeline.datasource.source import Offset
 from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.ranges import initial_offset, read_range
-from heliograph.pipeline.running.views import RULE_METRICS, StoredMessages, ViewBuilder
+from heliograph.pipeline.running.views import RULE_METRICS, ViewBuilder, ViewInput
 from heliograph.pipeline.side_outputs.dead_letters import (
     RefusedRows,
     Told,
@@ -221,7 +221,7 @@ class Leftovers:
         return SideTable(self.output / self.pipeline.late.path / self.name, self.owner).write(rows, batch)
 
     def _builder(self, ranges: Mapping[str, tuple[Offset, Offset]]) -> ViewBuilder:
-        def read(session: SparkSession, messages: StoredMessages) -> DataFrame:
+        def read(session: SparkSession, messages: ViewInput) -> DataFrame:
             start, end = ranges.get(messages.view, ({"streams": {}}, {"streams": {}}))
             return read_range(session, dict(messages.options), start, end)
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from importlib import import_module
 from typing import Any, Final, cast
 
-from heliograph.pipeline.files.section import Section
+from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.sinks.interface import ChecksRows, Guarantee, MicroBatch, OutputMode, Sink, Written
 
 __all__ = ["KINDS", "ChecksRows", "Guarantee", "MicroBatch", "OutputMode", "Sink", "Written", "read_sink"]
@@ -33,7 +33,7 @@ KINDS: Final = {
 }
 
 
-def read_sink(section: Section, mode: OutputMode, *more_keys: str) -> Sink:
+def read_sink(section: FileSection, mode: OutputMode, *more_keys: str) -> Sink:
     """Make the sink that a section describes.
 
     Args:

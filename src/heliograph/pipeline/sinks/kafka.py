@@ -18,7 +18,7 @@ from heliograph.hocon.values import Content
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.interface import Guarantee, MicroBatch, Written
-from heliograph.pipeline.sinks.kafka_delivery import Delivery
+from heliograph.pipeline.sinks.kafka_delivery import KafkaDelivery
 from heliograph.pipeline.sinks.servers import ServerSink
 from heliograph.pipeline.sinks.template import bytes_column, row_as_json, template_column
 from heliograph.settings.fields import optional, required, setting
@@ -107,7 +107,7 @@ class KafkaSink(ServerSink):
 
     def _write_by_librdkafka(self, rows: DataFrame, batch: MicroBatch) -> Written:
         held = ArrowRows(rows, computed=list(_renamed(self._columns(rows.schema))))
-        delivery = Delivery(self.target, self._producer_settings())
+        delivery = KafkaDelivery(self.target, self._producer_settings())
         for chunk in held.chunks(_CHUNK_ROWS):
             delivery.send(*_message_columns(chunk))
         delivery.finish(self.retry.deadline_s)
@@ -121,10 +121,10 @@ class KafkaSink(ServerSink):
         figures = {"rows": delivery.count - len(refused), "bytes": delivery.bytes, "refused": len(refused)}
         return Written(figures=figures)
 
-    def _write_alone(self, held: ArrowRows, numbers: Sequence[int]) -> "Delivery":
+    def _write_alone(self, held: ArrowRows, numbers: Sequence[int]) -> "KafkaDelivery":
         """Send some rows once more, in their order, each as a request of its own: the broker's answer is of one row."""
         settings = {**self._producer_settings(), "batch.num.messages": 1, "linger.ms": 0}
-        delivery = Delivery(self.target, settings, is_alone=True)
+        delivery = KafkaDelivery(self.target, settings, is_alone=True)
         wanted = set(numbers)
         begin = 0
         for chunk in held.chunks(_CHUNK_ROWS):

@@ -18,7 +18,7 @@ _POLL_S: Final = 0.1
 _SILENT: Final = logging.Logger("librdkafka", logging.CRITICAL)
 
 
-class Delivery:
+class KafkaDelivery:
     """The messages of one batch on their way. Owned by the thread that sends them; callbacks run inside its calls.
 
     Attributes:

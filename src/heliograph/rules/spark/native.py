@@ -28,10 +28,10 @@ from heliograph.rules.tree import (
     Case,
     Comparison,
     Expression,
+    InList,
     Key,
     Literal,
     Logical,
-    Membership,
     Not,
     Path,
     Unary,
@@ -137,7 +137,7 @@ class NativeCompiler:
             return self._arithmetic(node)
         if isinstance(node, Comparison):
             return self._comparison(node)
-        if isinstance(node, Membership | Logical | Not):
+        if isinstance(node, InList | Logical | Not):
             return self.condition(node)
         if isinstance(node, Case):
             return self._case(node)
@@ -158,7 +158,7 @@ class NativeCompiler:
             return Native(f"({left.sql} {node.operator.upper()} {right.sql})", ValueKind.BOOLEAN)
         if isinstance(node, Not):
             return self._negation(node)
-        if isinstance(node, Membership):
+        if isinstance(node, InList):
             found = self._is_one_of(self.compile(node.subject), node.candidates)
             return Native(f"(NOT {found})" if node.negated else found, ValueKind.BOOLEAN)
         if isinstance(node, Literal) and isinstance(node.value, bool):

@@ -12,10 +12,10 @@ from heliograph.rules.tree import (
     Expression,
     Field,
     Foreach,
+    InList,
     ListLiteral,
     Literal,
     Logical,
-    Membership,
     Not,
     Path,
     RangeLiteral,
@@ -107,7 +107,7 @@ def _label_and_parts(node: Expression) -> tuple[str, tuple[Expression, ...]]:
         return f"{node.operator} (sign)", (node.operand,)
     if isinstance(node, Not):
         return "NOT", (node.operand,)
-    if isinstance(node, Membership):
+    if isinstance(node, InList):
         return "NOT IN" if node.negated else "IN", (node.subject, *node.candidates)
     if isinstance(node, Arithmetic | Comparison | Logical):
         return node.operator.upper() if isinstance(node, Logical) else node.operator, (node.left, node.right)
