@@ -18,27 +18,32 @@ def test_that_never_ends():
         pass
 """
 
-SWALLOWING = """
-def turn():
+# Each survives the exception that ends an ordinary test: a loop that swallows it, C code that never looks for signals,
+# a wait for a peer that asks again as py4j does for Java, and a process that does not heed SIGTERM.
+SURVIVORS = """
+import socket, subprocess
+from itertools import repeat
+
+def again_and_again(act):
     while True:
         try:
-            while True:
-                pass
+            act()
         except BaseException:
             pass
 
-def test_that_never_ends():
-    turn()
+def test_swallowing():
+    again_and_again(lambda: sum([]))
 
-def test_that_ends():
-    pass
-"""
-
-IN_C = """
-from itertools import repeat
-
-def test_that_never_ends():
+def test_in_c():
     sum(repeat(0))
+
+def test_silent_peer():
+    ours, theirs = socket.socketpair()
+    again_and_again(lambda: ours.recv(1))
+
+def test_process():
+    with subprocess.Popen(["sh", "-c", "trap '' TERM; sleep 20 & wait; wait"]) as process:
+        again_and_again(lambda: (process.terminate(), process.wait()))
 
 def test_that_ends():
     pass
@@ -61,6 +66,26 @@ def test_that_never_ends():
     thread.join()
 
 def test_that_ends():
+    pass
+"""
+
+TEARDOWN = """
+import pytest
+
+@pytest.fixture(scope="session")
+def held():
+    yield
+    turn()
+
+def turn():
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+
+def test_that_ends(held):
     pass
 """
 
@@ -89,20 +114,24 @@ def run(folder: Path, source: str, workers: int) -> "subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize(
-    ("source", "place", "workers"),
+    ("source", "place"),
     [
-        pytest.param(ENDLESS, "test_that_never_ends", 0, id="endless"),
-        pytest.param(SWALLOWING, "in turn", 1, id="swallowing"),
-        pytest.param(IN_C, "test_that_never_ends", 1, id="in_c"),
-        pytest.param(THREAD, "in turn", 0, id="thread"),
+        pytest.param(ENDLESS, "test_that_never_ends", id="endless"),
+        pytest.param(THREAD, "in turn", id="thread"),
+        pytest.param(TEARDOWN, "in turn", id="teardown_of_the_session"),
     ],
 )
-def test_a_test_that_never_ends_fails_the_run(tmp_path: Path, source: str, place: str, workers: int) -> None:
-    result = run(tmp_path, source, workers)
+def test_a_test_that_never_ends_fails_the_run(tmp_path: Path, source: str, place: str) -> None:
+    result = run(tmp_path, source, 0)
     assert result.returncode != 0
     assert place in result.stdout + result.stderr
-    if workers:
-        assert "1 failed, 1 passed" in result.stdout
+
+
+def test_workers_whose_tests_never_end_are_replaced(tmp_path: Path) -> None:
+    result = run(tmp_path, SURVIVORS, 2)
+    assert "4 failed, 1 passed" in result.stdout
+    for name in ("test_swallowing", "test_in_c", "test_silent_peer", "test_process"):
+        assert f"in {name}" in result.stdout + result.stderr
 
 
 def test_a_thread_that_a_test_leaves_behind_for_ever_fails_the_run(tmp_path: Path) -> None:
