@@ -8,7 +8,7 @@ from heliograph.broker.pending import Pending
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class AccessCheck:
-    """Decides for one client; made by its channel when somebody decides at all."""
+    """Decides for one client; made by its channel if authorization has any callbacks."""
 
     def may_publish_now(self, topic: str) -> Pending[bool]:
         """Whether the client may publish to that topic at this moment, whatever was decided before. For its will."""
@@ -19,5 +19,5 @@ class AccessCheck:
         raise NotImplementedError(type(self).__name__)
 
     def may_come_from(self, message: Message) -> bool:
-        """Whether whoever published a retained message may still publish to its topic."""
+        """Whether the publisher of a retained message may still publish to its topic."""
         raise NotImplementedError(type(self).__name__)

@@ -34,13 +34,13 @@ class Durability(CommitBarriers):
         raise NotImplementedError(type(self).__name__)
 
     def look_up(self, clientid: str, clean_start: bool) -> Pending[bool] | None:
-        """Read what a client that comes needs of the disk, in later turns; None if there is nothing to read.
+        """Read the session of a client that connects, in later turns.
 
         Args:
-            clean_start: Whether it begins a new session, and does not need what is in flight.
+            clean_start: Whether it begins a new session, so that the messages in flight are not needed.
 
         Returns:
-            Whether that was read; not if it cannot be read now.
+            The answer whether the session could be read; None if there is nothing to read.
         """
         raise NotImplementedError(type(self).__name__)
 
@@ -53,23 +53,23 @@ class Durability(CommitBarriers):
         raise NotImplementedError(type(self).__name__)
 
     def begin(self, clientid: str) -> None:
-        """A session begins: nothing of an earlier one is to be left with it.
+        """Remove what is left on the disk of an earlier session: the client begins a new one.
 
         Raises:
-            ProtocolError: That cannot be seen to now.
+            ProtocolError: The disk cannot be read now.
         """
         raise NotImplementedError(type(self).__name__)
 
     def give_up(self, clientid: str, clean_start: bool) -> None:
-        """A session in memory begins, of a client that may have another on the disk that nobody can read now.
+        """Give up the session on the disk, if there is one: the client begins a session in memory.
 
         Raises:
-            ProtocolError: It wants that other one if there is one.
+            ProtocolError: The disk cannot be read now, and the client wants to resume what is there.
         """
         raise NotImplementedError(type(self).__name__)
 
     def end_asleep(self, clientid: str) -> None:
-        """A session that lies on the disk only is over; nothing of it is to be left some time."""
+        """Remove, in later turns, a session that lies on the disk only and is over."""
         raise NotImplementedError(type(self).__name__)
 
     def save_will(self, clientid: str, will: Will) -> i64:

@@ -30,8 +30,8 @@ class DurableSession(ReplayedSession):
 
     Attributes:
         left_us: When its client left, on the wall clock; 0 while it is connected.
-        parked: The subscriptions whose messages are all stored are out of the routing table: nobody who publishes
-            comes across it.
+        parked: The subscriptions whose messages are all stored are out of the routing table: publishing does not come
+            across them.
         will_number: That of the newest will that was saved for it.
         will: The one that is saved while its client is connected.
         has_lost: Messages in flight are to be recalled.
@@ -212,8 +212,8 @@ class DurableSession(ReplayedSession):
     def park_some(self) -> bool:
         """Take some more subscriptions out of the routing table, unless its client is back; whether that is all.
 
-        Nobody who publishes need come across them any more: what they miss is replayed. One that is still listed lets
-        pass what can be replayed as well.
+        Publishing need not come across them any more: what they miss is replayed. One that is still listed ignores
+        what can be replayed as well.
         """
         left = self._listing
         if left is None or self.outbox is not None:

@@ -1,7 +1,7 @@
-"""What is on its way to one client: the messages that wait in its queue, and those in flight in its window.
+"""Sends the messages of one client: those that wait in its queue, and those in flight in its window.
 
-This knows no protocol. Which message is sent when, again, to nobody, or by another member of a group is decided here;
-an `Encoder` writes it.
+This decides which message is sent when, which is sent again, and which is dropped. It knows no protocol; an `Encoder`
+writes the messages.
 """
 
 from typing import Final
@@ -252,7 +252,7 @@ class Outgoing(Subscriber):
             dropped = queue.shed()
 
     def _may_have(self, topic: str) -> bool:
-        # Whoever may subscribe to a filter with wildcards need not be allowed all that it matches.
+        # A client that may subscribe to a filter with wildcards need not be allowed all that it matches.
         access_check = self._access_check
         return (
             access_check is None or not self.broker.hooks.client_authorize.callbacks or access_check.may_receive(topic)

@@ -33,7 +33,7 @@ class RefusedWills:
 
     def __init__(self) -> None:
         self.waiting: deque[PublishedWill] = deque()
-        self._is_proven = True  # the disk takes messages, as far as anybody knows
+        self._is_proven = True  # the disk takes messages, as far as is known
         self._asking: Will | None = None  # the one that is tried while it does not
         self._pause_us: i64 = _RETRY_FIRST_US
         self._due_us: i64 = 0  # when the next one is tried while it does not

@@ -148,7 +148,7 @@ class Session(Outgoing):
         """Take a message of a shared group, or leave it to another member.
 
         Args:
-            last: Nobody else could take it: better it waits here for the client to come back than it is lost.
+            last: No other member could take it: it waits here for the client to come back rather than being lost.
         """
         outbox = self.outbox
         free = outbox is not None and not outbox.congested
@@ -269,7 +269,7 @@ class Session(Outgoing):
         self._has_ended = True
         self.outbox = None
         for delivery in self.window.deliveries.values():
-            # One at QoS 2 that the client may have got must not go to anybody else [MQTT-4.8.2-5].
+            # One at QoS 2 that the client may have got must not go to another member [MQTT-4.8.2-5].
             if delivery.qos == 1 and not isinstance(delivery, GroupDelivery):
                 _pass_on(self, delivery.message, delivery.subscription)
         while self.queue is not None:

@@ -103,7 +103,7 @@ class SessionTable:
 
         Args:
             expiry_s: Its expiry interval; one above 0 is worth keeping.
-            outbox: The connection's; what it is told from now on waits until the disk has the session.
+            outbox: The connection's; what is put into it from now on waits until the disk has the session.
 
         Raises:
             ProtocolError: It cannot be read now, or would be one too many.
@@ -185,7 +185,7 @@ class SessionTable:
 
         Args:
             will: The will to publish, or None if there is none or DISCONNECT took it back [MQTT-3.1.2-10].
-            end: The hook point that is told if its session ends now.
+            end: The hook point that runs if its session ends now.
         """
         try:
             session.detach()  # [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-1] 3.1.1 [MQTT-4.1.0-2]
@@ -296,7 +296,7 @@ class SessionTable:
             self._ending.append(session)
         try:
             session.close()  # 3.1.1 [MQTT-3.1.2-7]
-        except Exception as error:  # noqa: BLE001 - nobody finds it any more, and its will is published, whatever it is
+        except Exception as error:  # noqa: BLE001 - the session is gone and its will is published, whatever it is
             self.broker.faults.contain(SESSIONS, error)
         del self._sessions[clientid]
         self._absences.pop(clientid, None)

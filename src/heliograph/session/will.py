@@ -17,7 +17,7 @@ class Will:
 
     Attributes:
         number: Under which it is saved with its session, rising from connection to connection; 0 if it is not.
-        due_us: When it is to be published, on the clock that nobody sets; 0 while its client is connected.
+        due_us: When it is to be published, on the monotonic clock; 0 while its client is connected.
     """
 
     def __init__(self, message: Message, delay_s: i64, access_check: AccessCheck | None) -> None:

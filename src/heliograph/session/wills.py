@@ -27,7 +27,7 @@ class AskedWill:
 
 
 class PendingWill:
-    """A will of which a callback of `message.publish` has yet to answer."""
+    """A will that waits for the answer of a callback of `message.publish`."""
 
     def __init__(self, wills: "Wills", clientid: str, will: Will, pending: PendingOutcome) -> None:
         self._wills = wills
@@ -54,7 +54,7 @@ class Wills:
         self._broker = broker
         self._delayed: dict[str, Will] = {}  # by client ids
         self._left: list[tuple[str, Will]] = []  # of sessions that are over
-        self._asked: list[AskedWill] = []  # of which it is not known yet whether they may be published
+        self._asked: list[AskedWill] = []  # those that may or may not be published: callbacks have yet to answer
 
     def __len__(self) -> int:
         return len(self._delayed)
