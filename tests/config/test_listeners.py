@@ -18,7 +18,7 @@ def test_only_1883_is_open_by_default() -> None:
 
 def test_other_listeners_appear_with_their_usual_ports(write: Write) -> None:
     listeners = config_of(write("listeners { ssl.default {}, ws.default {}, wss.default {} }")).listeners
-    ports = [each["default"].bind.port for each in (listeners.ssl, listeners.ws, listeners.wss)]  # type: ignore[union-attr]
+    ports = [each["default"].bind.port for each in (listeners.ssl, listeners.ws, listeners.wss)]  # type: ignore[union-attr]  # each of these is bound to an address
     assert ports == [8883, 8083, 8084]
 
 

@@ -25,7 +25,7 @@ def test_a_session_whose_replay_raises_keeps_no_other_from_catching_up(
         calls += 1
         if calls == 1:
             raise RuntimeError("not today")
-        return find(*args, **named)  # type: ignore[arg-type]
+        return find(*args, **named)  # type: ignore[arg-type]  # they are passed on as they came
 
     monkeypatch.setattr(kernel.database, "get_streams", get_streams)
     faults = kernel.contain_faults()

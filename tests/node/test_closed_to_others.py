@@ -117,7 +117,7 @@ def test_a_token_is_not_for_another_user_at_the_port(
     assert local_token.find_token(f"127.0.0.1:{port}") is None
 
 
-class Answering(flight.FlightServerBase):  # type: ignore[misc]
+class Answering(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     """A reader that answers each request with nothing, and counts them."""
 
     asked = 0

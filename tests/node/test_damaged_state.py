@@ -64,7 +64,7 @@ async def test_the_broker_serves_what_needs_no_directory_that_cannot_be_used(
 
 def kept_client(node: NodeProcess) -> aiomqtt.Client:
     """A client whose session is kept."""
-    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho has no types here
     properties.SessionExpiryInterval = 3600
     v5 = aiomqtt.ProtocolVersion.V5
     return aiomqtt.Client(

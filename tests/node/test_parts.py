@@ -44,7 +44,7 @@ class Broken:
 
     async def _late(self) -> None:
         assert self._work is not None
-        await self._work()  # type: ignore[misc]
+        await self._work()  # type: ignore[misc]  # a callable that is an attribute is taken for a method
         raise RuntimeError("not today")
 
 

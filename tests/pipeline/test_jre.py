@@ -74,7 +74,7 @@ def test_the_options_of_the_java_process_are_those_of_spark(spark: SparkSession)
 @pytest.mark.slow
 def test_a_local_session_listens_on_the_loopback_only(spark: SparkSession) -> None:
     psutil = pytest.importorskip("psutil")
-    process = psutil.Process(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]
+    process = psutil.Process(spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]  # a session has a gateway
     listening = [entry.laddr.ip for entry in process.net_connections("tcp") if entry.status == psutil.CONN_LISTEN]
     assert listening
     assert {address.removeprefix("::ffff:") for address in listening} <= {"127.0.0.1", "::1"}

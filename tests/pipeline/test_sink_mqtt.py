@@ -70,7 +70,7 @@ class _Heard:
 
 def _user_properties(message: MQTTMessage) -> Any:
     assert message.properties is not None
-    return message.properties.json()["UserProperty"]  # type: ignore[no-untyped-call]
+    return message.properties.json()["UserProperty"]  # type: ignore[no-untyped-call]  # paho has no types here
 
 
 def test_rows_become_messages(spark: SparkSession, mosquitto: tuple[str, int]) -> None:

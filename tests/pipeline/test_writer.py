@@ -87,7 +87,7 @@ def test_the_columns_say_how_a_row_is_published(spark: SparkSession, mosquitto: 
         (message,) = subscriber.wait_for(1)
     assert (message.topic, message.payload, message.qos, message.retain) == ("r/1", b"\x00\xff", 2, True)
     assert message.properties is not None
-    properties_json = message.properties.json()  # type: ignore[no-untyped-call]
+    properties_json = message.properties.json()  # type: ignore[no-untyped-call]  # paho has no types here
     assert properties_json["ContentType"] == "text/plain"
     assert properties_json["CorrelationData"] == "0001"
     assert properties_json["UserProperty"] == [("unit", "mph")]

@@ -19,7 +19,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeRetaine
 
     def make_one(**options: object) -> Retainer:
         path = tmp_path / str(len(made))
-        made.append(make_retainer(request.param, path, RetainerOptions(**options)))  # type: ignore[arg-type]
+        made.append(make_retainer(request.param, path, RetainerOptions(**options)))  # type: ignore[arg-type]  # they are options by name
         return made[-1]
 
     yield make_one

@@ -18,7 +18,7 @@ REST_S = 12
 def state(kernel: GroupKernel) -> tuple[int, int, int, int]:
     """How many groups are kept, awake and led, and how often one was woken."""
     numbers = kernel.groups.statistics()
-    return tuple(numbers[f"shared_groups.{name}"] for name in ("durable", "awake", "leaders", "woken"))  # type: ignore[return-value]
+    return tuple(numbers[f"shared_groups.{name}"] for name in ("durable", "awake", "leaders", "woken"))  # type: ignore[return-value]  # four of them
 
 
 def rest(kernel: GroupKernel) -> None:

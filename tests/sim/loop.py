@@ -151,7 +151,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def create_future(self) -> "asyncio.Future[Any]":
         return asyncio.Future(loop=self)
 
-    def create_task(self, coro: Coroutine[Any, Any, T], **named: Any) -> "asyncio.Task[T]":  # type: ignore[override]
+    def create_task(self, coro: Coroutine[Any, Any, T], **named: Any) -> "asyncio.Task[T]":  # type: ignore[override]  # what the kernel calls with, and no more
         task = asyncio.Task(coro, loop=self, **named)
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # killed processes leave tasks behind
         return task

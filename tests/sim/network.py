@@ -93,7 +93,7 @@ class Connection(Wire):
         """Send bytes to the broker; they arrive in pieces."""
         for piece in self._pieces(data):
             self._up_us = self._when(self._up_us)
-            self._agenda.at(self._up_us, lambda piece=piece: self._arrive(piece))  # type: ignore[misc]
+            self._agenda.at(self._up_us, lambda piece=piece: self._arrive(piece))  # type: ignore[misc]  # the argument is never given
 
     def close(self) -> None:
         """By the broker: close behind the bytes sent before."""
@@ -136,7 +136,7 @@ class Connection(Wire):
         for piece in self._pieces(data):
             self._unsent += len(piece)
             self._down_us = self._when(self._down_us)
-            self._agenda.at(self._down_us, lambda piece=piece: self._deliver(piece))  # type: ignore[misc]
+            self._agenda.at(self._down_us, lambda piece=piece: self._deliver(piece))  # type: ignore[misc]  # the argument is never given
         self._look_at_congestion()
 
     def unsent_bytes(self) -> int:

@@ -45,7 +45,7 @@ def write(rocks: FakeRocks, key: bytes, value: bytes = b"") -> None:
 
 
 def keys(rocks: FakeRocks) -> list[bytes]:
-    return [key for key, _ in records(rocks, b"", b"\xff" * 8)]  # type: ignore[arg-type]
+    return [key for key, _ in records(rocks, b"", b"\xff" * 8)]  # type: ignore[arg-type]  # the fake has what is asked of RocksDB
 
 
 def place(walk: Walk) -> tuple[bytes, bytes] | None:
@@ -65,12 +65,12 @@ def test_it_is_a_rocksdb(real: Any, batches: list[list[tuple[Any, ...]]], at: by
             getattr(ours, name)(*arguments)
             getattr(theirs, name)(*arguments)
         before = list(records(real, b"", b"\xff" * 4))
-        walk = records(fake, b"", b"\xff" * 4)  # type: ignore[arg-type]
+        walk = records(fake, b"", b"\xff" * 4)  # type: ignore[arg-type]  # the fake has what is asked of RocksDB
         first = next(walk, None)
         fake.write(ours)
         real.write(theirs)
         assert ([] if first is None else [first, *walk]) == before  # a walk sees what was there when it began
-    assert list(records(fake, b"", b"\xff" * 4)) == list(records(real, b"", b"\xff" * 4))  # type: ignore[arg-type]
+    assert list(records(fake, b"", b"\xff" * 4)) == list(records(real, b"", b"\xff" * 4))  # type: ignore[arg-type]  # the fake has what is asked of RocksDB
     assert fake.get(at) == real.get(at)
     ours_walk, theirs_walk = fake.iter(), real.iter()
     for method in ("seek", "seek_for_prev"):

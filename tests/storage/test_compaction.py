@@ -203,7 +203,7 @@ def test_an_index_entry_that_was_read_before_a_merge_leads_to_the_merged_block(d
         yield first
         yield from slices
 
-    payloads = [row for batch in rows.batches(all_slices()) for row in batch.column("payload").to_pylist()]  # type: ignore[arg-type]
+    payloads = [row for batch in rows.batches(all_slices()) for row in batch.column("payload").to_pylist()]  # type: ignore[arg-type]  # payloads are bytes
     assert payloads == [b"%d" % number for number in range(40) if number % 4 == 3]
     database.close()
 

@@ -33,8 +33,8 @@ def killed_at(step: int, new: Path, path: Path, kept: Path) -> bool:
 
             return wrapper
 
-        directory_swap.os.rename = counted(os.rename)  # type: ignore[attr-defined]
-        directory_swap.exchange = counted(directory_swap.exchange)  # type: ignore[assignment]
+        directory_swap.os.rename = counted(os.rename)  # type: ignore[attr-defined]  # in a child process, which dies
+        directory_swap.exchange = counted(directory_swap.exchange)  # type: ignore[assignment]  # in a child process, which dies
         swap_in(new, path, kept)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9

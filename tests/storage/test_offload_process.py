@@ -37,7 +37,7 @@ async def make_offload(data_dir: Path, database: LocalDatabase) -> AsyncIterator
     made: list[Offload] = []
 
     def make(target: Path | str | None = "cold", **options: object) -> Offload:
-        chosen = None if target is None else OffloadOptions(str(target), **options)  # type: ignore[arg-type]
+        chosen = None if target is None else OffloadOptions(str(target), **options)  # type: ignore[arg-type]  # they are options by name
         made.append(Offload(database, OffloadProcess(data_dir), chosen))
         database.fetch = made[-1].fetch
         return made[-1]

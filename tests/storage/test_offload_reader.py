@@ -26,7 +26,7 @@ class BulkReader:
 
     def plan(self, **fields: object) -> dict[str, Any]:
         """The answer to the action."""
-        return json.loads(json.dumps(self._reader.plan(self._request(**fields))))  # type: ignore[no-any-return]
+        return json.loads(json.dumps(self._reader.plan(self._request(**fields))))  # type: ignore[no-any-return]  # a plan is an object
 
     def streams(self, *topics: str) -> Any:
         """The answer to the action."""

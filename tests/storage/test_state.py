@@ -136,7 +136,7 @@ class CountedKey(bytes):
 
     def startswith(self, *arguments: object) -> bool:
         CountedKey.looks += 1
-        return super().startswith(*arguments)  # type: ignore[arg-type]
+        return super().startswith(*arguments)  # type: ignore[arg-type]  # they are passed on as they came
 
 
 async def test_a_scan_looks_at_few_of_many_pending_keys(data_dir: Path) -> None:

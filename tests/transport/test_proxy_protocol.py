@@ -101,7 +101,7 @@ def test_what_is_no_header_is_refused(data: bytes) -> None:
 
 
 def proxied(**settings: object) -> TcpListener:
-    return replace(TcpListener(bind=ANY_PORT, proxy_protocol=True), **settings)  # type: ignore[arg-type]
+    return replace(TcpListener(bind=ANY_PORT, proxy_protocol=True), **settings)  # type: ignore[arg-type]  # they are settings by name
 
 
 async def peername(rig: Rig, first: bytes) -> str:
@@ -142,7 +142,7 @@ async def test_websocket_may_follow_at_once() -> None:
 
 async def test_the_common_name_that_the_proxy_verified_is_who_the_client_is() -> None:
     class Seen(PeerIdentity):
-        def fill_in_common_name(self, peer, common_name):  # type: ignore[no-untyped-def]
+        def fill_in_common_name(self, peer, common_name):  # type: ignore[no-untyped-def]  # as those of the class
             super().fill_in_common_name(peer, common_name)
             peers.append((peer.common_name, peer.username, peer.clientid))
 

@@ -216,7 +216,7 @@ async def test_socket_options_reach_connections() -> None:
     async with listening(settings=TcpListener(bind=ANY_PORT, tcp_options=options)) as rig:
         await rig.client()
         (link,) = rig.listener.connections.links
-        sock = link.connection  # type: ignore[attr-defined]
+        sock = link.connection  # type: ignore[attr-defined]  # connections over TCP have one
         found = {
             "keepalive": sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE),
             "idle": sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
@@ -242,7 +242,7 @@ async def test_nodelay_can_be_switched_off() -> None:
     async with listening(settings=TcpListener(bind=ANY_PORT, tcp_options=options)) as rig:
         await rig.client()
         (link,) = rig.listener.connections.links
-        sock = link.connection  # type: ignore[attr-defined]
+        sock = link.connection  # type: ignore[attr-defined]  # connections over TCP have one
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0
 
 

@@ -21,7 +21,7 @@ from support.listening import ANY_PORT, CONNACK, CONNECT, DISCONNECT, PINGREQ, P
 
 
 def ssl_listener(authority: Authority, **options: object) -> SslListener:
-    settings = replace(SslOptions(certfile=str(authority.server())), **options)  # type: ignore[arg-type]
+    settings = replace(SslOptions(certfile=str(authority.server())), **options)  # type: ignore[arg-type]  # they are options by name
     return SslListener(bind=ANY_PORT, ssl_options=settings)
 
 

@@ -46,7 +46,7 @@ SUBACK = wire("90 # 0001 00")
 
 
 def ws(**options: object) -> WsListener:
-    return WsListener(bind=ANY_PORT, websocket=replace(WebsocketOptions(), **options))  # type: ignore[arg-type]
+    return WsListener(bind=ANY_PORT, websocket=replace(WebsocketOptions(), **options))  # type: ignore[arg-type]  # they are options by name
 
 
 async def connected(rig: Rig, **changes: str | None) -> Socket:

@@ -43,7 +43,7 @@ def decode_json(text: str | bytes) -> Value:
     if _MANY_DIGITS in data.translate(_BLURRED):
         return _decode_slowly(data)
     try:
-        return orjson.loads(data)  # type: ignore[no-any-return]
+        return orjson.loads(data)  # type: ignore[no-any-return]  # orjson gives Any; what it gives is a value of the language
     except orjson.JSONDecodeError as error:
         raise EvaluationFault(f"not valid JSON: {error}") from None
 
@@ -108,7 +108,7 @@ def _exact_default(value: object) -> dict[str, Any]:
         return {"$undefined": True}
     if isinstance(value, Bits):
         return {"$bits": value.digits()}
-    return {"$base64": b64encode(value).decode()}  # type: ignore[arg-type]
+    return {"$base64": b64encode(value).decode()}  # type: ignore[arg-type]  # nothing else is left
 
 
 def _encode(value: Value, default: Any) -> str:

@@ -255,7 +255,7 @@ def _with_else(children: list[Any]) -> list[Any]:
 
 def _place(token: Token) -> Place:
     # The lexer always sets the four; lark declares them optional for tokens made by hand.
-    return Place(token.start_pos, token.end_pos, token.line, token.column)  # type: ignore[arg-type]
+    return Place(token.start_pos, token.end_pos, token.line, token.column)  # type: ignore[arg-type]  # a token of a parsed text has a place
 
 
 def _unquoted(token: Token) -> str:

@@ -90,7 +90,7 @@ def message(number: int, **fields: object) -> StoredMessage:
         "property_bytes": b"\x01\x00" if number % 7 == 0 else b"",
         "stored_at": 0,
     }
-    return StoredMessage(**{**values, **fields})  # type: ignore[arg-type]
+    return StoredMessage(**{**values, **fields})  # type: ignore[arg-type]  # they are fields by name
 
 
 def contents(database: LocalDatabase) -> list[list[object]]:

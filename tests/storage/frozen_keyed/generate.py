@@ -73,7 +73,7 @@ def message(number: int, topic: str, **fields: object) -> StoredMessage:
         "property_bytes": b"",
         "stored_at": 0,
     }
-    return StoredMessage(**{**values, **fields})  # type: ignore[arg-type]
+    return StoredMessage(**{**values, **fields})  # type: ignore[arg-type]  # they are fields by name
 
 
 def read(table: KeyedTable, topic_filter: str, after: bytes = b"") -> list[StoredMessage]:

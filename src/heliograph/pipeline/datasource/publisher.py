@@ -184,7 +184,7 @@ class MqttPublisher:
         if row.get("qos") is not None and row["qos"] not in (0, 1, 2):
             return f"qos is {row['qos']}, but must be 0, 1 or 2"
         if self._packet_bytes_max is not None:
-            packed: bytes = properties.pack() if properties is not None else b""  # type: ignore[no-untyped-call]
+            packed: bytes = properties.pack() if properties is not None else b""  # type: ignore[no-untyped-call]  # paho has no types here
             size = name_bytes + len(row["payload"] or b"") + len(packed) + _PACKET_OVERHEAD_BYTES
             if size > self._packet_bytes_max:
                 return f"the packet has about {size} bytes; {self._where()} takes {self._packet_bytes_max} at most"
@@ -263,7 +263,7 @@ def make_properties(row: list[tuple[str, str]] | Mapping[str, str] | None) -> Pr
     pairs = dict(row) if row else {}
     if not pairs:
         return None
-    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho has no types here
     users = [
         (name.removeprefix(_USER_PROPERTY), pairs.pop(name)) for name in list(pairs) if name.startswith(_USER_PROPERTY)
     ]
@@ -282,6 +282,6 @@ def make_properties(row: list[tuple[str, str]] | Mapping[str, str] | None) -> Pr
 
 
 def _session_expiry(packet: int, seconds: int) -> Properties:
-    properties = Properties(packet)  # type: ignore[no-untyped-call]
+    properties = Properties(packet)  # type: ignore[no-untyped-call]  # paho has no types here
     properties.SessionExpiryInterval = seconds
     return properties

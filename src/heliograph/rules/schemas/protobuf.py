@@ -59,7 +59,7 @@ class MessageType:
 
     def _require_all(self, message: Message) -> None:
         if not message.IsInitialized():
-            missing = ", ".join(message.FindInitializationErrors())  # type: ignore[attr-defined]
+            missing = ", ".join(message.FindInitializationErrors())  # type: ignore[attr-defined]  # a method that the stubs of protobuf leave out
             raise SchemaError(f"the Protobuf message {self.name} lacks {missing:.300}")
 
 

@@ -100,7 +100,7 @@ def _to_timestamp(value: Value) -> int:
     if isinstance(value, str | bytes):
         return timestamp_of_rfc3339(value, 6)
     if type(value) is int:
-        return _to_integer(64)(value * 1000)  # type: ignore[no-any-return]
+        return _to_integer(64)(value * 1000)  # type: ignore[no-any-return]  # Spark has no types here
     raise EvaluationFault(f"{describe(value)} is no time: neither an RFC 3339 text nor an integer of milliseconds")
 
 

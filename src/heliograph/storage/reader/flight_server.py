@@ -16,14 +16,14 @@ _INFO: Final = "info"
 _OFFLOADED: Final = "offloaded"
 
 
-class _Caller(flight.ServerMiddleware):  # type: ignore[misc]
+class _Caller(flight.ServerMiddleware):  # type: ignore[misc]  # pyarrow has no types
     """Who one request is of."""
 
     def __init__(self, token: ReaderToken | None) -> None:
         self.token = token
 
 
-class _Callers(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+class _Callers(flight.ServerMiddlewareFactory):  # type: ignore[misc]  # pyarrow has no types
     """Authenticates every Flight call by its bearer token."""
 
     def __init__(self, security: ReaderSecurity) -> None:
@@ -37,7 +37,7 @@ class _Callers(flight.ServerMiddlewareFactory):  # type: ignore[misc]
             raise flight.FlightUnauthenticatedError(str(error), error.code.encode()) from None
 
 
-class FlightServer(flight.FlightServerBase):  # type: ignore[misc]
+class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     """Serves a `StorageReader`. Listens from its construction on.
 
     Args:
