@@ -137,7 +137,7 @@ def test_keys_and_channels_that_a_user_may_not_use_cost_their_rows_only(
 def test_what_reading_the_rows_raises_is_no_failure_of_the_server(server: RedisServer) -> None:
     sink = sink_of(server.section('command = "SET a ${id}"'))
     assert isinstance(sink, RedisSink)
-    with pytest.raises(ConnectionResetError, match="of Spark"), sink.servers.primary("Redis"):
+    with pytest.raises(ConnectionResetError, match="of Spark"), sink.primary("Redis"):
         raise ConnectionResetError("of Spark")
 
 

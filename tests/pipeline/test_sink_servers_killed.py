@@ -260,7 +260,7 @@ def test_commands_go_to_the_slot_of_their_keys_or_are_not_for_a_cluster(spark: S
         tag = tag_of(0).encode()
         node = sink_of(RedisServer(cluster.ports[0]).section("command = [PING]"))
         assert isinstance(node, RedisSink)
-        with node.servers.primary("Redis") as connection:
+        with node.primary("Redis") as connection:
             transaction = RedisTransaction(connection, "Redis", f"{{{tag.decode()}}}")
             assert transaction.is_due(0)
             torn = RowCommand(0, (b"MSET", b"a", b"1", b"b", b"2"))

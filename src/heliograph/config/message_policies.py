@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from heliograph.settings.fields import ListOf, list_setting, setting
+from heliograph.settings.fields import ListOf, list_setting, section, setting
 from heliograph.settings.kinds import AnyText, Boolean, Choice, Text, TopicFilters
 
 LEVELS: Final = ("error", "warning", "notice", "info", "debug", "none")
@@ -39,7 +39,7 @@ class LogFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class MessagePolicySettings:
+class MessagePolicy:
     """What every entry of such a list begins with."""
 
     name: str = setting(MessagePolicyName(), "", "Its name, in metrics, log entries and events.")
@@ -47,33 +47,15 @@ class MessagePolicySettings:
     description: str = setting(AnyText(), "", "What it is for.")
     enable: bool = setting(Boolean(), True, "Whether it takes part.")
     topics: tuple[str, ...] = setting(TopicFilters(), (), "Which messages it is for.")
+    failure_action: str = setting(
+        Choice("drop", "disconnect", "ignore"),
+        "drop",
+        "What happens to a message that fails: it is dropped, its publisher is disconnected too, or nothing.",
+    )
+    log_failure: LogFailure = section(LogFailure, "How failures are logged.")
 
 
-class MessagePolicy(Protocol):
-    """What a chain of policies asks of every entry."""
-
-    @property
-    def name(self) -> str:
-        """Its name, unique in the list."""
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """Which messages it is for."""
-
-    @property
-    def enable(self) -> bool:
-        """Whether it takes part."""
-
-    @property
-    def failure_action(self) -> str:
-        """`drop`, `disconnect` or `ignore`."""
-
-    @property
-    def log_failure(self) -> LogFailure:
-        """How failures are logged."""
-
-
-def list_faults(policies: Sequence[MessagePolicySettings], kind: str) -> Iterator[tuple[tuple[str, ...], str]]:
+def list_faults(policies: Sequence[MessagePolicy], kind: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """What is missing from the entries of a list, or there twice: path below the group of the list, and fault.
 
     Args:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from heliograph.config.message_policies import (
-    LogFailure,
-    MessagePolicySettings,
+    MessagePolicy,
     list_faults,
     schema_fault,
     setting_fault,
@@ -69,7 +68,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Transformation(MessagePolicySettings):
+class Transformation(MessagePolicy):
     """One transformation: what is made of messages to its topics."""
 
     failure_action: str = setting(
@@ -78,7 +77,6 @@ class Transformation(MessagePolicySettings):
         "What happens to a message for which it fails: it goes on as it was, it is dropped, or its publisher is "
         "disconnected too.",
     )
-    log_failure: LogFailure = section(LogFailure, "How failures are logged.")
     payload_decoder: PayloadCoding = section(PayloadCoding, "How the payload is decoded before the operations.")
     payload_encoder: PayloadCoding = section(PayloadCoding, "How the payload is encoded after the operations.")
     operations: tuple[Operation, ...] = section_list(

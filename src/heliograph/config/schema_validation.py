@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from heliograph.config.message_policies import (
-    LogFailure,
-    MessagePolicySettings,
+    MessagePolicy,
     list_faults,
     schema_fault,
     setting_fault,
 )
-from heliograph.settings.fields import section, section_list, setting
+from heliograph.settings.fields import section_list, setting
 from heliograph.settings.kinds import Choice, RefusedError, Text
 
 _VALID_CHECKS = (
@@ -45,18 +44,12 @@ class ValidationCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Validation(MessagePolicySettings):
+class Validation(MessagePolicy):
     """One validation: what messages to its topics must look like."""
 
     strategy: str = setting(
         Choice("all_pass", "any_pass"), "all_pass", "Whether a message must pass all checks, or one of them."
     )
-    failure_action: str = setting(
-        Choice("drop", "disconnect", "ignore"),
-        "drop",
-        "What happens to a message that fails: it is dropped, its publisher is disconnected too, or nothing.",
-    )
-    log_failure: LogFailure = section(LogFailure, "How failures are logged.")
     checks: tuple[ValidationCheck, ...] = section_list(ValidationCheck, "The checks, in their order.")
 
 
