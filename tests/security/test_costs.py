@@ -4,6 +4,7 @@ import gc
 import re
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -54,14 +55,14 @@ def _subscribe(peer: Peer, filters: list[str]) -> None:
         peer.skip()
 
 
-def _subscriptions(_: Path) -> Make:
-    peer = Kernel().connect()
-    return lambda: _subscribe(peer, [f"device/{number}/temperature" for number in range(COUNT)])
+def _subscribed(template: str) -> Callable[[Path], Make]:
+    """Many subscriptions of one client to filters with a number in them."""
 
+    def maker(_: Path) -> Make:
+        peer = Kernel().connect()
+        return lambda: _subscribe(peer, [template.format(number) for number in range(COUNT)])
 
-def _wildcards(_: Path) -> Make:
-    peer = Kernel().connect()
-    return lambda: _subscribe(peer, [f"device/+/{number}" for number in range(COUNT)])
+    return maker
 
 
 def _durable_subscriptions(path: Path) -> Make:
@@ -76,27 +77,11 @@ def _durable_subscriptions(path: Path) -> Make:
     return make
 
 
-def _memory_groups(_: Path) -> Make:
-    peer = Kernel().connect()
-    return lambda: _subscribe(peer, [f"$share/g{number}/t/#" for number in range(COUNT)])
-
-
-def _groups(path: Path) -> Make:
+def _groups(path: Path, *, has_stream: bool = False) -> Make:
     kernel = GroupKernel(path)
-    peer = kernel.come("c")
-
-    def make() -> None:
-        _subscribe(peer, [f"$share/g{number}/t/#" for number in range(COUNT)])
+    if has_stream:
+        kernel.come("pub").publish("t/1", b"", 1)
         kernel.advance(2)
-        _clear(kernel.state, kernel.group_state)
-
-    return make
-
-
-def _groups_of_a_stream(path: Path) -> Make:
-    kernel = GroupKernel(path)
-    kernel.come("pub").publish("t/1", b"", 1)
-    kernel.advance(2)
     peer = kernel.come("c")
 
     def make() -> None:
@@ -237,12 +222,12 @@ def _parts(_: Path) -> Make:
 
 
 MAKERS: Final[dict[str, Callable[[Path], Make]]] = {
-    "subscription": _subscriptions,
-    "subscription with a wildcard": _wildcards,
+    "subscription": _subscribed("device/{}/temperature"),
+    "subscription with a wildcard": _subscribed("device/+/{}"),
     "durable subscription": _durable_subscriptions,
-    "shared subscription": _memory_groups,
+    "shared subscription": _subscribed("$share/g{}/t/#"),
     "durable shared subscription": _groups,
-    "durable shared subscription that a stream matches": _groups_of_a_stream,
+    "durable shared subscription that a stream matches": partial(_groups, has_stream=True),
     "durable shared subscription that has delivered a message": _groups_that_were_awake,
     "open QoS 2 identifier": _identifiers,
     "message that waits, beside its packet": _waiting,
