@@ -11,6 +11,7 @@ from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.topic import subscription_fault, topic_filter_fault, topic_matches, topic_name_fault
 from heliograph.retainer.memory import MemoryRetainer
+from retainer.retaining import each
 from support.naive import matches
 from support.reach import count
 
@@ -79,11 +80,8 @@ class _Table:
             (self._retained.add if payload else self._retained.discard)(text)
 
     def _look(self, topic_filter: str) -> None:
-        found, cursor = self._retainer.page(topic_filter, 1000)
-        assert cursor == ""
-        assert sorted(message.topic for message in found) == sorted(
-            topic for topic in self._retained if matches(topic, topic_filter)
-        )
+        found = [message.topic for message in each(self._retainer.match(topic_filter))]
+        assert sorted(found) == sorted(topic for topic in self._retained if matches(topic, topic_filter))
 
 
 def _text(source: Source) -> str:

@@ -25,6 +25,7 @@ from heliograph.policies.delayed import DelayedMessages
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.options import RetainerOptions
 from heliograph.session.options import SessionOptions
+from retainer.retaining import clear
 from support.kernel import Kernel
 from support.reach import count, reachable
 
@@ -298,7 +299,7 @@ class World(Kernel):
         assert not self.broker.exclusive
         for who_waits in (self.context.commits, self.context.turns):
             assert count(who_waits, CommitWaiter) == count(who_waits, ReaderHandle) == 0, who_waits
-        self.retainer.delete("#", 10)
+        clear(self.retainer, "#")
         left = reachable(self.retainer, bytes, within="heliograph.retainer.memory")
         assert len(self.retainer) == len([topic for topic in left if topic.startswith(b"$")])
 

@@ -1,12 +1,15 @@
 """Short words for the tests of `retainer`."""
 
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
-from heliograph.broker.message import make_message
+from heliograph.broker.message import Message, make_message
+from heliograph.broker.retained import RetainedMatches
 from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.options import RetainerOptions
-from heliograph.retainer.retainer import Matches, Retainer
+from heliograph.retainer.retainer import Retainer
 from heliograph.storage.keyed.changes import KeyedChange
 from heliograph.storage.keyed.table import KeyedTable
 from support.kernel import Kernel
@@ -67,11 +70,27 @@ def retain(retainer: Retainer, topic: str, payload: bytes = b"x", *, expiry_s: i
     return retainer.retain(message)
 
 
-def read(matches: Matches) -> list[tuple[str, bytes]]:
+def each(matches: RetainedMatches) -> Iterator[Message]:
+    """What is left of some matches."""
+    while not matches.is_done():
+        message = matches.next()
+        if message is not None:
+            yield message
+
+
+def read(matches: RetainedMatches) -> list[tuple[str, bytes]]:
     """What is left of some matches: topics and payloads."""
-    return [(message.topic, message.payload) for message in matches]
+    return [(message.topic, message.payload) for message in each(matches)]
+
+
+def clear(retainer: Retainer, topic_filter: str, count_max: int | None = None) -> int:
+    """Clear topics that a filter matches; how many it were."""
+    found = [message.topic for message in islice(each(retainer.match(topic_filter)), count_max)]
+    for topic in found:
+        retain(retainer, topic, b"")
+    return len(found)
 
 
 def topics(retainer: Retainer, topic_filter: str = "#") -> list[str]:
     """The topics with a retained message that a filter matches, in alphabetical order."""
-    return sorted(topic for topic, _ in read(retainer.find(topic_filter)))
+    return sorted(topic for topic, _ in read(retainer.match(topic_filter)))

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from heliograph.broker.retained import RetainedMatches
 from heliograph.retainer.disk import DiskRetainer
 from heliograph.retainer.options import RetainerOptions
-from retainer.retaining import close, make_retainer, retain, settle, topics
+from retainer.retaining import clear, close, make_retainer, retain, settle, topics
 from support.kernel import START_US
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
@@ -56,9 +56,9 @@ class Store(RuleBasedStateMachine):
         self._changed(topic)
 
     @rule(topic_filter=topic_filters(), count=st.integers(1, 3))
-    def delete(self, topic_filter: str, count: int) -> None:
+    def clear_some(self, topic_filter: str, count: int) -> None:
         before = set(topics(self.retainer, topic_filter))
-        assert self.retainer.delete(topic_filter, count) == min(count, len(before))
+        assert clear(self.retainer, topic_filter, count) == min(count, len(before))
         for topic in before - set(topics(self.retainer, topic_filter)):
             del self.model[topic]
             self._changed(topic)
@@ -120,7 +120,7 @@ class Store(RuleBasedStateMachine):
         found = [topic for topic_filter in _EVERYTHING for topic in topics(self.retainer, topic_filter)]
         assert sorted(found) == sorted(left)
         for topic_filter in _EVERYTHING:
-            self.retainer.delete(topic_filter, 1000)
+            clear(self.retainer, topic_filter)
         assert len(self.retainer) == 0
         assert self.retainer.statistics()["retained.bytes"] == 0
         close(self.retainer)

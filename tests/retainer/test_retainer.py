@@ -65,7 +65,7 @@ def test_a_message_takes_the_place_of_the_one_before(make: MakeRetainer) -> None
     retainer = make()
     retain(retainer, "a", b"one")
     retain(retainer, "a", b"two")
-    assert read(retainer.find("a")) == [("a", b"two")]  # 3.1.1 [MQTT-3.3.1-5] [MQTT-3.3.1-7]
+    assert read(retainer.match("a")) == [("a", b"two")]  # 3.1.1 [MQTT-3.3.1-5] [MQTT-3.3.1-7]
     assert len(retainer) == 1
 
 
@@ -93,7 +93,7 @@ def test_no_more_topics_than_the_operator_wants(make: MakeRetainer) -> None:
     for topic in ("a", "b", "c"):
         retain(retainer, topic)
     retain(retainer, "a", b"newer")
-    assert sorted(read(retainer.find("#"))) == [("a", b"newer"), ("b", b"x")]
+    assert sorted(read(retainer.match("#"))) == [("a", b"newer"), ("b", b"x")]
     retain(retainer, "b", b"")
     retain(retainer, "c")
     assert topics(retainer) == ["a", "c"]
@@ -122,7 +122,7 @@ def test_a_topic_keeps_its_place_where_bytes_are_short(make: MakeRetainer) -> No
             retain(retainer, topic, bytes([number]) * 1900)
         retain(retainer, "c", bytes(1900))
         settle(retainer)
-        assert sorted(read(retainer.find("#"))) == [("a", bytes([number]) * 1900), ("b", bytes([number]) * 1900)]
+        assert sorted(read(retainer.match("#"))) == [("a", bytes([number]) * 1900), ("b", bytes([number]) * 1900)]
     assert retainer.statistics()["retained.dropped.full"] == 3
     retain(retainer, "a", bytes(1000))  # what is smaller fits
     assert topics(retainer) == ["a", "b"]
@@ -215,18 +215,18 @@ def test_matches_are_those_of_the_time_that_they_were_asked_for(make: MakeRetain
     retainer = make(batch_read_number=1)
     for topic in ("a", "b", "c", "d"):
         retain(retainer, topic, b"old")
-    matches = retainer.find("#")
+    matches = retainer.match("#")
     assert matches.next() is not None
     retain(retainer, "b", b"new")
     retain(retainer, "c", b"")
     retain(retainer, "e")  # takes the place of c
     assert read(matches) == [("d", b"old")]
-    assert sorted(read(retainer.find("#"))) == [("a", b"old"), ("b", b"new"), ("d", b"old"), ("e", b"x")]
+    assert sorted(read(retainer.match("#"))) == [("a", b"old"), ("b", b"new"), ("d", b"old"), ("e", b"x")]
 
 
 def test_what_was_kept_after_the_question_is_not_in_the_answer(make: MakeRetainer) -> None:
     retainer = make()
-    matches, exact = retainer.find("#"), retainer.find("a")
+    matches, exact = retainer.match("#"), retainer.match("a")
     retain(retainer, "a")
     assert read(matches) == []
     assert read(exact) == []
@@ -236,40 +236,13 @@ def test_looking_at_matches_that_are_gone_ends(make: MakeRetainer) -> None:
     retainer = make()
     for number in range(1000):
         retain(retainer, str(number), expiry_s=10)
-    matches = retainer.find("#")
+    matches = retainer.match("#")
     advance(retainer, 10)
     assert matches.next() is None
     assert not matches.is_done()
     assert 0 < len(retainer) < 1000
     assert read(matches) == []
     assert len(retainer) == 0
-
-
-# --- for management
-
-
-def test_pages(make: MakeRetainer) -> None:
-    retainer = make(batch_read_number=2)
-    for number in range(7):
-        retain(retainer, f"a/{number}")
-    retain(retainer, "b")
-    found, cursor = retainer.page("a/+", 3)
-    pages = [[message.topic for message in found]]
-    while cursor:
-        found, cursor = retainer.page("a/+", 3, cursor)
-        pages.append([message.topic for message in found])
-    assert pages == [["a/0", "a/1", "a/2"], ["a/3", "a/4", "a/5"], ["a/6"]]
-
-
-def test_deleting_by_filter_some_at_a_time(make: MakeRetainer) -> None:
-    retainer = make()
-    for number in range(7):
-        retain(retainer, f"a/{number}")
-    retain(retainer, "b")
-    assert [retainer.delete("a/#", 5), retainer.delete("a/#", 5), retainer.delete("a/#", 5)] == [5, 2, 0]
-    assert retainer.delete("b", 1) == 1
-    assert len(retainer) == 0
-    assert retainer.statistics()["retained.bytes"] == 0
 
 
 def test_who_holds_most_retains_on_the_disk_and_no_more_in_memory(make: MakeRetainer) -> None:

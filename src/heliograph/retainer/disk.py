@@ -11,10 +11,11 @@ from mypy_extensions import mypyc_attr
 
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker
+from heliograph.broker.retained import RetainedMatches
 from heliograph.mqtt.topic import has_wildcard
 from heliograph.retainer.options import RetainerOptions
 from heliograph.retainer.presence import KnownTopics
-from heliograph.retainer.retainer import READ_WORK, Matches, Retainer
+from heliograph.retainer.retainer import READ_WORK, Retainer
 from heliograph.storage.errors import StorageError
 from heliograph.storage.keyed import records as keyed_records
 from heliograph.storage.keyed.changes import KeyedChange
@@ -79,9 +80,9 @@ class DiskRetainer(Retainer):
     def __repr__(self) -> str:
         return f"DiskRetainer({self.table!r})"
 
-    def match(self, topic_filter: str) -> "DiscMatches":
+    def match(self, topic_filter: str) -> "DiskMatches":
         """The retained messages whose topics a filter matches."""
-        return DiscMatches(self, topic_filter)
+        return DiskMatches(self, topic_filter)
 
     def may_match(self, topic_filter: str) -> bool:
         """Whether the disk has to be asked."""
@@ -90,10 +91,6 @@ class DiskRetainer(Retainer):
     def learn(self) -> bool:
         """Get to know what is on the disk, a bounded step; whether there is more."""
         return self._topics.advance()
-
-    def find(self, topic_filter: str, cursor: str = "") -> "DiscMatches":
-        """As `match`, from where other matches of the same filter would have gone on."""
-        return DiscMatches(self, topic_filter, bytes.fromhex(cursor))
 
     def sweep(self, count_max: int = 250) -> int:
         """Forget messages that have expired, after looking at so many at the most; how many it were."""
@@ -182,13 +179,13 @@ class DiskRetainer(Retainer):
         self._commits.submit(change, True)  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-5] [MQTT-3.3.1-7]
         return True
 
-    def _forget(self, message: Message, awaited: bool = True) -> None:
+    def _forget(self, message: Message) -> None:
         # Where nothing is to be forgotten because an earlier message has cleared the topic, that may yet be refused.
         change = self.table.remove(message.topic, even_if_absent=not self._commits.is_idle())
         if change is not None:
             self.changes += 1
             self.broker.work += _CHANGE_WORK
-            self._commits.submit(change, awaited)
+            self._commits.submit(change, True)
 
     def _tell_failed(self, error: StorageError) -> None:
         self._read_failed += 1
@@ -201,31 +198,22 @@ class DiskRetainer(Retainer):
         return sum(len(key) + len(record) for key, record in self.get(message.topic))
 
 
-class DiscMatches(Matches):
-    """What one filter matches; a view that holds a page of records at most.
+class DiskMatches(RetainedMatches):
+    """What one filter matches; a view that holds a page of records at most."""
 
-    Args:
-        after: The key behind which it begins.
-    """
-
-    def __init__(self, store: DiskRetainer, topic_filter: str, after: bytes = b"") -> None:
+    def __init__(self, store: DiskRetainer, topic_filter: str) -> None:
         super().__init__()
         self._store = store
         self._filter = topic_filter
         self._last_time: int = store.table.last_time
         self._walk: KeyedWalk | None = None  # none for a single topic
         self._began = False
-        self._after = after
+        self._after = b""  # the last key that was looked at
         self._page: list[tuple[bytes, bytes]] = []
         self._at = 0
         self._page_size = _FIRST_PAGE
         self._changes = 0  # of the store, when the page was read
         self._done = False
-
-    @property
-    def cursor(self) -> str:
-        """The last key that was looked at."""
-        return self._after.hex()
 
     def is_done(self) -> bool:
         """Whether none is left."""

@@ -11,12 +11,13 @@ from pyroaring import BitMap
 
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
+from heliograph.broker.retained import RetainedMatches
 from heliograph.mqtt.topic import has_wildcard, topic_matches
 from heliograph.retainer.expiry import ExpiryTable
 from heliograph.retainer.index import SHARDS, RetainedTopicIndex, is_deep
 from heliograph.retainer.options import RetainerOptions
 from heliograph.retainer.record import RecordHead, pack, slot_of, unpack
-from heliograph.retainer.retainer import READ_WORK, US, Matches, Retainer
+from heliograph.retainer.retainer import READ_WORK, US, Retainer
 
 # Work in deliveries (`Broker.work`).
 _FIND_WORK: Final = 256
@@ -61,10 +62,6 @@ class MemoryRetainer(Retainer):
     def match(self, topic_filter: str) -> "MemoryMatches":
         """The retained messages whose topics a filter matches."""
         return MemoryMatches(self, topic_filter)
-
-    def find(self, topic_filter: str, cursor: str = "") -> "MemoryMatches":
-        """As `match`, from where other matches of the same filter would have gone on."""
-        return MemoryMatches(self, topic_filter, int(cursor or "0"))
 
     def sweep(self, count_max: int = 2000) -> int:
         """Forget messages that have expired, after looking at so many at the most; how many it were."""
@@ -136,7 +133,7 @@ class MemoryRetainer(Retainer):
         records[topic] = record  # [MQTT-3.3.1-5] 3.1.1 [MQTT-3.3.1-5] [MQTT-3.3.1-7]
         return True
 
-    def _forget(self, message: Message, awaited: bool = True) -> None:
+    def _forget(self, message: Message) -> None:
         self._forget_topic(message.publish.topic)
 
     def _size_bytes(self) -> int:
@@ -185,14 +182,10 @@ class MemoryRetainer(Retainer):
         self._count -= 1
 
 
-class MemoryMatches(Matches):
-    """What one filter matches in a store; a view of it that holds some slots and no message.
+class MemoryMatches(RetainedMatches):
+    """What one filter matches in a store; a view of it that holds some slots and no message."""
 
-    Args:
-        cursor: The slot to begin at.
-    """
-
-    def __init__(self, store: MemoryRetainer, topic_filter: str, cursor: int = 0) -> None:
+    def __init__(self, store: MemoryRetainer, topic_filter: str) -> None:
         super().__init__()
         self._store = store
         self._filter = topic_filter
@@ -201,12 +194,7 @@ class MemoryMatches(Matches):
         self._slots = array("I")
         self._next = 0
         self._done = False
-        self._cursor = cursor
-
-    @property
-    def cursor(self) -> str:
-        """The slot to go on at."""
-        return str(self._cursor)
+        self._first = 0  # the slot to look from
 
     def is_done(self) -> bool:
         """Whether none is left."""
@@ -228,14 +216,14 @@ class MemoryMatches(Matches):
             if 0 < self._next < self._store.window:  # the last look found fewer than it could have
                 self._done = True
             else:
-                self._slots = self._store.slots(self._filter, self._cursor)
+                self._slots = self._store.slots(self._filter, self._first)
                 self._next = 0
                 self._done = not self._slots
             if self._done:
                 return -1
         slot = self._slots[self._next]
         self._next += 1
-        self._cursor = slot + 1
+        self._first = slot + 1
         return slot
 
     def _differs(self, message: Message) -> bool:

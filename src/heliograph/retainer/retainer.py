@@ -3,8 +3,6 @@
 `memory` and `disk` keep the messages and find them. How matches reach a client is decided by its channel.
 """
 
-from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -12,30 +10,13 @@ from mypy_extensions import mypyc_attr
 from heliograph.broker.allowance import Allowance
 from heliograph.broker.message import NEVER, Message
 from heliograph.broker.pubsub import Broker
-from heliograph.broker.retained import RetainedMatches, RetainedStore
+from heliograph.broker.retained import RetainedStore
 from heliograph.retainer.options import NOT_SET, RetainerOptions
 
 US: Final = 1_000_000
 # Work in deliveries (`Broker.work`).
 READ_WORK: Final = 64
 _MADE_ROOM_MAX: Final = 64
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Matches(RetainedMatches):
-    """What one filter matches; also read by people, page by page."""
-
-    @property
-    def cursor(self) -> str:
-        """Where reading would go on, for `Retainer.page`."""
-        raise NotImplementedError(type(self).__name__)
-
-    def __iter__(self) -> Iterator[Message]:
-        """All that is left, however long it takes."""
-        while not self.is_done():
-            message = self.next()
-            if message is not None:
-                yield message
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -88,10 +69,6 @@ class Retainer(RetainedStore):
             self._dropped_full += 1
         return True
 
-    def find(self, topic_filter: str, cursor: str = "") -> Matches:
-        """As `match`, from where other matches of the same filter would have gone on."""
-        raise NotImplementedError(type(self).__name__)
-
     def sweep(self, count_max: int = 2000) -> int:
         """Forget messages that have expired, after looking at so many at the most; how many it were."""
         raise NotImplementedError(type(self).__name__)
@@ -99,27 +76,6 @@ class Retainer(RetainedStore):
     def learn(self) -> bool:
         """Do a bounded step of the work that makes lookups cheaper; returns whether there is more."""
         return False
-
-    def page(self, topic_filter: str, limit: int, cursor: str = "") -> tuple[list[Message], str]:
-        """Some of the messages that a filter matches, for people to look at.
-
-        Args:
-            limit: How many at the most.
-            cursor: Empty, or what the call for the page before returned.
-
-        Returns:
-            The messages and the cursor of the next page, empty if this is the last; there may be nothing on the next.
-        """
-        matches = self.find(topic_filter, cursor)
-        messages = list(islice(matches, limit))
-        return messages, "" if matches.is_done() else matches.cursor
-
-    def delete(self, topic_filter: str, count_max: int) -> int:
-        """Forget messages that a filter matches, at most so many; how many it were."""
-        messages, _ = self.page(topic_filter, count_max)
-        for message in messages:
-            self._forget(message, False)
-        return len(messages)
 
     def statistics(self) -> dict[str, int]:
         """Sizes, and how many messages were not kept, or no longer, and why."""
@@ -140,12 +96,8 @@ class Retainer(RetainedStore):
         """Make a message the one of its topic; False if it would be one too many."""
         raise NotImplementedError(type(self).__name__)
 
-    def _forget(self, message: Message, awaited: bool = True) -> None:
-        """Forget the message that the topic of `message` has, if any.
-
-        Args:
-            awaited: Whether the message that is handled now may be acknowledged only when that is durable.
-        """
+    def _forget(self, message: Message) -> None:
+        """Forget the message that the topic of `message` has, if any."""
         raise NotImplementedError(type(self).__name__)
 
     def _size_bytes(self) -> int:
