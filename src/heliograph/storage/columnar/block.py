@@ -54,7 +54,7 @@ LENGTH = struct.Struct("<I")
 # checksum; version, columns in the batch, flags if constant, unused; rows, bytes of constants; bytes of topics and
 # payloads; rows and bytes of the stream before this block
 HEADER = struct.Struct("<IBBBxIIQQQ")
-_REST = struct.Struct("<BBBxIIQQQ")
+HEADER_REST = struct.Struct("<BBBxIIQQQ")
 _VERSION_AT: Final = 4
 _VERSIONS_WITH_PARTS: Final = (MERGED_VERSION, OFFLOADED_VERSION)
 _PART = struct.Struct("<QHIQ")
@@ -227,9 +227,8 @@ def retain_of(flags: int) -> bool:
     return bool(flags & RETAIN)
 
 
-def seal(key: bytes, fields: tuple[int, ...], *content: bytes) -> bytes:
-    """A block of the fields of its header, version first, and of all that follows; its checksum is made here."""
-    rest = b"".join((_REST.pack(*fields), *content))
+def seal(key: bytes, rest: bytes) -> bytes:
+    """A block of everything behind its checksum: `HEADER_REST` of its fields, version first, and what follows."""
     return _CHECKSUM.pack(zlib.crc32(rest, zlib.crc32(key))) + rest
 
 

@@ -12,6 +12,7 @@ from heliograph.storage.columnar.block import (
     FLAGS,
     FORMATS,
     HEADER,
+    HEADER_REST,
     LAYOUT_VERSION,
     LENGTH,
     MERGED_VERSION,
@@ -83,7 +84,7 @@ def encode_stub(key: bytes, where: Mapping[str, object], parts: Sequence[BlockPa
     place += b" " * (-len(place) & 7)
     rows, message_bytes = sum(part.rows for part in parts), sum(part.message_bytes for part in parts)
     fields = (OFFLOADED_VERSION, 0, 0, rows, len(place), message_bytes, *before)
-    return seal(key, fields, place, zlib.compress(packed_parts(parts)))
+    return seal(key, HEADER_REST.pack(*fields) + place + zlib.compress(packed_parts(parts)))
 
 
 def encode_columns(key: bytes, stub: bytes, nulls: Sequence[int], buffers: Sequence[bytes]) -> bytes:
@@ -99,7 +100,7 @@ def encode_columns(key: bytes, stub: bytes, nulls: Sequence[int], buffers: Seque
     columns = sum(VARIABLE_COLUMNS)
     fields = (MERGED_VERSION, columns, 0, header.rows, 0, header.message_bytes, header.rows_before, header.bytes_before)
     batch = FORMATS[columns].encode(header.rows, nulls, buffers)
-    return seal(key, fields, *batch, trailer(read_parts(key, stub)))
+    return seal(key, b"".join((HEADER_REST.pack(*fields), *batch, trailer(read_parts(key, stub)))))
 
 
 def renumbered_block(key: bytes, value: bytes, rows_before: int, bytes_before: int) -> bytes:
@@ -111,7 +112,8 @@ def renumbered_block(key: bytes, value: bytes, rows_before: int, bytes_before: i
     header = read_header(key, value)
     if (header.rows_before, header.bytes_before) == (rows_before, bytes_before):
         return value
-    return seal(key, (header.version, *header[:5], rows_before, bytes_before), value[HEADER.size :])
+    fields = (header.version, *header[:5], rows_before, bytes_before)
+    return seal(key, HEADER_REST.pack(*fields) + value[HEADER.size :])
 
 
 def _encode(
@@ -133,7 +135,7 @@ def _encode(
     constants += _PADDING[len(constants) & 7]  # the Arrow message begins at a multiple of 8
     fields = (version, rows.columns, flags[0], rows.count, len(constants), message_bytes, rows_before, bytes_before)
     batch = FORMATS[rows.columns].encode(rows.count, rows.nulls, rows.buffers)
-    return seal(key, fields, constants, *batch, behind), message_bytes
+    return seal(key, b"".join((HEADER_REST.pack(*fields), constants, *batch, behind))), message_bytes
 
 
 class _RowWriter:
