@@ -1,5 +1,6 @@
 """Functions that test the kind of a value."""
 
+from collections.abc import Callable
 from typing import Final
 
 from heliograph.rules.errors import EvaluationFault
@@ -10,70 +11,27 @@ from heliograph.rules.values import UNDEFINED, Value, describe, is_number
 FAMILY: Final = Family("Kinds of values")
 
 
-@FAMILY.function("V value", "B")
-def is_null(value: Value) -> Value:
-    """Whether the value is undefined; JSON null is not."""
-    return value is UNDEFINED
+def _test(name: str, summary: str, holds: Callable[[Value], bool]) -> None:
+    """Add a function that tests any value."""
+    holds.__doc__ = summary
+    FAMILY.function("V value", "B", name)(holds)
 
 
-@FAMILY.function("V value", "B")
-def is_not_null(value: Value) -> Value:
-    """Whether the value is anything but undefined."""
-    return value is not UNDEFINED
-
-
-@FAMILY.function("V value", "B")
-def is_null_var(value: Value) -> Value:
-    """Whether the value is undefined or null."""
-    return value is UNDEFINED or value is None
-
-
-@FAMILY.function("V value", "B")
-def is_not_null_var(value: Value) -> Value:
-    """Whether the value is neither undefined nor null."""
-    return value is not UNDEFINED and value is not None
-
-
-@FAMILY.function("V value", "B")
-def is_array(value: Value) -> Value:
-    """Whether the value is an array."""
-    return isinstance(value, list)
-
-
-@FAMILY.function("V value", "B")
-def is_bool(value: Value) -> Value:
-    """Whether the value is true or false."""
-    return isinstance(value, bool)
-
-
-@FAMILY.function("V value", "B")
-def is_float(value: Value) -> Value:
-    """Whether the value is a float: 1.0 is, 1 is not."""
-    return isinstance(value, float)
-
-
-@FAMILY.function("V value", "B")
-def is_int(value: Value) -> Value:
-    """Whether the value is an integer."""
-    return type(value) is int
-
-
-@FAMILY.function("V value", "B")
-def is_map(value: Value) -> Value:
-    """Whether the value is a map; the JSON text of one is not."""
-    return isinstance(value, dict)
-
-
-@FAMILY.function("V value", "B")
-def is_num(value: Value) -> Value:
-    """Whether the value is an integer or a float."""
-    return is_number(value)
-
-
-@FAMILY.function("V value", "B")
-def is_str(value: Value) -> Value:
-    """Whether the value is a string."""
-    return isinstance(value, str | bytes)
+_test("is_null", "Whether the value is undefined; JSON null is not.", lambda value: value is UNDEFINED)
+_test("is_not_null", "Whether the value is anything but undefined.", lambda value: value is not UNDEFINED)
+_test("is_null_var", "Whether the value is undefined or null.", lambda value: value is UNDEFINED or value is None)
+_test(
+    "is_not_null_var",
+    "Whether the value is neither undefined nor null.",
+    lambda value: value is not UNDEFINED and value is not None,
+)
+_test("is_array", "Whether the value is an array.", lambda value: isinstance(value, list))
+_test("is_bool", "Whether the value is true or false.", lambda value: isinstance(value, bool))
+_test("is_float", "Whether the value is a float: 1.0 is, 1 is not.", lambda value: isinstance(value, float))
+_test("is_int", "Whether the value is an integer.", lambda value: type(value) is int)
+_test("is_map", "Whether the value is a map; the JSON text of one is not.", lambda value: isinstance(value, dict))
+_test("is_num", "Whether the value is an integer or a float.", lambda value: is_number(value))
+_test("is_str", "Whether the value is a string.", lambda value: isinstance(value, str | bytes))
 
 
 @FAMILY.function("V value", "B")

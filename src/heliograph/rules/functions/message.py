@@ -12,16 +12,18 @@ from heliograph.rules.values import UNDEFINED, Value, describe
 FAMILY: Final = Family("Columns")
 
 
-@FAMILY.function("", "S", column="id")
-def msgid(columns: Columns) -> Value:
-    """The column id."""
-    return columns.get("id")
+def _column(result: str, column: str, name: str | None = None) -> None:
+    """Add a function that gives a column as it is."""
+
+    def implementation(columns: Columns) -> Value:
+        return columns.get(column)
+
+    implementation.__doc__ = f"The column {column}."
+    FAMILY.function("", result, name or column, column=column)(implementation)
 
 
-@FAMILY.function("", "I", column="qos")
-def qos(columns: Columns) -> Value:
-    """The column qos."""
-    return columns.get("qos")
+_column("S", "id", "msgid")
+_column("I", "qos")
 
 
 @FAMILY.function("[I level]", "S", column="topic")
@@ -36,10 +38,7 @@ def topic(columns: Columns, level: int | None = None) -> Value:
     return levels[level - 1]
 
 
-@FAMILY.function("", "M", column="flags")
-def flags(columns: Columns) -> Value:
-    """The column flags."""
-    return columns.get("flags")
+_column("M", "flags")
 
 
 @FAMILY.function("S name", "V", column="flags")
@@ -48,28 +47,10 @@ def flag(columns: Columns, name: str | bytes) -> Value:
     return read_key(columns.get("flags"), utf8(name))
 
 
-@FAMILY.function("", "S", column="clientid")
-def clientid(columns: Columns) -> Value:
-    """The column clientid."""
-    return columns.get("clientid")
-
-
-@FAMILY.function("", "S", column="username")
-def username(columns: Columns) -> Value:
-    """The column username."""
-    return columns.get("username")
-
-
-@FAMILY.function("", "S", column="peerhost")
-def clientip(columns: Columns) -> Value:
-    """The column peerhost."""
-    return columns.get("peerhost")
-
-
-@FAMILY.function("", "S", column="peerhost")
-def peerhost(columns: Columns) -> Value:
-    """The column peerhost."""
-    return columns.get("peerhost")
+_column("S", "clientid")
+_column("S", "username")
+_column("S", "peerhost", "clientip")
+_column("S", "peerhost")
 
 
 @FAMILY.function("[S path]", "V", column="payload")
