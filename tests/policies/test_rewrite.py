@@ -2,6 +2,7 @@
 
 import pytest
 
+from retainer.retaining import each
 from support.services import Node
 
 RULES = r"""
@@ -86,7 +87,7 @@ def test_what_a_message_carries_stays() -> None:
     late.subscribe("z/y/3")
     assert late.heard() == []
     node.connect("later").subscribe("nothing")
-    (message,) = node.retainer.match("z/y/2")
+    (message,) = each(node.retainer.match("z/y/2"))
     assert message.properties.named() == {"Message-Expiry-Interval": 30, "Content-Type": "text"}
     assert (message.qos, message.payload, message.clientid) == (2, b"x", "c")
 

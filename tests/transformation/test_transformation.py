@@ -11,6 +11,7 @@ from heliograph.cli.main import main
 from heliograph.config import Operation, Transformation
 from heliograph.message_policies import MessagePolicyError
 from heliograph.mqtt import packets as p
+from retainer.retaining import each
 from support.packets import properties
 from support.schemas import SCHEMAS
 from support.services import Node
@@ -323,7 +324,7 @@ def test_subscribers_retainer_storage_and_delay_have_what_became_of_a_message() 
     peer.publish("a", b"x", 1, 3)
     assert peer.heard() == ["PUBACK #3"]
     assert watcher.heard() == ["PUBLISH me/a 'X' q0"]
-    (kept,) = node.retainer.match("me/a")
+    (kept,) = each(node.retainer.match("me/a"))
     assert kept.payload == b"X"
     peer.publish("b", b"y")
     assert watcher.heard() == []

@@ -52,11 +52,7 @@ def run_cases(engine: str, schemas: "tuple[SchemaSettings, ...]" = ()) -> int:
 
 
 def _answer_in_broker(environment: Environment, case: Case) -> Answer:
-    """The rows of a case, or why there are none.
-
-    Args:
-        environment: What rules may ask, but for the variables that the case gives.
-    """
+    """The rows of a case, or why there are none."""
     try:
         read = _read_rule_case(environment, case)
         if not read.is_wanted:

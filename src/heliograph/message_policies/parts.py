@@ -28,12 +28,7 @@ def _of_each(root: str, title: str) -> tuple[Metric, ...]:
 
 
 class NodeInfo:
-    """What SQL and expressions see beside a message.
-
-    Args:
-        node_name: The name of the node.
-        find_client: The client that is connected with a client id.
-    """
+    """What SQL and expressions see beside a message."""
 
     def __init__(self, node_name: str, find_client: Callable[[str], ClientInfo | None]) -> None:
         self.node_name = node_name
@@ -41,11 +36,7 @@ class NodeInfo:
 
 
 class _PolicyPart(Part):
-    """Policies of one kind; owned by the node.
-
-    Attributes:
-        chain: The policies.
-    """
+    """Policies of one kind; owned by the node."""
 
     needs = ("kernel", "environment", "commits")
 

@@ -94,11 +94,7 @@ def by_label(name: str, numbers: Mapping[str, float]) -> list[Sample]:
 
 
 def describe(owners: Mapping[str, Iterable[Metric]]) -> str:
-    """The metrics as a page lists them.
-
-    Args:
-        owners: What each part declares.
-    """
+    """The metrics as a page lists them."""
     lines = [
         "| Metric | Kind | Unit | Labels | In the log | Part | What it counts |",
         "| --- | --- | --- | --- | --- | --- | --- |",

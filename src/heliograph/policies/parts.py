@@ -68,12 +68,7 @@ class RewritePart(HookedPart):
 
 
 class AutoSubscribePart(HookedPart):
-    """Subscribes every client that connects; owned by the node.
-
-    Args:
-        find: The channel that serves a client id.
-        clock: Microseconds on the monotonic clock.
-    """
+    """Subscribes every client that connects; owned by the node."""
 
     name = "auto_subscribe"
     metrics = (

@@ -31,11 +31,7 @@ _TABLE_BYTES_MAX: Final = 1 << 30
 
 
 class TopicBeginnings:
-    """A Bloom filter of the beginnings of topics: "no" is certain, "yes" is probable. Owned by `KnownTopics`.
-
-    Args:
-        bits_log2: Its size.
-    """
+    """A Bloom filter of the beginnings of topics: "no" is certain, "yes" is probable. Owned by `KnownTopics`."""
 
     def __init__(self, bits_log2: int) -> None:
         self.bits_log2 = bits_log2

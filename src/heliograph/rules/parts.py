@@ -9,11 +9,7 @@ from heliograph.rules.schemas.registry import build
 
 
 class EnvironmentPart(Part):
-    """Schemas, and what else rules, expressions and message policies of a node may ask; owned by the node.
-
-    Attributes:
-        environment: What they may ask.
-    """
+    """Schemas, and what else rules, expressions and message policies of a node may ask; owned by the node."""
 
     name = "environment"
     roots = ("schema_registry",)

@@ -314,46 +314,16 @@ class Store:
 class KeptInStore:
     """What every database has that lies in one store: its name and place, and the halves of a sync for its commits.
 
-    Args:
-        store: Where it lies; the database opens and closes it.
+    The methods are the store's own; the database opens and closes it.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self._store.name
-
-    @property
-    def path(self) -> Path:
-        """Its directory."""
-        return self._store.path
-
-    def check_usable(self) -> None:
-        """Open it again after a fault, if it is time.
-
-        Raises:
-            StorageError: It is not open.
-        """
-        self._store.usable()
-
-    def sync_request(self) -> SyncRequest:
-        """What must be synced so that everything written so far outlives the machine; may run in another thread.
-
-        Raises:
-            StorageError: The database is not open.
-        """
-        return self._store.sync_request()
-
-    def finish_sync(self, request: SyncRequest, error: OSError | None) -> None:
-        """Say how a sync request went, None for well.
-
-        Raises:
-            StorageError: It went wrong; what the request covered may not outlive the machine.
-        """
-        self._store.finish_sync(request, error)
+        self.name: Final = store.name
+        self.path: Final = store.path
+        self.check_usable: Final = store.usable
+        self.sync_request: Final = store.sync_request
+        self.finish_sync: Final = store.finish_sync
 
 
 def _close_quietly(rocks: Rdict) -> None:

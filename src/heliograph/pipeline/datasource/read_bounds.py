@@ -95,10 +95,6 @@ def check_span(start: ReadBound, end: ReadBound) -> None:
 def check_not_ahead(start: ReadBound, *, is_stream: bool) -> None:
     """Refuse a start at which nothing can be stored.
 
-    Args:
-        start: Where the read begins.
-        is_stream: Whether it waits for what comes.
-
     Raises:
         OptionError: It lies in the future; for a stream, more than a year ahead.
     """

@@ -125,12 +125,6 @@ class Leftovers:
     def keep(self, batch: int, facts: BatchFacts, refusals: RefusedRows, schema: StructType) -> Kept:
         """Keep what a batch left out; called when the sink has it, before Spark takes it for done.
 
-        Args:
-            batch: Number of the batch.
-            facts: What Spark has counted.
-            refusals: What the sink refused.
-            schema: The schema of the rows that the sink was given.
-
         Raises:
             SinkError: A table cannot be written.
         """

@@ -108,10 +108,6 @@ class Function:
     def call(self, arguments: Sequence[Value], columns: Columns | None = None) -> Value:
         """Check the arguments and call.
 
-        Args:
-            arguments: What the rule gives it.
-            columns: The columns of the message; a function of a column needs them.
-
         Raises:
             EvaluationFault: The arguments do not fit, or the function refuses them.
         """

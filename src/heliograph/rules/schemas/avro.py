@@ -239,12 +239,7 @@ for _kind, _own, _reads, _writes in (
 
 
 def is_recursive(tree: AvroTree, within: tuple[str, ...] = ()) -> bool:
-    """Whether a type of the schema holds itself.
-
-    Args:
-        tree: The schema.
-        within: Names of the types around it.
-    """
+    """Whether a type of the schema holds itself."""
     if isinstance(tree, str):
         return tree.rpartition(".")[2] in within
     if isinstance(tree, list):

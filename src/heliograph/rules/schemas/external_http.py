@@ -18,10 +18,6 @@ from heliograph.rules.values import Value, string_of
 class ExternalHttpSchema:
     """One service.
 
-    Args:
-        name: Its name in the registry, sent to the service.
-        service: The service and how to call it.
-
     Raises:
         SchemaSourceError: The URL or the file of authorities cannot be used.
     """
