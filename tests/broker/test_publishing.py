@@ -17,7 +17,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.properties import Properties
 from heliograph.node.publisher import SystemPublisher
-from heliograph.observe.outgoing import Outgoing
+from heliograph.observe.outgoing import SystemMessageQueue
 from heliograph.policies.delayed import DelayedMessages
 from support.kernel import FakeSink, Kernel
 
@@ -257,7 +257,7 @@ def test_a_message_that_raises_keeps_none_behind_it_from_being_published(maker: 
     kernel.sink = PickySink(["#"])
     kernel.broker.set_sink(kernel.sink)
     faults = kernel.contain_faults()
-    messages, outgoing = queue(kernel), Outgoing(SystemPublisher(kernel.context))
+    messages, outgoing = queue(kernel), SystemMessageQueue(SystemPublisher(kernel.context))
     logger = logging.getLogger("test")
     delayed = DelayedMessages(
         kernel.broker, None, None, 128, IdSource(1, 1000), kernel.defer, lambda clientid: False, logger

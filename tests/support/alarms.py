@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from heliograph.observe.alarms import Alarms
-from heliograph.observe.outgoing import Outgoing
+from heliograph.observe.outgoing import SystemMessageQueue
 
 
 class Unheard:
@@ -24,4 +24,4 @@ class Unheard:
 
 def unheard_alarms(now_us: Callable[[], int] = lambda: 0) -> Alarms:
     """Alarms of a node whose messages go nowhere."""
-    return Alarms("node", Outgoing(Unheard()), now_us)
+    return Alarms("node", SystemMessageQueue(Unheard()), now_us)

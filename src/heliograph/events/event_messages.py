@@ -15,7 +15,7 @@ from heliograph.broker.message import Message
 from heliograph.events import client_events
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
-from heliograph.observe.outgoing import SYSTEM_CLIENTID, Outgoing
+from heliograph.observe.outgoing import SYSTEM_CLIENTID, SystemMessageQueue
 
 PREFIX: Final = "$events/"
 
@@ -30,7 +30,7 @@ class EventMessages:
     """
 
     def __init__(
-        self, outgoing: Outgoing, now_us: Callable[[], int], find_client: Callable[[str], ClientInfo | None]
+        self, outgoing: SystemMessageQueue, now_us: Callable[[], int], find_client: Callable[[str], ClientInfo | None]
     ) -> None:
         self._outgoing = outgoing
         self._now_us = now_us

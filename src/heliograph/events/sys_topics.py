@@ -16,7 +16,7 @@ from heliograph.config.services import SysTopics
 from heliograph.events import client_events
 from heliograph.mqtt import packets as p
 from heliograph.observe.metrics import COUNTERS, SIZES, Maxima, metrics_of
-from heliograph.observe.outgoing import Outgoing
+from heliograph.observe.outgoing import SystemMessageQueue
 
 _DESCRIPTION: Final = "Heliograph, an MQTT platform that keeps every message as a replayable stream"
 
@@ -42,7 +42,7 @@ class SysTopicMessages:
         self,
         node_name: str,
         version: str,
-        outgoing: Outgoing,
+        outgoing: SystemMessageQueue,
         numbers: Numbers,
         now_us: Callable[[], int],
         datetime: Callable[[], str],

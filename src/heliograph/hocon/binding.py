@@ -15,10 +15,10 @@ from heliograph.hocon.grammar import parse_document
 from heliograph.hocon.limits import ParsingLimits
 from heliograph.hocon.syntax import (
     Array,
-    Assignment,
     Concatenation,
     Definition,
     Expression,
+    FieldAssignment,
     Include,
     Object,
     Reference,
@@ -123,21 +123,21 @@ class Binder:
         Returns:
             A document with the value under the empty key, which no substitution can name.
         """
-        root = Object([Assignment(("",), value, False, value.position)], value.position)
+        root = Object([FieldAssignment(("",), value, False, value.position)], value.position)
         self.bind_document(root, file)
         return root
 
     def _object(self, target: Object, place: _Place) -> Walk[None]:
         yield from self._members(target.members, target, place)
 
-    def _members(self, members: list[Assignment | Include], target: Object, place: _Place) -> Walk[None]:
+    def _members(self, members: list[FieldAssignment | Include], target: Object, place: _Place) -> Walk[None]:
         for member in members:
             if isinstance(member, Include):
                 yield self._include(member, target, place)
             else:
                 yield from self._field(member, target, place)
 
-    def _field(self, field: Assignment, target: Object, place: _Place) -> Walk[None]:
+    def _field(self, field: FieldAssignment, target: Object, place: _Place) -> Walk[None]:
         path = place.path + field.key
         if len(path) > self._limits.depth:
             raise HoconError.at(

@@ -16,7 +16,16 @@ from lark.lexer import Lexer, LexerState
 
 from heliograph.hocon.errors import SourcePosition
 from heliograph.hocon.scanner import REQUIRED, Token, key_path, split_path
-from heliograph.hocon.syntax import Array, Assignment, Concatenation, Expression, Include, Object, Reference, Scalar
+from heliograph.hocon.syntax import (
+    Array,
+    Concatenation,
+    Expression,
+    FieldAssignment,
+    Include,
+    Object,
+    Reference,
+    Scalar,
+)
 
 # A document without braces has no token of its own to stand at; its reader knows the name.
 _UNPLACED: Final = SourcePosition("", 1)
@@ -127,17 +136,17 @@ class _SyntaxBuilder(Transformer[Token, Any]):
         children[0].append(children[2])
         return children[0]
 
-    def field(self, children: list[Any]) -> Assignment:
+    def field(self, children: list[Any]) -> FieldAssignment:
         key, _, value = children
-        return Assignment(key_path(key), value, False, key.position)
+        return FieldAssignment(key_path(key), value, False, key.position)
 
-    def object_field(self, children: list[Any]) -> Assignment:
+    def object_field(self, children: list[Any]) -> FieldAssignment:
         key, run = children
-        return Assignment(key_path(key), self.concatenation([run]), False, key.position)
+        return FieldAssignment(key_path(key), self.concatenation([run]), False, key.position)
 
-    def append_field(self, children: list[Any]) -> Assignment:
+    def append_field(self, children: list[Any]) -> FieldAssignment:
         key, _, value = children
-        return Assignment(key_path(key), value, True, key.position)
+        return FieldAssignment(key_path(key), value, True, key.position)
 
     def include(self, children: list[Any]) -> Include:
         keyword, name = children

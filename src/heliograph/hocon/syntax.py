@@ -58,7 +58,7 @@ class Object:
 
     __slots__ = ("fields", "members", "position")
 
-    def __init__(self, members: "list[Assignment | Include]", position: SourcePosition) -> None:
+    def __init__(self, members: "list[FieldAssignment | Include]", position: SourcePosition) -> None:
         self.members = members
         self.position = position
         self.fields: dict[str, list[Definition]] = {}
@@ -77,7 +77,7 @@ class Concatenation:
 Expression = Scalar | Reference | Array | Object | Concatenation
 
 
-class Assignment:
+class FieldAssignment:
     """`key = value`, `key { ... }` or `key += value`."""
 
     __slots__ = ("append", "key", "position", "value")

@@ -15,7 +15,7 @@ from heliograph.node.publisher import SystemPublisher
 from heliograph.node.reports import ProtocolErrorLog
 from heliograph.observe.alarms import Alarm, Alarms
 from heliograph.observe.metric import Sample, by_label, plain
-from heliograph.observe.outgoing import Outgoing
+from heliograph.observe.outgoing import SystemMessageQueue
 from heliograph.parts import Part, each
 from heliograph.session.table import SessionTable
 
@@ -32,7 +32,7 @@ class Voice:
     def __init__(self, node_name: str, context: ChannelContext) -> None:
         broker = self._broker = context.broker
         self.publisher = SystemPublisher(context)
-        self.outgoing = Outgoing(self.publisher)
+        self.outgoing = SystemMessageQueue(self.publisher)
         self.alarms = Alarms(node_name, self.outgoing, lambda: broker.now_us, self._tell_alarm, self.publisher)
 
     def statistics(self) -> dict[str, int]:

@@ -8,7 +8,7 @@ from heliograph.broker.hook_order import SPARKPLUG
 from heliograph.config import Config
 from heliograph.node.kernel import KernelPart
 from heliograph.observe.metric import Sample, counter, gauge, plain
-from heliograph.observe.outgoing import Outgoing
+from heliograph.observe.outgoing import SystemMessageQueue
 from heliograph.parts import Hook, HookedPart
 from heliograph.rules.parts import EnvironmentPart
 
@@ -52,7 +52,7 @@ class SparkplugPart(HookedPart):
         # Imported where it is wanted: with it comes the compiler of Protobuf schemas.
         from heliograph.rules.schemas.sparkplug_service import SparkplugService
 
-        outgoing = Outgoing(kernel.voice.publisher, _WAITING_MAX) if settings.metric_messages else None
+        outgoing = SystemMessageQueue(kernel.voice.publisher, _WAITING_MAX) if settings.metric_messages else None
         self._service = SparkplugService(self._environment.environment.births, outgoing, kernel.context.clock)
         self.hook_in()
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from heliograph.observe.outgoing import Outgoing
+from heliograph.observe.outgoing import SystemMessageQueue
 from heliograph.observe.short_text import short_text
 
 ACTIVE_MAX: Final = 1000
@@ -81,7 +81,7 @@ class Alarms:
     def __init__(
         self,
         node_name: str,
-        outgoing: Outgoing,
+        outgoing: SystemMessageQueue,
         now_us: Callable[[], int],
         tell: Callable[[Alarm], object] = lambda alarm: None,
         retained: Retained | None = None,

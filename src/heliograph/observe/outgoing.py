@@ -33,7 +33,7 @@ class MessagePublisher(Protocol):
         """Call `callback` in a later turn of the event loop."""
 
 
-class Outgoing:
+class SystemMessageQueue:
     """The queue of the broker's own messages of one node; bounded, owned by the node's kernel.
 
     Args:
