@@ -125,14 +125,13 @@ class DurableKernel(Kernel):
             self.database,
             self.state,
             self.sessions,
-            self.broker,
             self,
             lambda: self.broker.begin_turn(self.now_us),
             self.options,
             self.alarms,
         )
         self.before_load()
-        self.durable.load()
+        self.durable.start.load()
         self.run()
 
     def before_load(self) -> None:
@@ -168,9 +167,9 @@ class DurableKernel(Kernel):
         sink.messages = [one for one in sink.messages if one[0] > sink.committed_ticket]
         if code == 0 and batch:
             self.database.write(batch)
-        self.durable.on_messages_committed(sink.committed_ticket, code != 0)
+        self.durable.head.on_committed(sink.committed_ticket, code != 0)
         self.context.commits.done(sink.committed_ticket, code, not sink.full)
-        self.durable.on_joined(sink.committed_ticket)
+        self.durable.head.on_joined(sink.committed_ticket)
         self.sessions.on_committed(sink.committed_ticket, code != 0, code != 0)
         super().run()
 

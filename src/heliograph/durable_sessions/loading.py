@@ -22,6 +22,10 @@ class SessionLoader:
     Args:
         inflight: Where what was in flight goes.
         options: Those of the sessions until their clients come.
+
+    Attributes:
+        began_us: When the node began, on the wall clock.
+        awoken_count: How many sessions were read for their clients.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class SessionLoader:
         self._inflight = inflight
         self._options = options
         self.began_us = int(self._broker.now_us)
+        self.awoken_count = 0
 
     def read(self, clientid: str, value: bytes) -> record.SessionRecord | None:
         """A session's record; None if it cannot be read. A client that was connected left when the broker did."""
@@ -59,6 +64,26 @@ class SessionLoader:
             pass
         session = self._table.held(clientid)
         return session if isinstance(session, DurableSession) else None
+
+    def awaken(self, clientid: str) -> DurableSession | None:
+        """Read a session for its client, at once; otherwise as `load`."""
+        session = self.load(clientid)
+        if session is not None:
+            self.awoken_count += 1
+        return session
+
+    def read_for_client(self, clientid: str, clean_start: bool) -> Iterator[None]:
+        """Read what a client that comes needs of its session, in steps.
+
+        Raises:
+            StorageError: A database cannot be read.
+        """
+        if self._table.held(clientid) is None:
+            yield from self.read_session(clientid)
+            self.awoken_count += self._table.held(clientid) is not None
+        session = self._table.held(clientid)
+        if isinstance(session, DurableSession) and session.has_lost and not clean_start:
+            yield from self._inflight.read(session)
 
     def read_session(self, clientid: str) -> Iterator[None]:
         """Read a session with all that belongs to it, a page in each step, and put it into the table.

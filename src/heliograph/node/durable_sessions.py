@@ -116,7 +116,6 @@ class SessionsPart(Part):
             databases.messages.database,
             state,
             kernel.context.sessions,
-            kernel.broker,
             asyncio.get_running_loop(),
             kernel.clock.begin_turn,
             channel_options(config, DEFAULT_ZONE),
@@ -126,9 +125,9 @@ class SessionsPart(Part):
         self._states.append(state)
         for groups in self._groups:
             groups.join(sessions)
-        databases.on_stored.insert(0, lambda ticket, error: sessions.on_messages_committed(ticket, error is not None))
-        databases.on_done.append(lambda ticket, _own, _any: sessions.on_joined(ticket))
-        sessions.load()
+        databases.on_stored.insert(0, lambda ticket, error: sessions.head.on_committed(ticket, error is not None))
+        databases.on_done.append(lambda ticket, _own, _any: sessions.head.on_joined(ticket))
+        sessions.start.load()
 
     def _state(self) -> LocalState:
         own = self._config.durable_storage.sessions

@@ -86,8 +86,8 @@ class NodeGroups:
     def join(self, sessions: DurableSessions) -> None:
         """Have durable sessions be members; called before they are read."""
         self._sessions = sessions
-        self._groups.roster.sessions = sessions
-        sessions.on_saved = self._groups.members.on_sessions_saved
+        self._groups.roster.sessions = sessions.saver
+        sessions.saver.on_saved = self._groups.members.on_sessions_saved
 
     def start(self, table: SessionTable) -> None:
         """Take up every group where it was left, as soon as that can be known."""
@@ -95,7 +95,7 @@ class NodeGroups:
         self._start(table)
 
     def _start(self, table: SessionTable) -> None:
-        if self._sessions is not None and not self._sessions.is_loaded:
+        if self._sessions is not None and not self._sessions.start.is_done:
             return
         try:
             self._groups.start(self._site_id(), self._messages.newest_commit_us(), table.knows)
