@@ -17,7 +17,7 @@ REVOKING: Final = "revoking"
 REVOKED: Final = "revoked"
 
 
-class Assignment:
+class ShareAssignment:
     """A share and who has it.
 
     Attributes:
@@ -47,7 +47,7 @@ class KnownBorrower:
         self.heard_us = now_us
         self.ready = True
         self.sequence = 0
-        self.shares: dict[Share, Assignment] = {}
+        self.shares: dict[Share, ShareAssignment] = {}
         self.held_count = 0
 
 
@@ -79,8 +79,8 @@ class Assignments:
 
     def __init__(self, first_number: int) -> None:
         self.number = first_number
-        self.moving: dict[Share, Assignment] = {}
-        self._shares: dict[Share, Assignment] = {}
+        self.moving: dict[Share, ShareAssignment] = {}
+        self._shares: dict[Share, ShareAssignment] = {}
         self._borrowers: dict[BorrowerId, KnownBorrower] = {}
         self._holders: dict[BorrowerId, KnownBorrower] = {}
         self._idle: dict[BorrowerId, KnownBorrower] = {}
@@ -153,7 +153,7 @@ class Assignments:
         """Whether each of so many shares has a borrower of its own that is ready: no other can get one of them."""
         return not self._unready_count and len(self._holders) >= count > 0
 
-    def spread(self, open_shares: Sequence[Share], is_free: Callable[[Share], bool]) -> Iterator[Assignment]:
+    def spread(self, open_shares: Sequence[Share], is_free: Callable[[Share], bool]) -> Iterator[ShareAssignment]:
         """Revoke what a borrower has too much of, and grant what none has: each assignment that is new or revoked.
 
         Args:
@@ -186,18 +186,18 @@ class Assignments:
             targets[borrower] = each + (place < more)
         return targets
 
-    def _reduce(self, known: KnownBorrower, target: int) -> Iterator[Assignment]:
+    def _reduce(self, known: KnownBorrower, target: int) -> Iterator[ShareAssignment]:
         if known.held_count <= target:
             return
         held = [one for one in known.shares.values() if one.status in (GRANTING, GRANTED)]
-        by_stream: dict[StreamId, list[Assignment]] = {}
+        by_stream: dict[StreamId, list[ShareAssignment]] = {}
         for assignment in held:
             by_stream.setdefault(assignment.share.stream, []).append(assignment)
         for _ in range(len(held) - target):
             largest = max(by_stream.values(), key=len)
             yield self._revoke(largest.pop())
 
-    def _hand_out(self, free: Iterable[Share], targets: Mapping[BorrowerId, int]) -> Iterator[Assignment]:
+    def _hand_out(self, free: Iterable[Share], targets: Mapping[BorrowerId, int]) -> Iterator[ShareAssignment]:
         """Grant one share to each borrower in turn, so that each gets its part of every stream."""
         borrowers = self._borrowers
         takers = deque(one for one, target in targets.items() if borrowers[one].held_count < target)
@@ -209,35 +209,35 @@ class Assignments:
             if borrowers[taker].held_count < targets[taker]:
                 takers.append(taker)
 
-    def _grant(self, share: Share, borrower: BorrowerId) -> Assignment:
-        assignment = Assignment(share, borrower, self.number)
+    def _grant(self, share: Share, borrower: BorrowerId) -> ShareAssignment:
+        assignment = ShareAssignment(share, borrower, self.number)
         self.number += 1
         self._counts["granted"] += 1
         self._shares[share] = self.moving[share] = self._borrowers[borrower].shares[share] = assignment
         self._hold(borrower, 1)
         return assignment
 
-    def _revoke(self, assignment: Assignment) -> Assignment:
+    def _revoke(self, assignment: ShareAssignment) -> ShareAssignment:
         self._counts["revoked"] += 1
         self._move(assignment, REVOKING)
         return assignment
 
-    def on_granted(self, assignment: Assignment) -> None:
+    def on_granted(self, assignment: ShareAssignment) -> None:
         """The borrower has heard of its grant."""
         assignment.status = GRANTED
         del self.moving[assignment.share]
 
-    def give_back(self, assignment: Assignment) -> None:
+    def give_back(self, assignment: ShareAssignment) -> None:
         """The borrower is done with a share, and has yet to forget it."""
         self._move(assignment, REVOKED)
 
-    def free(self, assignment: Assignment) -> None:
+    def free(self, assignment: ShareAssignment) -> None:
         """The borrower has forgotten a share, which no borrower has now."""
         self._move(assignment, REVOKED)
         del self._shares[assignment.share], self.moving[assignment.share]
         del self._borrowers[assignment.borrower].shares[assignment.share]
 
-    def _move(self, assignment: Assignment, status: str) -> None:
+    def _move(self, assignment: ShareAssignment, status: str) -> None:
         """A borrower is not to keep a share."""
         if assignment.status in (GRANTING, GRANTED):
             self._hold(assignment.borrower, -1)

@@ -10,7 +10,14 @@ and with progress to be saved from `take_changes`. What may be granted when:
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from heliograph.shared_groups.assignments import GRANTING, REVOKED, REVOKING, Assignment, Assignments, KnownBorrower
+from heliograph.shared_groups.assignments import (
+    GRANTING,
+    REVOKED,
+    REVOKING,
+    Assignments,
+    KnownBorrower,
+    ShareAssignment,
+)
 from heliograph.shared_groups.progress_ledger import ProgressLedger
 from heliograph.shared_groups.protocol import (
     SHARES_PER_STREAM,
@@ -229,7 +236,7 @@ class Leader:
 
     # --- messages
 
-    def _say(self, now_us: int, assignment: Assignment) -> None:
+    def _say(self, now_us: int, assignment: ShareAssignment) -> None:
         """Send the message that belongs to the status of an assignment; once more, if it was sent before."""
         share, number = assignment.share, assignment.number
         assignment.due_us = now_us + self._timers.resend_us
