@@ -231,7 +231,7 @@ def test_a_damaged_table_does_not_keep_new_messages_from_being_stored(tmp_path: 
 
 
 class Beginning:
-    """A `heliograph start` whose storage reader does not go on before it is let; owned by the test.
+    """A `heliograph start` that waits for its storage reader, which does not go on before it is let; owned by the test.
 
     Args:
         directory: Where configuration, data and log go.
@@ -243,22 +243,30 @@ class Beginning:
         os.mkfifo(self._go_on)
         code = f"import sys\nif 'heliograph.storage.reader' in sys.orig_argv:\n    open({str(begun)!r}, 'w').close()\n"
         (directory / "sitecustomize.py").write_text(f"{code}    open({str(self._go_on)!r}).close()\n")
-        self.config, self.log = directory / "heliograph.conf", directory / "node.log"
+        self.config = directory / "heliograph.conf"
+        self._said: list[str] = []
         self.data_dir = directory / "data"
         self.config.write_text(
             'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage.flight.bind = "127.0.0.1:0"\n'
         )
         command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(self.config)]
         paths = os.pathsep.join(filter(None, (str(directory), os.environ.get("PYTHONPATH"))))
-        with self.log.open("w") as log:
-            self.process = subprocess.Popen(
-                [*command, "--data-dir", str(self.data_dir)],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, "PYTHONPATH": paths},
-            )
+        self.process = subprocess.Popen(
+            [*command, "--data-dir", str(self.data_dir)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
         begun.open().close()
+        assert self.process.stderr is not None
+        while not self._said or "starts as" not in self._said[-1]:
+            self._said.append(self.process.stderr.readline())
+
+    def log(self) -> str:
+        """What it said until its end."""
+        assert self.process.stderr is not None
+        return "".join(self._said) + self.process.stderr.read()
 
     def go_on(self) -> None:
         """Let the reader serve."""
@@ -282,8 +290,9 @@ def test_a_node_that_is_asked_to_stop_while_it_starts_stops_at_once_and_in_order
         node.process.send_signal(signal.SIGTERM)
         assert node.process.wait(60) == 0
         assert node.ready_line() == ""
-    assert "stopped before it was ready" in node.log.read_text()
-    assert "Traceback" not in node.log.read_text()
+        said = node.log()
+    assert "stopped before it was ready" in said
+    assert "Traceback" not in said
     with NodeProcess(tmp_path) as again:  # the directory is free
         assert again.stop() == 0
 
@@ -300,4 +309,4 @@ def test_a_configuration_that_is_to_be_read_again_while_a_node_starts_holds_for_
             assert bytes([0x13, 0, 77]) in client.recv(100)  # the property Server Keep Alive
         node.process.send_signal(signal.SIGTERM)
         assert node.process.wait(20) == 0
-    assert "and changed: mqtt.server_keepalive" in node.log.read_text()
+        assert "and changed: mqtt.server_keepalive" in node.log()

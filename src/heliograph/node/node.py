@@ -1,5 +1,6 @@
 """A node: starts what it is made of, and stops it again; what that is, `parts` lists."""
 
+import asyncio
 import gc
 import json
 import logging
@@ -36,18 +37,18 @@ class Node:
 
     Args:
         config: The whole configuration.
+        reader_process: The process of its storage reader, if that is launched already.
 
     Attributes:
         broker: The kernel, there before the start, so that callbacks can be added to its hook points.
         parts: What the node is made of.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, reader_process: asyncio.subprocess.Process | None = None) -> None:
         self.broker = make_broker(config, Hooks(HookFailureLog()))
         self.broker.faults.on_fault = FaultLog()
-        self.parts = Parts(
-            config, self.broker.faults, make_parts(config, self.broker, self._numbers, self._samples, self._tick)
-        )
+        given = (self._numbers, self._samples, self._tick)
+        self.parts = Parts(config, self.broker.faults, make_parts(config, self.broker, *given, reader_process))
 
     async def start(self) -> None:
         """Start every part, listeners last; if one cannot start, those before it are stopped.

@@ -1,5 +1,6 @@
 """The list of what a node is made of, as its configuration says."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -39,13 +40,21 @@ Others = Callable[[str], Iterable[Sample]]
 Tick = Callable[[int], Mapping[str, str]]
 
 
-def make_parts(config: Config, broker: Broker, numbers: Numbers, others: Others, tick: Tick) -> list[Part]:
+def make_parts(
+    config: Config,
+    broker: Broker,
+    numbers: Numbers,
+    others: Others,
+    tick: Tick,
+    reader_process: asyncio.subprocess.Process | None = None,
+) -> list[Part]:
     """The parts of a node, none of them started.
 
     Args:
         numbers: The values of some metrics by their names.
         others: The samples of all parts but the one with that name.
         tick: Tells all parts the time; the names of those that raised, with what.
+        reader_process: The process of its storage reader, if that is launched already.
     """
     directory = DataDirectory(config)
     kernel = KernelPart(config, broker, directory)
@@ -54,7 +63,7 @@ def make_parts(config: Config, broker: Broker, numbers: Numbers, others: Others,
     delayed = DelayedPart(config, directory, kernel, bans, databases)
     environment = EnvironmentPart(config)
     listeners = ListenersPart(config, kernel, environment)
-    reader = ReaderPart(config, directory, kernel)
+    reader = ReaderPart(config, directory, kernel, reader_process)
     parts: list[Part] = [LogPart(config), directory, kernel]
     if config.durable_storage.flight.enable:
         parts.append(ReaderLaunch(reader))

@@ -1,5 +1,6 @@
 """The storage reader as a part of a node: started, found by programs of this user, and listened to about damage."""
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -32,7 +33,14 @@ class ReaderPart(Part):
     needs = ("kernel", "reader_launch", "databases")
     roots = ("durable_storage.flight",)
 
-    def __init__(self, config: Config, directory: DataDirectory, kernel: KernelPart) -> None:
+    def __init__(
+        self,
+        config: Config,
+        directory: DataDirectory,
+        kernel: KernelPart,
+        launched: asyncio.subprocess.Process | None = None,
+    ) -> None:
+        self._launched = launched
         self._settings = config.durable_storage.flight
         self._directory = directory
         self._kernel = kernel
@@ -51,7 +59,12 @@ class ReaderPart(Part):
         data_dir = self._directory.path
         security = partial(reader_security, self._settings, data_dir)
         self._process = ReaderProcess(
-            data_dir, self.bind, security=security, on_damage=self._tell_damage, alarms=self._kernel.alarms
+            data_dir,
+            self.bind,
+            security=security,
+            on_damage=self._tell_damage,
+            alarms=self._kernel.alarms,
+            launched=self._launched,
         )
         await self._process.launch()
 

@@ -1,6 +1,7 @@
 """Running the reader process beside the broker: start, restart when it dies, stop."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -47,6 +48,7 @@ class ReaderProcess(SupervisedProcess):
         security: Returns what the process must know about its callers; called at each start.
         on_damage: Called with each damaged place that it comes across.
         alarms: Where an alarm is raised while it does not serve; None for nowhere.
+        launched: What `launch_reader` has started for it.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class ReaderProcess(SupervisedProcess):
         security: Callable[[], ReaderSecurity] = ReaderSecurity,
         on_damage: OnDamage = lambda damage: None,
         alarms: Alarms | None = None,
+        launched: asyncio.subprocess.Process | None = None,
     ) -> None:
         super().__init__("storage-reader", _STOP_S, _BACKOFF)
         self._data_dir = data_dir
@@ -65,7 +68,7 @@ class ReaderProcess(SupervisedProcess):
         self._security = security
         self._alarms = alarms
         self._on_damage = on_damage
-        self._launched: asyncio.subprocess.Process | None = None  # it loads its modules, and was told nothing yet
+        self._launched = launched
 
     @property
     def bind(self) -> str:
@@ -74,7 +77,8 @@ class ReaderProcess(SupervisedProcess):
 
     async def launch(self) -> None:
         """Start the process ahead of `start`, so that it loads its modules meanwhile; it touches no file yet."""
-        self._launched = await self._create()
+        if self._launched is None:
+            self._launched = await launch_reader(self._data_dir, self._bind)
 
     async def stop(self) -> None:
         """Have it end in order, and wait until it is gone."""
@@ -99,7 +103,7 @@ class ReaderProcess(SupervisedProcess):
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         settings = self._security().to_json()
-        process, self._launched = self._launched or await self._create(), None
+        process, self._launched = self._launched or await launch_reader(self._data_dir, self._bind), None
         try:
             _tell(process, settings)
             line = await asyncio.wait_for(_first_line(process), _START_S)
@@ -115,16 +119,6 @@ class ReaderProcess(SupervisedProcess):
             raise ReaderStartError(f"the storage reader: {problem}", database="")
         self._bind = rest
         return process
-
-    async def _create(self) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "heliograph.storage.reader", "--watch-stdin", "--settings-stdin"),
-            *("--data-dir", str(self._data_dir), "--bind", self._bind),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
 
     def _runs(self, process: asyncio.subprocess.Process, is_first: bool) -> None:
         _log.info("the storage reader serves again at %s, as process %s", self._bind, process.pid)
@@ -162,6 +156,31 @@ class ReaderProcess(SupervisedProcess):
 
     def __repr__(self) -> str:
         return f"ReaderProcess({self._bind}, pid {self.pid}, {self._restarts} restarts)"
+
+
+async def launch_reader(data_dir: Path, bind: str) -> asyncio.subprocess.Process:
+    """Start the process of a reader: it loads its modules, and touches no file until it gets its settings.
+
+    Args:
+        data_dir: The node's data directory.
+        bind: HOST:PORT.
+    """
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "heliograph.storage.reader", "--watch-stdin", "--settings-stdin"),
+        *("--data-dir", str(data_dir), "--bind", bind),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+async def give_up(launched: asyncio.subprocess.Process) -> None:
+    """End a process that was launched, unless its reader has ended it."""
+    if launched.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            launched.terminate()
+        await launched.wait()
 
 
 def _tell(process: asyncio.subprocess.Process, line: str) -> None:
