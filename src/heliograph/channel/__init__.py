@@ -1,1 +1,1 @@
-"""The MQTT conversation of one client: told bytes and time, it answers with bytes."""
+"""The MQTT conversation of one client, sans-IO: bytes and time in, bytes out."""

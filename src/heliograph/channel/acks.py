@@ -108,7 +108,7 @@ class PendingAcks(CommitWaiter):
             self._context.broker.faults.contain(CONNECTIONS, error, self.abort)
 
     def expire(self, uptime_us: i64) -> None:
-        """Refuse messages of which no callback has said in time what became of them."""
+        """Refuse messages whose callbacks did not answer in time."""
         for batch in list(self._batches):
             done = batch.done
             if done is not None and done.is_late(uptime_us):
@@ -148,7 +148,7 @@ class PendingAcks(CommitWaiter):
         self._reader.abort()
 
     def _check_room(self) -> None:
-        # Storage bounds what waits for it, also where a client of MQTT 3 was told no number; callbacks do not.
+        # Storage bounds what waits for it, also for a client of MQTT 3, which knows no limit; callbacks do not.
         if self._version != p.V5 and self.deferred_count == 0:
             return
         count_max: int = self._session.options.max_awaiting_rel  # the Receive Maximum of the CONNACK

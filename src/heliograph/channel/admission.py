@@ -1,4 +1,4 @@
-"""From a client that has proved who it is to its open session: what must be known first, and who must part with it."""
+"""From an authenticated client to its open session: reads the session, checks rights, takes the session over."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ _ASKED_AT_ONCE: Final = 16
 
 
 class Admission:
-    """A client that has proved who it is, until its session is open; owned by its connect flow.
+    """An authenticated client, until its session is open; owned by its connect flow.
 
     Args:
         step: What its authenticator answered last.
@@ -51,7 +51,7 @@ class Admission:
         self._options = options
         self._clean_start = connect.clean_start
         self._is_looked_up = False  # what the disk has of its session was read
-        self._rights: RightsCheck | None = None  # made when its session has subscriptions that somebody decides about
+        self._rights: RightsCheck | None = None  # made when its session has subscriptions whose rights are checked
         self._names: list[str] = []  # of these subscriptions,
         self._known: set[str] = set()  # the same,
         self._asked_count = 0  # and how many of them were asked about
@@ -140,7 +140,7 @@ class Admission:
         """Ask which subscriptions the client may still have: its rights may have changed while it was away.
 
         Raises:
-            ProtocolError: Nobody can say so now; no subscription is dropped for that.
+            ProtocolError: The answer is missing; no subscription is dropped for that.
         """
         broker, rights, count = self._context.broker, self._rights, 0
         if rights is None:

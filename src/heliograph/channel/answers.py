@@ -39,7 +39,7 @@ def add_authentication(properties: Properties, method: str, step: AuthStep) -> N
 
 
 def auth(method: str, step: AuthStep, bytes_max: i64) -> bytes | None:
-    """AUTH: a challenge, or that an authentication anew succeeded; None where it is too large for the client."""
+    """AUTH: a challenge, or that a repeated authentication succeeded; None where it is too large for the client."""
     properties = Properties()
     add_authentication(properties, method, step)  # [MQTT-3.15.2-2] [MQTT-3.15.2-3]
     data = encode_reason(p.Auth(step.code, properties), p.V5)
@@ -79,7 +79,7 @@ def refused(ack: bytes, code: int, reason: str, bytes_max: i64) -> bytes:
     """The MQTT 5 PUBACK or PUBREC that refuses what `ack` would have accepted.
 
     Args:
-        reason: Why, if the client wants to be told [MQTT-3.1.2-29].
+        reason: Why, if the client asks for reasons [MQTT-3.1.2-29].
         bytes_max: What the client takes; 0 for anything.
     """
     kind, packet_id = ack[0] >> 4, (ack[2] << 8) | ack[3]  # [MQTT-2.2.1-5]

@@ -38,8 +38,8 @@ class PendingDecision(Pending[bool]):
         authorizer: Remembers the decision; None for one that is not remembered.
 
     Attributes:
-        is_waited_for: Whether somebody goes on when it is there, and looks at its deadline.
-        has_failed: Whether a callback raised or did not answer in time, so that it is denied and nobody has decided.
+        is_waited_for: Whether something waits for it and checks its deadline.
+        has_failed: Whether a callback raised or did not answer in time: denied without a decision.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class PendingDecision(Pending[bool]):
 
 
 class Authorizer(AccessCheck):
-    """One client's rights as they were last told; made with its CONNACK, kept by its session until the next one.
+    """One client's rights by the last answers; made with its CONNACK, kept by its session until the next one.
 
     Attributes:
         allowed_until_us: Until when the last thing that it was allowed may be taken for allowed without asking again.
         awaited: The answer to the last question, where that is not there yet; the client is denied until then.
-        has_failed: Whether a callback raised at the last question, so that the client is denied and nobody has decided.
+        has_failed: Whether a callback raised at the last question: denied without a decision.
 
     Topics are those that the client knows, without its mountpoint.
     """
@@ -107,7 +107,7 @@ class Authorizer(AccessCheck):
         self.allowed_until_us: i64 = 0
         self.awaited: PendingDecision | None = None
         self.has_failed = False
-        # Until when a decision holds; a negative time is a denial's. Made when somebody decides.
+        # Until when a decision holds; a negative time is a denial's. Made with the first decision.
         self._publishing: dict[str, int] | None = None
         self._subscribing: dict[str, int] | None = None
         self._asked: dict[tuple[str, str], PendingDecision] | None = None  # by action and topic
@@ -121,7 +121,7 @@ class Authorizer(AccessCheck):
         return self._decide(self._cache(SUBSCRIBE), SUBSCRIBE, topic_filter, False)
 
     def tell_denied(self, topic: str) -> None:
-        """Tell those who want to know that it may not publish to a topic, which nobody was asked about."""
+        """Run the callbacks for a publish that is denied without a question."""
         self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHZ_COMPLETE, (self._client, PUBLISH, topic, DENY))
 
     def may_receive(self, topic: str) -> bool:
@@ -132,7 +132,7 @@ class Authorizer(AccessCheck):
         return allowed
 
     def may_publish_now(self, topic: str) -> Pending[bool]:
-        """Whether it may publish its will to a (mounted) topic; asked anew."""
+        """Whether it may publish its will to a (mounted) topic; asked again."""
         topic = self._without_mountpoint(topic)
         outcome = self._ask(self._client, PUBLISH, topic)
         if isinstance(outcome, PendingChain):
@@ -205,7 +205,7 @@ class Authorizer(AccessCheck):
         return self._keep(cache, topic, outcome)
 
     def _expire(self, decision: PendingDecision) -> None:
-        """Do without an answer that has not come in time, where nobody else looks at its deadline."""
+        """Give up an answer that is late, if nothing else checks its deadline."""
         if not decision.is_waited_for and decision.is_late(self._broker.uptime_us):
             decision.expire()
 
@@ -247,7 +247,7 @@ class Authorizer(AccessCheck):
 
 
 def concluded(broker: Broker, client: ClientInfo, action: str, topic: str, verdict: str, decision: object) -> bool:
-    """What the callbacks of `client.authorize` have decided; those that want to know are told."""
+    """The decision of the callbacks of `client.authorize`; runs `client.check_authz_complete`."""
     allowed = decision == ALLOW and verdict != hooks.FAILED
     if action == PUBLISH:
         topic = without_delay(topic)

@@ -62,7 +62,7 @@ class Channel(Conversation):
         self._number = context.next_number()
         self._ids = IdSource(context.node, self._number)
         self._peer: Peer | None = None
-        self._flow: ConnectFlow | None = None  # until the CONNACK; that of a client that may authenticate anew for ever
+        self._flow: ConnectFlow | None = None  # until the CONNACK; for a client that may authenticate again for ever
         self._silence_us_max: i64 = options.idle_timeout_us
         self._version: i64 = p.V3_1_1
         # While the client is connected:

@@ -85,7 +85,7 @@ class ChannelTable:
         for channel in list(self._all.values()):
             try:
                 channel.shut_down(code)
-            except Exception as error:  # noqa: BLE001 - the others are told, whatever it is
+            except Exception as error:  # noqa: BLE001 - the others are called
                 self._faults.contain(CONNECTIONS, error, channel.abort)
 
     def statistics(self) -> dict[str, int]:

@@ -14,7 +14,7 @@ class Commits:
         self._waiting: dict[int, list[CommitWaiter]] = {}
         self._without_room: dict[ReaderHandle, None] = {}
         self._done: i64 = 0
-        # Of the commit that is told of: what those are told who wait for other databases too, and why it was refused.
+        # Of the commit under way: the answer to those that wait for other databases too, and why it was refused.
         self.joined_code = 0
         self.reason = ""
 
@@ -40,7 +40,7 @@ class Commits:
             self._without_room.pop(reader, None)
 
     def done(self, ticket: int, code: int, has_room: bool, joined_code: int = -1, reason: str = "") -> None:
-        """A commit is done: tell those who wait for it.
+        """A commit is done: call what waits for it.
 
         Args:
             code: 0, or with what it was refused.

@@ -86,7 +86,7 @@ def client_info(
 
 
 def _check_mounted(topic: str, options: ChannelOptions) -> None:
-    # What is found out when the will is published is found out too late: nobody is there to be refused.
+    # When the will is published it is too late: the client is gone and cannot be refused.
     fault = topic_name_fault(topic, options.max_topic_levels)
     if fault is not None or len(topic.encode("utf-8")) > MAX_TOPIC_BYTES:
         raise ProtocolError("will: its topic leaves no room for the mountpoint", rc.TOPIC_NAME_INVALID)

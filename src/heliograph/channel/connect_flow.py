@@ -32,7 +32,7 @@ from heliograph.session.session import Session
 class ConnectFlow:
     """Lets one client in; a view of one connection, owned by its channel.
 
-    It ends with the CONNACK; that of a client with an authentication method is kept, since it may authenticate anew.
+    It ends with the CONNACK; that of a client with an authentication method is kept, since it may authenticate again.
 
     Args:
         reader: Reads its packets, and is paused while an answer is awaited.
@@ -66,7 +66,7 @@ class ConnectFlow:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the client may authenticate anew, so that this is needed behind the CONNACK."""
+        """Whether the client may authenticate again, so that this is needed after the CONNACK."""
         return self._handshake is not None and self._handshake.method is not None
 
     @property
@@ -96,7 +96,7 @@ class ConnectFlow:
             raise ProtocolError(f"{p.NAMES[packet.kind]} while an authentication is running")
 
     def on_auth(self, packet: p.Auth) -> None:
-        """AUTH, before the CONNACK or from a client that authenticates anew."""
+        """AUTH, before the CONNACK or from a client that authenticates again."""
         self._broker.counters.auth_received += 1
         handshake = self._handshake
         if handshake is not None:
@@ -127,7 +127,7 @@ class ConnectFlow:
 
     def _new_clientid(self) -> str:
         context = self._context
-        while True:  # ends: nobody can have them all
+        while True:  # ends: not all ids are in use
             clientid = context.new_clientid()
             if not context.sessions.knows(clientid):
                 return clientid
@@ -173,7 +173,7 @@ class ConnectFlow:
     # --- the session, and CONNACK
 
     def _admit(self, admission: Admission) -> None:
-        """Let the client in as soon as everything is known that decides about its session."""
+        """Let the client in when everything about its session is known."""
         awaited = admission.advance()
         if awaited is None:
             self._admission = None

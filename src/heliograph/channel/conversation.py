@@ -21,7 +21,7 @@ class ConnectedClient:
         authorizer: Asks what it may do.
         will: The will of its CONNECT.
         packet_bytes_max: Bytes of the largest packet that it takes; 0 for anything.
-        wants_reasons: Whether it is told why something was refused [MQTT-3.1.2-29].
+        wants_reasons: Whether refusals carry a reason string [MQTT-3.1.2-29].
     """
 
     def __init__(

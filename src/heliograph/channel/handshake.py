@@ -1,6 +1,6 @@
 """Who a client is and whether it is let in: from CONNECT over AUTH packets to acceptance or refusal.
 
-The decisions here send nothing; the channel sends what they say. A connected client that authenticates anew goes
+The decisions here send nothing; the channel sends what they say. A connected client that authenticates again goes
 through the same steps (MQTT 5 section 4.12).
 """
 
@@ -17,7 +17,7 @@ from heliograph.mqtt.errors import ProtocolError
 
 
 class PendingStep(Pending[bool]):
-    """A step of an authentication of which an authenticator has yet to answer; resolved when `outcome` is there.
+    """A step of an authentication that waits for an authenticator; resolved when `outcome` is set.
 
     Attributes:
         outcome: The verdict and the accumulator of `client.authenticate`.
@@ -53,8 +53,8 @@ class Handshake:
         data = connect.properties.binaries.get(props.AUTHENTICATION_DATA)
         self._attempt = AuthAttempt(self.method, data, client.username, connect.password)
         self.is_running = True
-        self._is_banned = False  # refused before anybody looked who it is
-        self._is_anonymous = True  # nobody looked who it is
+        self._is_banned = False  # refused before authentication
+        self._is_anonymous = True  # no authenticator checked it
         self._awaited: PendingStep | None = None
 
     def begin(self, connect: p.Connect, enable_authn: bool, deny_anonymous: bool) -> AuthStep | PendingStep:
@@ -84,7 +84,7 @@ class Handshake:
         return self._ask()
 
     def renew(self, auth: p.Auth) -> AuthStep | PendingStep:
-        """The answer to an AUTH of a connected client: it authenticates anew, or goes on with that.
+        """The answer to an AUTH of a connected client: it authenticates again, or continues that.
 
         Raises:
             ProtocolError: It used no authentication method at CONNECT, or names another one.
@@ -101,7 +101,7 @@ class Handshake:
         return self._ask()
 
     def tell(self, step: AuthStep, code: int) -> None:
-        """Tell those who want to know how the authentication ended."""
+        """Run the callbacks for the end of an authentication."""
         if not self._is_banned:
             told = (self._client, None if self._is_anonymous else step, code)
             self._broker.hooks.run(hooks.CLIENT_CHECK_AUTHN_COMPLETE, told)
@@ -116,7 +116,7 @@ class Handshake:
 
     def _ask(self) -> AuthStep | PendingStep:
         point = self._broker.hooks.point(hooks.CLIENT_AUTHENTICATE)
-        # Nobody refuses a client without a method; a method must be somebody's.
+        # Without a method no answer means yes; a method needs an authenticator.
         self._is_anonymous = self.method is None and not point.callbacks
         begins_with = rc.SUCCESS if self.method is None else rc.BAD_AUTHENTICATION_METHOD  # [MQTT-4.12.0-1]
         verdict, outcome = point.run((self._client, self._attempt), begins_with)

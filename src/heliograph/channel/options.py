@@ -29,7 +29,7 @@ class ChannelOptions:
         mountpoint: What stands before the topics of its clients; may hold `${clientid}`, `${username}` and
             `${client_attrs.NAME}`.
         enable_authn: Whether its clients are authenticated.
-        deny_anonymous: Whether clients without a user name are refused before anybody is asked.
+        deny_anonymous: Whether clients without a user name are refused before authentication.
         idle_timeout_us: How long a connection may wait with its CONNECT.
         max_packet_size: Bytes of the largest packet that is taken.
         max_clientid_len: Bytes of the longest client id.
@@ -44,7 +44,7 @@ class ChannelOptions:
         server_keepalive_s: The keepalive that replaces the clients' own; -1 to leave theirs.
         keepalive_multiplier_percent: How much longer than its keepalive a client may be silent.
         strict_mode: Whether strings may not hold control characters and non-characters either.
-        response_information: What a client that asks for it is told as Response Information.
+        response_information: The Response Information for a client that asks for it.
         use_username_as_clientid: Whether the user name replaces the client id.
         messages_rate: PUBLISH packets a second that one client may send, on average; 0 for no limit.
         messages_burst: How many more it may send at once.
@@ -97,5 +97,5 @@ class ChannelOptions:
     max_user_properties: i64 = 256
 
     def due_us(self, uptime_us: i64) -> i64:
-        """Until when an answer that somebody asks for now is waited for; 0 for ever."""
+        """The deadline of an answer that is asked for now; 0 for none."""
         return uptime_us + self.idle_timeout_us if self.idle_timeout_us != 0 else 0

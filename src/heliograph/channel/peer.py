@@ -5,7 +5,7 @@ class Peer:
     """Where a connection comes from; made by the transport, kept by the channel.
 
     Args:
-        peername: The peer's address as `host:port` (of the client itself, where a proxy told it).
+        peername: The peer's address as `host:port` (of the client itself, if a proxy gave it).
         sockname: Our address as `host:port`.
         common_name: The common name of the peer's certificate, or None.
         subject: The distinguished name of the peer's certificate, or None.

@@ -158,7 +158,7 @@ class Publishing:
         message = Message(  # [MQTT-4.3.2-5] 3.1.1 [MQTT-4.3.2-2]
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
         )
-        # At QoS 0 nobody repeats what is refused: it goes on to its subscribers.
+        # At QoS 0 a refused message is not repeated: it goes on to its subscribers.
         outcome = publishing.publish(broker, message, route, self._reader, publish.qos != 0, False)
         if outcome.pending is not None:
             pending = outcome.pending
@@ -215,7 +215,7 @@ class Publishing:
         return publish, expiry_s
 
     def _refuse_now(self, publish: p.Publish, code: int) -> None:
-        """Answer a PUBLISH that what has to keep it refuses, before anybody got it.
+        """Answer a PUBLISH that storage or the retainer refuses, before delivery.
 
         Raises:
             ProtocolError: In MQTT 3, which has no refusal, and whose clients repeat what is not acknowledged.
@@ -297,7 +297,7 @@ class Publishing:
             self._defer(publish, refusal.done, ticket)
             return
         if refusal.code == rc.SUCCESS or self._version != p.V5:
-            # Whoever took it may have to keep it first. MQTT 3 repeats what is not acknowledged.
+            # A callback that took it may have to keep it first. MQTT 3 repeats what is not acknowledged.
             self._answer(publish, ticket, rc.SUCCESS)
             return
         # What is refused is not awaited: a repetition is a new message [MQTT-4.3.3-9].
@@ -309,7 +309,7 @@ class Publishing:
         """Whether a QoS 2 PUBLISH was taken before; it is then answered, and not published again [MQTT-4.3.3-10]."""
         awaiting = self._session.awaiting_rel
         packet_id: int = publish.packet_id
-        self._joined = True  # nobody knows any more
+        self._joined = True  # unknown from here on
         ticket = awaiting.ticket(packet_id)
         if publish.dup and ticket <= NOT_STORED and awaiting.may_repeat(packet_id):
             ticket = self._recall(publish, expiry_s)

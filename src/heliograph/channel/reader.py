@@ -58,10 +58,10 @@ class Reader(ReaderHandle):
 
     Attributes:
         conversation: None when the connection is gone, so that the two are freed at once.
-        state: What the conversation waits for; set by those who move it on.
+        state: What the conversation waits for; set by the modules that advance it.
         version: The protocol version, once CONNECT was read.
         heard_at_us: When the last packet came, or the conversation ended.
-        has_stored: Something that it read went to storage; set by those who act on it.
+        has_stored: Something that it read went to storage; set by the modules that publish.
         waits_for_turn: Whether it goes on in a later turn.
         awaited: The answer without which nothing more is handled.
     """
@@ -116,7 +116,7 @@ class Reader(ReaderHandle):
                 return
             data = joined
         if self.state == CONNECTED:
-            # Packets count, not bytes: one that drips in for ever, CONNECT above all, keeps nobody alive.
+            # Packets count, not bytes: one that drips in for ever, CONNECT above all, does not keep a client alive.
             self.heard_at_us = self._broker.uptime_us
         self._parse(conversation, data)
         if self.has_stored:

@@ -96,7 +96,7 @@ class Subscribing:
             return entries
         for entry, before in zip(changed, entries, strict=True):
             if entry.code == rc.SUCCESS:
-                entry.code = before.code  # another filter makes nobody allowed who was not
+                entry.code = before.code  # another filter does not allow what was denied
         return changed
 
     def ask(self, entry: p.SubscribeEntry, number: int, rights: RightsCheck) -> None:

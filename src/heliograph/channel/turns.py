@@ -50,7 +50,7 @@ class Turns:
         self._waiting: list[ReaderHandle] = []
         self._is_deferred = False
         self._spread_work: i64 = 0  # that was put into outboxes since they were written
-        self.work_max: i64 = broker.work + WORK_PER_TURN  # the broker's work at which whoever has its turn ends it
+        self.work_max: i64 = broker.work + WORK_PER_TURN  # the broker's work at which a turn ends
         self._is_sharing = False  # one of those that waited has its turn
         self.longest_work: i64 = 0  # the most that one turn did,
         self.longest_us: i64 = 0  # and the longest that one took

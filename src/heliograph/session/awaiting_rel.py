@@ -9,7 +9,7 @@ from heliograph.broker.repetition import Repetition
 from heliograph.session.options import SessionOptions
 
 # Each identifier has one number, so that it costs less than 100 bytes: from above the storage ticket, the time in units
-# of 16 ms (a clock that starts anew after half a year, which only keeps the identifier longer), and whether an earlier
+# of 16 ms (a clock that starts again after half a year, which only keeps the identifier longer), and whether an earlier
 # process took it. Those that come together share it.
 _UNIT_LOG2: Final = 14
 _TIME_MASK: Final = 0x3FFF_FFFF

@@ -57,7 +57,7 @@ class CommitBarriers:
             self._uncommitted.append(UncommittedDelivery(session, packet_id, ticket))
 
     def is_refused(self, ticket: i64) -> bool:
-        """Whether a commit was refused, not long ago: its message is not stored and its publisher was told so."""
+        """Whether a commit was refused, not long ago: its message is not stored, and its publisher knows it."""
         return bool(self._refused) and ticket in self._refused
 
     def answered(self, ticket: i64, is_refused: bool) -> None:

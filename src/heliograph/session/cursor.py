@@ -97,7 +97,7 @@ class Cursor:
         self.emitted.append((key[0], key[1], qos))
 
     def interrupt(self) -> None:
-        """The replay begins anew at the cursor: what was replayed above it counts as assigned."""
+        """The replay starts again at the cursor: what was replayed above it counts as assigned."""
         for high, low, qos in self.emitted:
             self.note(high, low, qos)
         self.emitted = []

@@ -1,4 +1,4 @@
-"""The seam to durable shared groups: messages that a session borrows from them, and who hears what becomes of them.
+"""The interface of durable shared groups to sessions: delivered messages, and what becomes of them.
 
 A session that takes part in such a group asks for its messages when it has room, so they never wait in its queue. What
 it has not acknowledged at QoS 1 when its client leaves goes back at once; what was sent at QoS 2 stays its own

@@ -17,7 +17,7 @@ from heliograph.broker.faults import FLUSH, Faults
 # Outboxes that are written in one turn, 4 us each, and bytes that are handed to the system.
 _WRITES_PER_TURN: Final = 512
 _BYTES_PER_TURN: Final = 4_194_304
-# So little is written also where a turn has handed over its bytes: who waits for it is not the one who asks for much.
+# So little is written even if a turn has spent its bytes: small readers do not wait for large ones.
 _SHORT_BYTES: Final = 16_384
 # What is handed over is a copy, and stays one for as long as the peer does not read: so of much, only as much at a time
 # as shows that. What waits here is shared with the other receivers.

@@ -126,7 +126,7 @@ class ReplayedSession(Session):
             self._is_replaying = False
 
     def on_interrupted(self) -> None:
-        """The replay begins anew at the cursor: what was given above it counts as assigned."""
+        """The replay starts again at the cursor: what was given above it counts as assigned."""
         self.cursor.interrupt()
 
     def on_replayed(self, head_us: i64, ticket: i64) -> bool:

@@ -1,4 +1,4 @@
-"""The sessions of a node by client id, and when those whose clients are away end."""
+"""The sessions of a node by client id, and the expiry of those without a connection."""
 
 import heapq
 from typing import Final
