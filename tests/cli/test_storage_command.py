@@ -15,11 +15,11 @@ from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.node_databases import databases_path
 from heliograph.storage.engine import open_primary, records
-from heliograph.storage.interface import Batch, ColumnarOptions, DatabaseOptions, StoredMessage
+from heliograph.storage.interface import ColumnarOptions, DatabaseOptions, StoredMessage
 from heliograph.storage.offload.blocks import OffloadedBlocks
 from reference.storage import replayed
 from storage.offloading import offload
-from support.databases import open_database, store_batch
+from support.databases import numbers_of, open_database, store_batch
 
 
 def message(number: int, topic: str = "a/b", payload: bytes | None = None) -> StoredMessage:
@@ -34,12 +34,7 @@ def open_messages(data_dir: Path, n_shards: int = 1) -> LocalDatabase:
 def read(data_dir: Path, topic_filter: str = "#") -> list[int]:
     """The numbers of the messages that a filter finds."""
     database = open_messages(data_dir)
-    found: list[int] = []
-    for stream in database.get_streams(topic_filter):
-        iterator = database.make_iterator(stream.id, topic_filter)
-        while isinstance(batch := database.next(iterator, 100), Batch) and batch.messages:
-            found += [one.id_high for one in batch.messages]
-            iterator = batch.iterator
+    found = numbers_of(database, topic_filter)
     database.close()
     return found
 

@@ -117,6 +117,18 @@ class Client:
         """The packets that came since the last look, in words."""
         return [say(packet) for packet in self.packets()]
 
+    def takes_all(self, qos: int) -> list[bytes]:
+        """Acknowledge messages of one QoS until nothing more comes: their payloads."""
+        payloads: list[bytes] = []
+        while packets := self.packets():
+            for packet in packets:
+                if isinstance(packet, p.Publish):
+                    payloads.append(packet.payload)
+                    self.says(f"{0x30 + 0x10 * qos:02x} # {packet.packet_id:04x}") if qos else None
+                elif isinstance(packet, p.Ack):
+                    self.says(f"70 # {packet.packet_id:04x}")
+        return payloads
+
     def publishes(self) -> list[p.Publish]:
         """The packets that came since the last look, all of which must be PUBLISH."""
         packets = self.packets()

@@ -15,14 +15,14 @@ from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.node_databases import NodeDatabases
 from heliograph.storage.engine import last_record, open_primary
 from heliograph.storage.errors import DroppedGenerationError, StorageDamagedError, UnknownDatabaseError
-from heliograph.storage.interface import Batch, DatabaseOptions, StoredMessage
+from heliograph.storage.interface import DatabaseOptions, StoredMessage
 from heliograph.storage.keyed.table import KeyedTable, keyed_path
 from heliograph.storage.repair.message_database import repair_database
 from heliograph.storage.repair.missing_records import settled
 from heliograph.storage.repair.record_database import check_state, repair_state
 from heliograph.storage.state.interface import StateBatch
 from heliograph.storage.state.local import LocalState
-from support.databases import open_database, store_batch
+from support.databases import numbers_of, open_database, store_batch
 
 PLACES = {"messages": "storage/messages", "sessions": "state/sessions", "retained": "keyed/retained"}
 
@@ -45,12 +45,7 @@ def store(data_dir: Path, numbers: range, topic: str = "fleet/{}/pos") -> None:
 
 def read(data_dir: Path, topic_filter: str = "#") -> list[int]:
     database = open_messages(data_dir)
-    found: list[int] = []
-    for stream in database.get_streams(topic_filter):
-        iterator = database.make_iterator(stream.id, topic_filter)
-        while isinstance(batch := database.next(iterator, 100), Batch) and batch.messages:
-            found += [one.id_high for one in batch.messages]
-            iterator = batch.iterator
+    found = numbers_of(database, topic_filter)
     database.close()
     return sorted(found)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.node_databases import NodeDatabases
-from heliograph.storage.interface import DatabaseOptions, Grouped, StorableMessage
+from heliograph.storage.interface import Batch, DatabaseOptions, Grouped, StorableMessage
 
 
 def open_database(data_dir: Path, name: str = "messages", options: DatabaseOptions | None = None) -> LocalDatabase:
@@ -30,3 +30,14 @@ def store_batch(database: Grouped[StorableMessage], messages: Sequence[StorableM
         error = failed
     database.finish_sync(request, error)
     database.committed()
+
+
+def numbers_of(database: LocalDatabase, topic_filter: str = "#") -> list[int]:
+    """The numbers of the messages that a filter finds: the first halves of their ids, in the order of the streams."""
+    found: list[int] = []
+    for stream in database.get_streams(topic_filter):
+        iterator = database.make_iterator(stream.id, topic_filter)
+        while isinstance(batch := database.next(iterator, 100), Batch) and batch.messages:
+            found += [one.id_high for one in batch.messages]
+            iterator = batch.iterator
+    return found
