@@ -8,9 +8,11 @@ from pyspark.sql.types import StructType
 
 from heliograph.pipeline.errors import RuleFileError, SinkError
 from heliograph.pipeline.sinks import ChecksRows
+from heliograph.pipeline.sinks.mqtt import MqttSink
 from heliograph.pipeline.sinks.retry import Attempts, RetryPolicy, TransientError
 from heliograph.pipeline.sinks.sql_settings import SqlTemplate
 from heliograph.pipeline.sinks.template import bytes_column, template_column
+from heliograph.settings.tls import ClientTls
 from support.sinks import sink_of
 
 
@@ -139,9 +141,25 @@ def test_a_column_that_rows_do_not_have_is_told_before_the_first_batch(
         ('type = delta, path = "s3://KEY:SECRET@bucket/a"', "has a login"),
         ('type = redis, server = r, command = "SET k ${a b}"', "without its }: a name with blanks"),
         ('type = mysql, server = s, database = d, table = "50%"', "without a percent sign"),
+        (
+            'type = http, url = "ftp://me:SECRET@h"',
+            "sink.url: found a string, expected a template that begins",
+        ),
+        ("type = mqtt, topic = t, password = [SECRET]", "sink.password: found a list, expected a text"),
+        ('type = delta, path = "s3://b/a", storage_options = "SECRET"', "found a string, expected an object of texts"),
     ],
 )
 def test_settings_that_are_not_valid_are_named_without_secrets(section: str, told: str) -> None:
     with pytest.raises(RuleFileError, match=told) as error:
         sink_of(f"{{ {section} }}")
     assert "SECRET" not in str(error.value)
+
+
+def test_tls_is_left_out_where_it_is_switched_off_or_not_given() -> None:
+    for ssl in ("", "ssl = null", "ssl { enable = false, cacertfile = ca.pem }"):
+        sink = sink_of(f"{{ type = mqtt, topic = t\n {ssl} }}")
+        assert isinstance(sink, MqttSink)
+        assert sink.tls is None
+    sink = sink_of("{ type = mqtt, topic = t, ssl { cacertfile = ca.pem } }")
+    assert isinstance(sink, MqttSink)
+    assert sink.tls == ClientTls("ca.pem")
