@@ -23,7 +23,7 @@ from heliograph.mqtt.encode import encode_packet
 from heliograph.mqtt.properties import Properties
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.session.options import SessionOptions
-from heliograph.session.outgoing import UNSENT_BYTES_MAX
+from heliograph.session.sender import UNSENT_BYTES_MAX
 from support.kernel import FakeWire, Kernel, Peer
 from support.packets import properties, publish
 

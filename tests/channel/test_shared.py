@@ -9,7 +9,7 @@ from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.session.options import SessionOptions
-from heliograph.session.outgoing import UNSENT_BYTES_MAX
+from heliograph.session.sender import UNSENT_BYTES_MAX
 from support.kernel import Kernel, Peer
 from support.packets import properties_of
 

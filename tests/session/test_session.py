@@ -10,7 +10,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.session.mqueue import DELIVERY_BYTES
 from heliograph.session.options import SessionOptions
-from heliograph.session.outgoing import UNSENT_BYTES_MAX
+from heliograph.session.sender import UNSENT_BYTES_MAX
 from support.kernel import Kernel, Peer
 from support.packets import publish, say
 

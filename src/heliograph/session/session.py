@@ -16,11 +16,11 @@ from heliograph.session.group_delivery import GroupDelivery, GroupDispatcher
 from heliograph.session.mqueue import Delivery
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
-from heliograph.session.outgoing import BYTES_PER_WORK_LOG2, UNSENT_BYTES_MAX, Outgoing
+from heliograph.session.sender import BYTES_PER_WORK_LOG2, UNSENT_BYTES_MAX, MessageSender
 from heliograph.session.will import Will
 
 
-class Session(Outgoing):
+class Session(MessageSender):
     """One client's session. It outlives connections until its expiry interval ends; owned by the session table.
 
     Attributes:

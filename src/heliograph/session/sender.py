@@ -26,7 +26,7 @@ UNSENT_BYTES_MAX: Final = 16_777_216
 BYTES_PER_WORK_LOG2: Final = 8
 
 
-class Outgoing(Subscriber):
+class MessageSender(Subscriber):
     """The sending half of a session, which is its only subclass; one object with it, since a node may hold millions.
 
     Attributes:
@@ -311,9 +311,9 @@ class Outgoing(Subscriber):
             self.pump()
 
 
-def count_sent(outgoing: Outgoing, message: Message, qos: i64) -> None:
+def count_sent(sender: MessageSender, message: Message, qos: i64) -> None:
     """A message was written for a client."""
-    broker = outgoing.broker
+    broker = sender.broker
     counters = broker.counters
     if qos == 0:
         counters.qos0_sent += 1
@@ -322,4 +322,4 @@ def count_sent(outgoing: Outgoing, message: Message, qos: i64) -> None:
     else:
         counters.qos2_sent += 1
     if broker.hooks.message_delivered.callbacks:
-        broker.hooks.message_delivered.run((outgoing.clientid, message))
+        broker.hooks.message_delivered.run((sender.clientid, message))
