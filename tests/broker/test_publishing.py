@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from heliograph.broker.durable import NOT_STORED
+from heliograph.broker.durable_sink import NOT_STORED
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import OK, STOP, Refusal
 from heliograph.broker.internal_publish_queue import InternalPublishQueue, PublishCounters

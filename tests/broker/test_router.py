@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heliograph.broker.durable import DurableSink
+from heliograph.broker.durable_sink import DurableSink
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message, make_message
 from heliograph.broker.pubsub import Broker

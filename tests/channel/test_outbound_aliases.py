@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from heliograph.channel.options import ChannelOptions
 from heliograph.mqtt import packets as p
-from heliograph.session.aliases import OutboundAliases
 from heliograph.session.options import SessionOptions
+from heliograph.session.outbound_aliases import OutboundAliases
 from support.kernel import Kernel, Peer
 from support.packets import properties, properties_of
 from support.reach import count

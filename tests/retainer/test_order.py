@@ -8,7 +8,7 @@ from heliograph.broker.message import Message, make_message
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.commit_join import CommitJoin
-from heliograph.node.sink import StorageSink
+from heliograph.node.storage_sink import StorageSink
 from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.options import RetainerOptions
 from heliograph.storage.errors import StorageError, StorageFullError

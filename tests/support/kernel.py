@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from heliograph.broker.durable import DurableSink
+from heliograph.broker.durable_sink import DurableSink
 from heliograph.broker.hooks import Hooks
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker

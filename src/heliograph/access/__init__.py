@@ -1,1 +1,4 @@
-"""Who may connect: the ban list, and the detection of clients that come and go all the time."""
+"""Which clients are banned, also for coming and going all the time, and the default decision of authorization.
+
+The limits on connections, before anybody knows whose they are, are in `transport.limits`.
+"""

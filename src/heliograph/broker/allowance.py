@@ -1,4 +1,4 @@
-"""A rate limit: at most so many events in a time; the rest is refused."""
+"""A rate limit: at most so many events in a time. Whether the rest waits or is refused, the caller decides."""
 
 from mypy_extensions import i64
 

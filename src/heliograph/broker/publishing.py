@@ -8,7 +8,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from heliograph.broker.durable import NOT_STORED
+from heliograph.broker.durable_sink import NOT_STORED
 from heliograph.broker.fanout import Spreader
 from heliograph.broker.faults import PUBLISHING
 from heliograph.broker.hooks import STOP, PendingChain, Refusal

@@ -10,7 +10,7 @@ from mypy_extensions import i64
 from heliograph.broker.clock import Clock
 from heliograph.broker.counters import Counters
 from heliograph.broker.drops import DropLedger
-from heliograph.broker.durable import NOT_STORED, DurableSink
+from heliograph.broker.durable_sink import NOT_STORED, DurableSink
 from heliograph.broker.fanout import Fanout, Fanouts, Spreader
 from heliograph.broker.faults import DELIVERIES, PUBLISHING, Faults
 from heliograph.broker.hooks import Hooks

@@ -11,7 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from heliograph.broker.durable import DurableSink
+from heliograph.broker.durable_sink import DurableSink
 from heliograph.broker.filters import FilterTable
 from heliograph.broker.hooks import HookPoint, MessagePublishCallback
 from heliograph.broker.subscription import PARKED, UNLISTED, FilterEntry, Subscription

@@ -1,4 +1,7 @@
-"""Every connection of a node, and which of them serves which client."""
+"""Every connection of a node, and which of them serves which client.
+
+How a new one takes the session of an old one over is in `channel.admission`.
+"""
 
 from typing import Final
 

@@ -1,4 +1,7 @@
-"""What waits for storage: acknowledgements for the commit of their messages, readers for room."""
+"""What waits for storage: acknowledgements for the commit of their messages, readers for room.
+
+They are told here; `channel.acks` then sends the acknowledgements.
+"""
 
 from mypy_extensions import i64
 

@@ -12,9 +12,9 @@ from heliograph.broker.client import ClientInfo
 from heliograph.channel import answers
 from heliograph.channel import connect as decide
 from heliograph.channel.admission import Admission
+from heliograph.channel.authenticating import Handshake, PendingStep
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.conversation import ConnectedClient, Conversation
-from heliograph.channel.handshake import Handshake, PendingStep
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.channel.reader import AUTHENTICATING, CLOSED, CONNECTED, IDLE, Reader

@@ -1,6 +1,7 @@
-"""How fast one client may send: token buckets for its messages and for its bytes.
+"""How fast one connected client may send: token buckets for its messages and for its bytes.
 
 What comes too fast is not dropped: the channel stops reading until the bucket has what the last packet cost.
+The rate of new connections is in `transport.limits`, those of retained messages are kept with `broker.allowance`.
 """
 
 from typing import Final

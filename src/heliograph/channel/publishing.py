@@ -9,7 +9,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from heliograph.broker import publishing
-from heliograph.broker.durable import NOT_STORED
+from heliograph.broker.durable_sink import NOT_STORED
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import DeferredAck, Refusal
 from heliograph.broker.message import NEVER, Message
@@ -18,9 +18,9 @@ from heliograph.broker.repetition import Repetition
 from heliograph.broker.router import Route
 from heliograph.channel import answers
 from heliograph.channel.acks import PendingAcks, put_ack
-from heliograph.channel.aliases import InboundAliases, with_topic
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.conversation import ConnectedClient
+from heliograph.channel.inbound_aliases import InboundAliases, with_topic
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.publish_check import check_properties, check_publish
 from heliograph.channel.reader import Reader

@@ -18,7 +18,7 @@ from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import storage as metrics
 from heliograph.node.options import compaction_options, database_options, offload_options, retention_options
 from heliograph.node.refusals import Refusals, refusal_code
-from heliograph.node.sink import CopyingSink, StorageSink
+from heliograph.node.storage_sink import CopyingSink, StorageSink
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.metric import Sample
 from heliograph.parts import Part, each, every

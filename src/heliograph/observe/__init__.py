@@ -1,1 +1,1 @@
-"""What the broker reports about itself: metrics, `$SYS` topics, `$events` messages."""
+"""What the broker reports about itself: metrics and alarms; topics of `$SYS` and `$events` are in `events`."""

@@ -5,7 +5,8 @@
     $SYS/brokers/NODE/alarms/active/ALARM   each active alarm, retained for later subscribers
 
 All carry JSON as EMQX's do. An alarm that is active already is not raised again, so a cause that comes back with every
-message makes one. Other packages raise them.
+message makes one. Who raises an alarm gives its name and text: the callers of `activate`, and for disks those of
+`storage.health.Health`.
 """
 
 import json

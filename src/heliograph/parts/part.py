@@ -19,7 +19,8 @@ class Part:
         name: What logs, alarms and other parts know it by.
         needs: Names of the parts that start before it and stop after it; those that a node lacks are passed over.
         roots: The paths of the configuration that it is made of, with all that lies below them; `*` is any name.
-        live: Those of them whose changes it applies while it runs; others wait for the next start.
+        live: Those of them whose changes it applies while it runs, which are thus what SIGHUP changes; others wait for
+            the next start.
         fixed: Those below `live` that wait for it nevertheless.
         metrics: What the numbers of `samples` are.
     """

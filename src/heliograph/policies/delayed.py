@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from logging import Logger
 from typing import Final, Protocol
 
-from heliograph.broker.durable import NOT_STORED
+from heliograph.broker.durable_sink import NOT_STORED
 from heliograph.broker.faults import PUBLISHING
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import OK, STOP, Refusal

@@ -13,7 +13,7 @@ from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.retained import RetainedMatches
 from heliograph.mqtt.topic import has_wildcard, topic_matches
-from heliograph.retainer.expiry import ExpiryTable
+from heliograph.retainer.expiry_slots import ExpirySlots
 from heliograph.retainer.index import SHARDS, RetainedTopicIndex, is_deep
 from heliograph.retainer.options import RetainerOptions
 from heliograph.retainer.record import RecordHead, pack, slot_of, unpack
@@ -37,7 +37,7 @@ class MemoryRetainer(Retainer):
         self._topics: list[bytes | None] = []  # by slot
         self._free = BitMap()
         self._index = RetainedTopicIndex()
-        self._expiry = ExpiryTable()
+        self._expiry = ExpirySlots()
         self._sequence = 0  # of the last message that was kept
         self._count = 0
         self._bytes = 0

@@ -8,9 +8,9 @@ from heliograph.broker.message import NEVER, Message
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.encode import UINT16, encode_ack
-from heliograph.session.aliases import OutboundAliases
 from heliograph.session.encoder import Encoder
 from heliograph.session.mqueue import Delivery
+from heliograph.session.outbound_aliases import OutboundAliases
 from heliograph.session.outbox import Outbox
 
 PACKET_BYTES_MAX: Final = 268_435_460

@@ -1,4 +1,4 @@
-"""The sessions of a node by client id, and the expiry of those without a connection."""
+"""The sessions of a node by client id, with the timers of those without a connection: expiry and delayed wills."""
 
 import heapq
 from typing import Final

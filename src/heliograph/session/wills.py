@@ -1,8 +1,11 @@
-"""The wills of a node: which wait for their delay, and how one is published, stored and forgotten."""
+"""The wills of a node: which wait for their delay, and how one is published, stored and forgotten.
+
+The timers of the delays are in `session.table`.
+"""
 
 from mypy_extensions import i64
 
-from heliograph.broker.durable import NOT_STORED
+from heliograph.broker.durable_sink import NOT_STORED
 from heliograph.broker.faults import PUBLISHING, SESSIONS
 from heliograph.broker.pending import Pending
 from heliograph.broker.publishing import Outcome, PendingOutcome, publish

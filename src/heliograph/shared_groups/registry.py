@@ -18,7 +18,7 @@ from heliograph.shared_groups.claims import Claims
 from heliograph.shared_groups.database import GroupDatabase
 from heliograph.shared_groups.first_records import FirstRecords
 from heliograph.shared_groups.leader import Leader
-from heliograph.shared_groups.office import FindStreams, Office
+from heliograph.shared_groups.leased_leader import FindStreams, LeasedLeader
 from heliograph.shared_groups.protocol import (
     BorrowerId,
     Disconnect,
@@ -80,10 +80,10 @@ class LeaderRegistry:
         self._messenger = messenger
         self._now_us = now_us
         self._timers = timers
-        self._offices: dict[GroupName, Office] = {}
+        self._leased: dict[GroupName, LeasedLeader] = {}
         self.on_more: Callable[[], None] | None = None
-        self._unsettled: dict[Office, None] = {}  # those that have heard something in this turn
-        self._unticked: deque[Office] = deque()  # those that have yet to be ticked
+        self._unsettled: dict[LeasedLeader, None] = {}  # those that have heard something in this turn
+        self._unticked: deque[LeasedLeader] = deque()  # those that have yet to be ticked
         self._unopened: deque[GroupName] = deque()  # groups that may have to find a leader
         self._seeking: set[GroupName] = set()
         self._begins: dict[GroupName, tuple[int, int]] = {}  # of all groups that are to have a leader
@@ -121,7 +121,7 @@ class LeaderRegistry:
         if before is not None:
             begins = before.since_us, before.made_us
         self._begins[group] = begins
-        if group in self._offices or group in self._seeking:
+        if group in self._leased or group in self._seeking:
             return begins[1]
         if before is not None and before.leader not in ("", self.node) and before.lease_until_us > now:
             return begins[1]  # another node leads it
@@ -141,30 +141,30 @@ class LeaderRegistry:
 
     def close(self, group: GroupName) -> None:
         """A quiet group falls asleep: it has no leader, and the disk has all of it."""
-        office = self._offices.pop(group, None)
-        if office is not None:
-            self._unsettled.pop(office, None)
+        leased = self._leased.pop(group, None)
+        if leased is not None:
+            self._unsettled.pop(leased, None)
         self._begins.pop(group, None)
         self._wanted.pop(group, None)
 
     def is_quiet(self, group: GroupName, borrowers_count: int) -> bool:
         """Whether the leader of a group is here, has so many borrowers and nothing to do, and everything is saved."""
-        office = self._offices.get(group)
-        if office is None or office in self._unsettled or group in self.claims:
+        leased = self._leased.get(group)
+        if leased is None or leased in self._unsettled or group in self.claims:
             return False
-        return office.is_quiet(borrowers_count)
+        return leased.is_quiet(borrowers_count)
 
     def has_granted_all(self, group: GroupName, streams: Sequence[StreamId]) -> bool:
         """Whether the leader of a group knows these streams, and has granted all that may be read."""
-        office = self._offices.get(group)
-        return office is not None and office.leader.has_granted_all(streams)
+        leased = self._leased.get(group)
+        return leased is not None and leased.leader.has_granted_all(streams)
 
     def drop(self, group: GroupName, has_progress: bool = True) -> None:
         """A group has no members any more, and is forgotten with all progress, if it ever had some."""
-        office = self._offices.pop(group, None)
-        if office is not None:
-            office.leader.resign()
-            office.post(self._messenger)
+        leased = self._leased.pop(group, None)
+        if leased is not None:
+            leased.leader.resign()
+            leased.post(self._messenger)
         self._begins.pop(group, None)
         self._seeking.discard(group)
         self._wanted.pop(group, None)
@@ -186,18 +186,18 @@ class LeaderRegistry:
             on_known: Called when the group knows it for good.
         """
         self.claims.add(group, share, message, on_known)
-        office = self._offices.get(group)
-        if office is not None:
-            self._save_claims(office)
+        leased = self._leased.get(group)
+        if leased is not None:
+            self._save_claims(leased)
 
     # --- what happens
 
     def on_message(self, group: GroupName, sender: BorrowerId, message: ToLeader) -> None:
         """A message for the leader of a group, which is answered in `settle`."""
-        office = self._offices.get(group)
-        if office is not None:
-            self._unsettled[office] = None
-            office.leader.on_message(self._now_us(), sender, message)
+        leased = self._leased.get(group)
+        if leased is not None:
+            self._unsettled[leased] = None
+            leased.leader.on_message(self._now_us(), sender, message)
         elif isinstance(message, LeaderWanted):
             self._wanted.setdefault(group, {})[sender] = None
         elif isinstance(message, Disconnect):
@@ -206,16 +206,16 @@ class LeaderRegistry:
     def settle(self) -> None:
         """All messages of this turn are read: share out, answer, and save what has changed; some leaders at once."""
         now = self._now_us()
-        for office in list(islice(self._unsettled, _SETTLED_AT_ONCE)):
-            del self._unsettled[office]
-            if self._offices.get(office.group) is not office:
+        for leased in list(islice(self._unsettled, _SETTLED_AT_ONCE)):
+            del self._unsettled[leased]
+            if self._leased.get(leased.group) is not leased:
                 continue
-            if office.is_behind:
-                office.find_streams(self._find_streams)
-            office.leader.balance(now)
-            office.post(self._messenger)
-            if office.leader.has_changes:
-                self._save(office)
+            if leased.is_behind:
+                leased.find_streams(self._find_streams)
+            leased.leader.balance(now)
+            leased.post(self._messenger)
+            if leased.leader.has_changes:
+                self._save(leased)
         if self._unsettled:
             self._want_more()
 
@@ -254,11 +254,11 @@ class LeaderRegistry:
             self._known_streams.clear()
             self._look_for_streams()
         self._first_records.retry()
-        if not (self._begins or self._offices or self._seeking or self._wanted or self._unsettled):
+        if not (self._begins or self._leased or self._seeking or self._wanted or self._unsettled):
             # Empty tables keep the room that they had.
-            self._begins, self._offices, self._seeking, self._wanted, self._unsettled = {}, {}, set(), {}, {}
+            self._begins, self._leased, self._seeking, self._wanted, self._unsettled = {}, {}, set(), {}, {}
         if not self._unticked and not self._unopened:
-            self._unticked.extend(self._offices.values())
+            self._unticked.extend(self._leased.values())
             self._unopened.extend(self._begins)
         self.go_on()
 
@@ -267,35 +267,35 @@ class LeaderRegistry:
         left = _TICKED_AT_ONCE
         while self._unticked and left > 0:
             left -= 1
-            self._tick_office(self._unticked.popleft(), now)
+            self._tick_leader(self._unticked.popleft(), now)
         while self._unopened and left > 0:
             group = self._unopened.popleft()
-            if group in self._begins and group not in self._offices:
+            if group in self._begins and group not in self._leased:
                 left -= 1
                 self.open(group, *self._begins[group])
         if self._unticked or self._unopened:
             self._want_more()
 
-    def _tick_office(self, office: Office, now: int) -> None:
-        if self._offices.get(office.group) is not office:
+    def _tick_leader(self, leased: LeasedLeader, now: int) -> None:
+        if self._leased.get(leased.group) is not leased:
             return
-        if office.is_over(now):
-            self._depose(office, "its lease could not be renewed in time")
+        if leased.is_over(now):
+            self._depose(leased, "its lease could not be renewed in time")
             return
         try:
-            office.renew_if_due(now)
+            leased.renew_if_due(now)
         except PreconditionFailedError:
-            self._depose(office, _REPLACED)
+            self._depose(leased, _REPLACED)
             return
-        office.leader.tick(now)
-        if office.leader.has_to_settle or office.is_behind:
-            self._unsettled[office] = None
+        leased.leader.tick(now)
+        if leased.leader.has_to_settle or leased.is_behind:
+            self._unsettled[leased] = None
 
     def statistics(self) -> dict[str, int]:
         """What leaders did, all together."""
-        numbers = {"leaders": len(self._offices), "refused_saves": self.database.refused_saves, **self._counts}
-        for office in self._offices.values():
-            for name, count in office.leader.statistics().items():
+        numbers = {"leaders": len(self._leased), "refused_saves": self.database.refused_saves, **self._counts}
+        for leased in self._leased.values():
+            for name, count in leased.leader.statistics().items():
                 numbers[name] = numbers.get(name, 0) + count
         return numbers
 
@@ -323,61 +323,61 @@ class LeaderRegistry:
         self._counts["elections"] += 1
         beginning = Position.before(held.since_us + 1)
         leader = Leader(group, f"{self.node}/{held.term}", self._timers, held.term << 32, beginning, progress)
-        office = Office(leader, self.database, self._timers.lease_us, held, value, is_saved)
-        self._offices[group] = office
-        self._unsettled[office] = None
-        self._save_claims(office)
+        leased = LeasedLeader(leader, self.database, self._timers.lease_us, held, value, is_saved)
+        self._leased[group] = leased
+        self._unsettled[leased] = None
+        self._save_claims(leased)
         for borrower in self._wanted.pop(group, {}):
             leader.on_message(self._now_us(), borrower, LeaderWanted())
         self._want_more()
 
-    def _depose(self, office: Office, reason: str) -> None:
-        _log.warning("%r leads no more: %s", office.leader, reason)
+    def _depose(self, leased: LeasedLeader, reason: str) -> None:
+        _log.warning("%r leads no more: %s", leased.leader, reason)
         self._counts["lost_leases"] += 1
-        del self._offices[office.group]
-        office.leader.resign()
-        office.post(self._messenger)
+        del self._leased[leased.group]
+        leased.leader.resign()
+        leased.post(self._messenger)
 
     # --- saving
 
-    def _save(self, office: Office) -> None:
+    def _save(self, leased: LeasedLeader) -> None:
         self._counts["saves"] += 1
         try:
-            office.save(lambda is_saved: self._on_saved(office, is_saved))
+            leased.save(lambda is_saved: self._on_saved(leased, is_saved))
         except PreconditionFailedError:
-            self._depose(office, _REPLACED)
+            self._depose(leased, _REPLACED)
 
-    def _on_saved(self, office: Office, is_saved: bool) -> None:
-        if self._offices.get(office.group) is not office:
+    def _on_saved(self, leased: LeasedLeader, is_saved: bool) -> None:
+        if self._leased.get(leased.group) is not leased:
             return
-        self._unsettled[office] = None
+        self._unsettled[leased] = None
         if is_saved:  # what was refused is tried again at the next tick
             self._want_more()  # in a turn of its own: one commit may answer for thousands of groups
 
-    def _save_claims(self, office: Office) -> None:
-        group = office.group
+    def _save_claims(self, leased: LeasedLeader) -> None:
+        group = leased.group
         claims = self.claims.take(group)
         if not claims:
             return
         for share, messages in claims.items():
-            office.leader.claim(share, messages)
+            leased.leader.claim(share, messages)
 
         def on_saved(is_saved: bool) -> None:
-            self._on_saved(office, is_saved)
+            self._on_saved(leased, is_saved)
             self.claims.settle(group, claims, is_saved)
 
         try:
-            is_taken = office.save(on_saved)
+            is_taken = leased.save(on_saved)
         except PreconditionFailedError:
-            self._depose(office, _REPLACED)
+            self._depose(leased, _REPLACED)
             is_taken = False
         if not is_taken:
             self.claims.settle(group, claims, False)
 
     def _look_for_streams(self) -> None:
-        for office in self._offices.values():
-            office.is_behind = True
-            self._unsettled[office] = None
+        for leased in self._leased.values():
+            leased.is_behind = True
+            self._unsettled[leased] = None
 
     def __repr__(self) -> str:
-        return f"LeaderRegistry({len(self._offices)} leaders, {self.database!r})"
+        return f"LeaderRegistry({len(self._leased)} leaders, {self.database!r})"

@@ -1,4 +1,7 @@
-"""Whether something on a disk works now: one value, and the log line and alarm when it changes."""
+"""Whether something on a disk works now: one value, and the log line and alarm when it changes.
+
+When a full disk is tried again is decided in `storage.store`; what publishers are told meanwhile, in `node.refusals`.
+"""
 
 import logging
 from collections.abc import Callable

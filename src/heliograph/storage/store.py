@@ -1,7 +1,9 @@
 """One RocksDB and its log, as every database on the disk needs it: opened, written, synced, opened again after a fault.
 
 A write that fails leaves RocksDB refusing everything until it is opened again; that is done here, at the next use, but
-not more often than an interval. What the records mean is the business of `columnar`, `keyed` and `state`.
+not more often than an interval, and after a full disk when there is room or a minute has passed. `health` raises the
+alarm, and `node.refusals` says what publishers are told meanwhile. What the records mean is the business of `columnar`,
+`keyed` and `state`.
 """
 
 import threading

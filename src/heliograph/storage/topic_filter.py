@@ -2,6 +2,7 @@
 
 A regular expression, because Arrow's engine (RE2) and Python's `re` both take it: a column of topics is filtered
 without a row being touched in Python. `heliograph.mqtt.topic.topic_matches` is the definition that it must agree with.
+This is for reading; which messages are stored is decided in `node.storage_sink`.
 """
 
 import re

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from heliograph.transport.admission import ConnectionRate
+from heliograph.transport.limits import ConnectionRate
 from heliograph.transport.open_files import OpenFiles
 
 _log = logging.getLogger(__name__)

@@ -16,12 +16,12 @@ from heliograph.settings.units import UnixAddress
 from heliograph.transport import sockets
 from heliograph.transport.acceptor import Acceptor
 from heliograph.transport.addresses import address_text, is_one_address, own_address_text, plain_host
-from heliograph.transport.admission import AccessRules, ConnectionRate
 from heliograph.transport.binding import close_sockets, listening_sockets
 from heliograph.transport.certificates import Certificates
 from heliograph.transport.connection import Connection
 from heliograph.transport.connections import Connections
 from heliograph.transport.direct import DirectConnection
+from heliograph.transport.limits import AccessRules, ConnectionRate
 from heliograph.transport.listener_counters import ListenerCounters
 from heliograph.transport.peer_certificate import PeerIdentity
 from heliograph.transport.pending_connection import PendingConnection

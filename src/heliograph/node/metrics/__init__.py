@@ -1,1 +1,4 @@
-"""The metrics of a node: what each number that its parts report is."""
+"""The metrics of a node by owner: what each number that its parts report is.
+
+A part with few metrics declares them in its own class (`Part.metrics`).
+"""

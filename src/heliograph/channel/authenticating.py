@@ -1,5 +1,8 @@
 """Who a client is and whether it is let in: from CONNECT over AUTH packets to acceptance or refusal.
 
+Bans, anonymous clients and authenticators are asked here, and what they say is the reason code of a CONNACK that
+refuses. What a CONNECT may not ask for at all is refused in `channel.connect`.
+
 The decisions here send nothing; the channel sends what they say. A connected client that authenticates again goes
 through the same steps (MQTT 5 section 4.12).
 """

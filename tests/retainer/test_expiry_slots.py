@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.retainer.expiry import ExpiryTable
+from heliograph.retainer.expiry_slots import ExpirySlots
 
 NOW_S = 1_700_000_000
 
 
 @given(st.lists(st.integers(1, 4_294_967_295), min_size=1, max_size=50))
 def test_a_slot_is_due_after_its_time_and_soon_after(lifetimes_s: list[int]) -> None:
-    table = ExpiryTable()
+    table = ExpirySlots()
     for slot, lifetime_s in enumerate(lifetimes_s):
         due_s = table.add(slot, NOW_S + lifetime_s, NOW_S)
         assert lifetime_s <= due_s - NOW_S <= lifetime_s * 9 / 8 + 1
@@ -22,7 +22,7 @@ def test_a_slot_is_due_after_its_time_and_soon_after(lifetimes_s: list[int]) -> 
 
 
 def test_any_lifetimes_make_few_entries() -> None:
-    table = ExpiryTable()
+    table = ExpirySlots()
     slot = 0
     for now_s in range(NOW_S, NOW_S + 3600):
         for lifetime_s in (1 + slot % 97, 50 + slot % 9973, 86_400 + slot * 7, 4_294_967_295 - slot):
@@ -33,7 +33,7 @@ def test_any_lifetimes_make_few_entries() -> None:
 
 
 def test_a_slot_that_was_taken_out_is_never_due() -> None:
-    table = ExpiryTable()
+    table = ExpirySlots()
     due_s = table.add(1, NOW_S + 10, NOW_S)
     table.add(2, NOW_S + 10, NOW_S)
     table.discard(1, due_s)

@@ -12,7 +12,7 @@ from heliograph.storage.state.interface import StateBatch
 FindStreams = Callable[[GroupName, int], Sequence[StreamOffer]]
 
 
-class Office:
+class LeasedLeader:
     """Leads one group as long as its record says so; owned by the registry.
 
     Its methods raise `PreconditionFailedError` when another leader has taken its place.
@@ -150,4 +150,4 @@ class Office:
         return True
 
     def __repr__(self) -> str:
-        return f"Office({self.leader!r}, {'with' if self.has_lease else 'without'} a lease)"
+        return f"LeasedLeader({self.leader!r}, {'with' if self.has_lease else 'without'} a lease)"

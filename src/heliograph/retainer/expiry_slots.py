@@ -8,7 +8,7 @@ time. This only says when its memory can be freed.
 from pyroaring import BitMap
 
 
-class ExpiryTable:
+class ExpirySlots:
     """Slots by when they are due; owned by the store. Times are seconds on the wall clock."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from heliograph.broker.durable import DurableSink
+from heliograph.broker.durable_sink import DurableSink
 from heliograph.broker.message import Message
 from heliograph.mqtt.topic import topic_matches
 from heliograph.node.commit_join import CommitJoin, Follower

@@ -1,4 +1,4 @@
-"""Who may connect, and how fast: access rules by address, and the bucket of the connection rate."""
+"""The limits on new connections of a listener: its access rules by address, and the bucket of its rate."""
 
 import ipaddress
 from functools import lru_cache
