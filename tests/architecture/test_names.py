@@ -27,7 +27,6 @@ def test_what_an_object_calls_itself_is_the_name_of_its_class() -> None:
 # Class names that stand twice, each for one idea of another package or of the specification.
 TWICE = {
     "Disconnect": "a packet of MQTT, and a message between borrower and leader",
-    "Loop": "what two packages need of an event loop",
     "MessageDatabase": "what two packages need of the database of messages",
     "Node": "a node of Heliograph, and one of a HOCON tree",
     "Ping": "a packet of MQTT, and a message between borrower and leader",

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from heliograph.broker.faults import Faults
+from heliograph.broker.hooks import Hooks
 from heliograph.config import Config, load_config
 from heliograph.node import Node
-from heliograph.node.parts import every_part
+from heliograph.node.options import make_broker
+from heliograph.node.parts import make_parts
 from heliograph.observe.histogram import Histogram
 from heliograph.observe.metric import (
     COUNTER,
@@ -43,6 +45,13 @@ schema_validation.validations = [{ name = v, topics = t, strategy = all_pass, fa
 message_transformation.transformations = [{ name = w, topics = t, failure_action = drop, operations = [] }]
 schema_registry.sparkplug_b { enable_alias_mapping = true, metric_messages = true }
 """
+
+
+def every_part(config: Config) -> list[Part]:
+    """The parts of a node that has all that a node can have; none of them is ever started."""
+    broker = make_broker(config, Hooks(lambda name, error: None))
+    whole = replace(config, pipeline=replace(config.pipeline, enable=True, file="-"))
+    return make_parts(whole, broker, lambda names: {}, lambda name: (), lambda uptime_us: {})
 
 
 def owners() -> dict[str, Iterable[Metric]]:

@@ -13,8 +13,8 @@ from typing import Final
 
 from heliograph.broker.faults import SESSIONS, Faults
 from heliograph.broker.pending import Pending
-from heliograph.durable_sessions.replay_turns import Loop
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.parts.loop import Loop
 from heliograph.storage.errors import StorageError
 
 _log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from collections import deque
 
 from heliograph.broker.faults import SESSIONS, Faults
-from heliograph.durable_sessions.replay_turns import Loop
+from heliograph.parts.loop import Loop
 from heliograph.session.durable import DurableSession
 
 

@@ -4,12 +4,13 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from heliograph.broker.faults import TURNS, Faults
 from heliograph.durable_sessions.replay import Loss, Replay, ReplayedDatabase, ReplayOutcome
 from heliograph.observe.alarms import UNTIL_START, Alarms
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.parts.loop import Loop
 from heliograph.session.durable import DurableSession
 from heliograph.storage.columnar.offload_errors import OffloadError, OffloadPendingError
 from heliograph.storage.errors import StorageError
@@ -21,16 +22,6 @@ _REPLAYED_PER_TURN: Final = 512
 _RETRY_S: Final = 1.0
 _DAMAGE_ALARM: Final = "durable_sessions_damaged"
 _FETCHED_S: Final = 0.01  # until what was offloaded is looked for again
-
-
-class Loop(Protocol):
-    """What is asked of an event loop; `asyncio`'s is one."""
-
-    def call_soon(self, callback: Callable[[], None], /) -> object:
-        """Call it in the next turn."""
-
-    def call_later(self, delay: float, callback: Callable[[], None], /) -> object:
-        """Call it after so many seconds."""
 
 
 class Replays:

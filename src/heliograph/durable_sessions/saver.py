@@ -9,7 +9,7 @@ from heliograph.durable_sessions import record
 from heliograph.durable_sessions.head import CommitHead
 from heliograph.durable_sessions.inflight import LostInflight
 from heliograph.durable_sessions.journal import SessionJournal
-from heliograph.durable_sessions.replay_turns import Loop
+from heliograph.parts.loop import Loop
 from heliograph.session.durability import Durability
 from heliograph.session.durable import DurableSession
 from heliograph.session.table import SessionTable

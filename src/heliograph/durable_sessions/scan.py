@@ -14,7 +14,7 @@ from heliograph.broker.router import Router
 from heliograph.durable_sessions import record
 from heliograph.durable_sessions.journal import SessionJournal
 from heliograph.durable_sessions.loading import SessionLoader, is_over
-from heliograph.durable_sessions.replay_turns import Loop
+from heliograph.parts.loop import Loop
 from heliograph.session.durable import DurableSession
 from heliograph.session.table import SessionTable
 from heliograph.storage.errors import StorageError

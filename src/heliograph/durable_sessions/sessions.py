@@ -20,7 +20,7 @@ from heliograph.durable_sessions.lookups import SessionLookups
 from heliograph.durable_sessions.orphans import claim_orphan
 from heliograph.durable_sessions.parking import Parking
 from heliograph.durable_sessions.replay import ReplayedDatabase, newest_retained
-from heliograph.durable_sessions.replay_turns import Loop, Replays
+from heliograph.durable_sessions.replay_turns import Replays
 from heliograph.durable_sessions.saver import SessionSaver
 from heliograph.durable_sessions.scan import SessionScan
 from heliograph.durable_sessions.start import SessionStart
@@ -31,6 +31,7 @@ from heliograph.mqtt.errors import ProtocolError
 from heliograph.mqtt.topic import filter_covers
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
+from heliograph.parts.loop import Loop
 from heliograph.session.durability import Durability
 from heliograph.session.durable import DurableSession
 from heliograph.session.session import Session

@@ -11,6 +11,7 @@ from typing import ClassVar, Final, TextIO
 from heliograph.config import Config
 from heliograph.node import announcements
 from heliograph.parts import Part
+from heliograph.storage.durable_files import write_durably
 
 _log = logging.getLogger(__name__)
 
@@ -75,12 +76,7 @@ def read_or_choose_number(data_dir: Path) -> int:
             return number
     number = secrets.randbits(15)
     try:
-        draft = file.with_suffix(".new")
-        with draft.open("w", encoding="ascii") as out:
-            out.write(f"{number}\n")
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(file)
+        write_durably(file, f"{number}\n".encode())
     except OSError as error:
         _log.warning("the node has the number %d until it ends: %s cannot be written: %s", number, file, error.strerror)
     return number

@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 
 from heliograph.access.authorization import AuthorizationPart
 from heliograph.access.parts import BansPart, FlappingPart
-from heliograph.broker.hooks import Hooks
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config, PipelineAction
 from heliograph.events.sys_topics import Numbers
@@ -23,7 +21,6 @@ from heliograph.node.known_clients import KnownClients
 from heliograph.node.listeners import ListenersPart
 from heliograph.node.log_part import LogPart
 from heliograph.node.memory_part import MemoryPart
-from heliograph.node.options import make_broker
 from heliograph.node.pipeline import PipelinePart
 from heliograph.node.reader import ReaderLaunch, ReaderPart
 from heliograph.node.retained import RetainedPart, is_on_disk
@@ -117,13 +114,6 @@ def make_policies(
         ValidationPart(config, broker, environment, node),
         TransformationPart(config, broker, environment, node),
     ]
-
-
-def every_part(config: Config) -> list[Part]:
-    """The parts of a node that has all that a node can have; none of them is ever started."""
-    broker = make_broker(config, Hooks(lambda name, error: None))
-    whole = replace(config, pipeline=replace(config.pipeline, enable=True, file="-"))
-    return make_parts(whole, broker, lambda names: {}, lambda name: (), lambda uptime_us: {})
 
 
 def is_anything_stored(config: Config) -> bool:

@@ -8,6 +8,7 @@ all that.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from heliograph.parts.loop import Loop
 from heliograph.shared_groups.active_members import ActiveMembers
 from heliograph.shared_groups.deliveries import SessionNotes
 from heliograph.shared_groups.dispatcher import MemberDispatcher
@@ -31,7 +32,7 @@ from heliograph.shared_groups.registry import LeaderRegistry
 from heliograph.shared_groups.rooms import Rooms
 from heliograph.shared_groups.roster import Roster
 from heliograph.shared_groups.stream_reader import Messages, Publishers
-from heliograph.shared_groups.turns import GroupTurns, Loop
+from heliograph.shared_groups.turns import GroupTurns
 from heliograph.shared_groups.waking import GroupStreams, GroupWaking
 from heliograph.storage.errors import StorageError
 from heliograph.storage.interface import StreamId

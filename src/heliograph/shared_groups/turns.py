@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final, Protocol
 
 from heliograph.broker.faults import TURNS, Faults
+from heliograph.parts.loop import Loop
 from heliograph.shared_groups.member import Member
 from heliograph.shared_groups.stream_reader import StreamReader
 from heliograph.storage.errors import StorageError
@@ -31,16 +32,6 @@ _RETRY_S: Final = 1.0
 _READING_COST: Final = 32  # what asking a stream costs, in messages,
 _ASKING_COST: Final = 1  # and asking a member
 _NO_READERS: Final[dict[StreamReader, None]] = {}
-
-
-class Loop(Protocol):
-    """What is asked of an event loop; `asyncio`'s is one."""
-
-    def call_soon(self, callback: Callable[[], None], /) -> object:
-        """Call it in the next turn."""
-
-    def call_later(self, delay: float, callback: Callable[[], None], /) -> object:
-        """Call it after so many seconds."""
 
 
 class Work(Protocol):

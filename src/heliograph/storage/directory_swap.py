@@ -11,6 +11,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+from heliograph.storage.durable_files import force_to_disk
+
 _AT_FDCWD: Final = -100
 _RENAME_EXCHANGE: Final = 2
 _UNSUPPORTED: Final = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
@@ -29,10 +31,10 @@ def swap_in(new: Path, path: Path, kept: Path) -> None:
         OSError: It was not done.
     """
     os.rename(new, kept)
-    sync_directory(kept.parent)
+    force_to_disk(kept.parent)
     exchange(kept, path)
     for parent in (path.parent, kept.parent):
-        sync_directory(parent)
+        force_to_disk(parent)
 
 
 def finish_swap(path: Path, kept_in: Path) -> Path | None:
@@ -58,24 +60,11 @@ def finish_swap(path: Path, kept_in: Path) -> Path | None:
             os.rename(one, path)
             os.rename(aside, one)
             for parent in (path.parent, kept_in):
-                sync_directory(parent)
+                force_to_disk(parent)
             return one
     if kept:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(kept[-1]))
     return None
-
-
-def sync_directory(path: Path) -> None:
-    """Have the disk know the names in a directory.
-
-    Raises:
-        OSError: It may not.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def exchange(one: Path, other: Path) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from heliograph.storage.directory_swap import sync_directory
+from heliograph.storage.durable_files import force_to_disk
 from heliograph.storage.engine import MEMTABLE_BYTES, Rdict, is_absent, open_primary
 from heliograph.storage.errors import GONE, StorageDamagedError
 from heliograph.storage.register import Register
@@ -125,4 +125,4 @@ def _create(path: Path, compression: str) -> None:
     shutil.rmtree(draft, ignore_errors=True)
     open_primary(draft, compression).close()
     draft.rename(path)
-    sync_directory(path.parent)
+    force_to_disk(path.parent)

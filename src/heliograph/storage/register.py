@@ -5,14 +5,13 @@ The file `DATA_DIR/databases` has a line for each: its folder and name, as in `s
 """
 
 import fcntl
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from heliograph.storage.directory_swap import sync_directory
+from heliograph.storage.durable_files import write_durably
 
 _FILE: Final = "databases"
 _SITE_ID: Final = "site_id"
@@ -84,13 +83,7 @@ class Register:
             return set()
 
     def _write(self, lines: set[str]) -> None:
-        draft = self._file.with_name(f"{_FILE}.new")
-        with draft.open("w", encoding="utf-8") as out:
-            out.writelines(f"{line}\n" for line in sorted(lines))
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(self._file)
-        sync_directory(self._file.parent)
+        write_durably(self._file, "".join(f"{line}\n" for line in sorted(lines)).encode())
 
     def __repr__(self) -> str:
         return f"Register({self._file})"

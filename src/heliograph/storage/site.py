@@ -1,13 +1,12 @@
 """The site id: identifies a storage, whatever the node's name. Random, made once, kept beside the databases."""
 
-import os
 import re
 import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from heliograph.storage.directory_swap import sync_directory
+from heliograph.storage.durable_files import force_to_disk, write_durably
 from heliograph.storage.errors import StorageDamagedError
 from heliograph.storage.register import Register
 
@@ -61,14 +60,7 @@ def write_site_id(path: Path, site_id: str) -> None:
     Raises:
         OSError: It cannot be written.
     """
-    path.mkdir(parents=True, exist_ok=True)
-    draft = path / f"{_FILE}.new"
-    with draft.open("w") as out:
-        out.write(site_id + "\n")
-        out.flush()
-        os.fsync(out.fileno())
-    draft.replace(path / _FILE)
-    sync_directory(path)  # the register must not know a file that a crash takes away
+    write_durably(path / _FILE, f"{site_id}\n".encode())  # before the register knows it
     Register(path.parent).add(path / _FILE)
 
 
@@ -76,7 +68,7 @@ def _register(path: Path) -> None:
     """Guard an id that an earlier version made, or that a crash kept from the register."""
     if not is_site_id_registered(path):
         with suppress(OSError):  # the id can be used all the same, and the next start tries again
-            sync_directory(path)
+            force_to_disk(path)
             Register(path.parent).add(path / _FILE)
 
 

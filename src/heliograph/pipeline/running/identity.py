@@ -7,7 +7,6 @@ checkpoint when Spark's offsets and state mean to it what they meant before;
 """
 
 import json
-import os
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from heliograph.pipeline.errors import OptionError
 from heliograph.pipeline.files.definition import Job, Pipeline, RuleJob
 from heliograph.pipeline.running.views import ViewBuilder
 from heliograph.pipeline.side_outputs.lineage import is_stateful
+from heliograph.storage.durable_files import write_durably
 
 _FILE: Final = "heliograph.json"
 _OUTPUT_FILE: Final = "output.json"
@@ -63,22 +63,6 @@ def write_identity(directory: Path, identity: Identity) -> None:
     """Keep it in the query's checkpoint."""
     document = {"id": identity.id, "starts": dict(identity.starts), "definition": identity.definition}
     write_durably(directory / _FILE, json.dumps(document, indent=1).encode())
-
-
-def write_durably(file: Path, content: bytes) -> None:
-    """Write a small file so that it is there as a whole or not at all, also after the power has failed."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_name(f".{file.name}.unfinished")
-    with unfinished.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    unfinished.rename(file)
-    descriptor = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def claim_output(checkpoint: Path, output: Path) -> None:

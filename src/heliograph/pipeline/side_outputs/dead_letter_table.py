@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
 
-from heliograph.pipeline.durable_files import force_to_disk
 from heliograph.pipeline.errors import OptionError, SinkError
 from heliograph.pipeline.files.definition import Pipeline, RuleJob
 from heliograph.pipeline.running.identity import query_directory, read_identity
@@ -29,6 +28,7 @@ from heliograph.pipeline.sinks import MicroBatch
 from heliograph.pipeline.sinks.arrow_rows import ArrowRows
 from heliograph.pipeline.sinks.template import quoted
 from heliograph.rules.spark.outcomes import evaluate_outcomes
+from heliograph.storage.durable_files import force_to_disk
 
 _REPLAYS: Final = b"heliograph.replays"
 _PAYLOAD_SHOWN: Final = 200

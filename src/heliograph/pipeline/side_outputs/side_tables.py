@@ -15,8 +15,8 @@ from typing import Final
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from heliograph.pipeline.durable_files import force_to_disk
 from heliograph.pipeline.errors import SinkError
+from heliograph.storage.durable_files import force_to_disk
 
 _BATCH: Final = re.compile(r"([0-9a-f]{8})-(\d{8,})")
 

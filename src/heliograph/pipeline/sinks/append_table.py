@@ -28,11 +28,11 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from heliograph.pipeline.durable_files import force_to_disk
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.file_format import FileFormat
 from heliograph.pipeline.sinks.ledger import Ledger, Manifest
 from heliograph.pipeline.sinks.table_locations import TableLocation
+from heliograph.storage.durable_files import force_to_disk
 
 # Of a row before any was written, to begin with.
 _ROW_BYTES: Final = 100

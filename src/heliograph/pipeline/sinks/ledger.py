@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from heliograph.pipeline.durable_files import write_durably
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.table_locations import TableLocation
+from heliograph.storage.durable_files import write_durably
 
 # Spark runs the last batch again at most; the others tell a person what was written when.
 _MANIFESTS_KEPT: Final = 100

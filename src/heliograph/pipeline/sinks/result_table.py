@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
-from heliograph.pipeline.durable_files import force_to_disk
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks.keyed_rows import keys_of, last_of_each
 from heliograph.pipeline.sinks.ledger import check_owner
 from heliograph.pipeline.sinks.table_locations import TableLocation
+from heliograph.storage.durable_files import force_to_disk
 
 _FILE: Final = "table.parquet"
 _OWNER: Final = b"heliograph.owner"

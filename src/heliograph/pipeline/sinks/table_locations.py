@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from heliograph.pipeline.durable_files import force_to_disk
 from heliograph.pipeline.errors import SinkError
+from heliograph.storage.durable_files import force_to_disk
 
 #: Directory beside the tables of an output directory; readers skip it for its leading dot.
 BOOKKEEPING: Final = ".heliograph"

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from heliograph.config.storage import CompactionConfig
 from heliograph.storage.columnar import keys
 from heliograph.storage.columnar.block import (
     MERGED_VERSION,
@@ -38,6 +39,7 @@ from heliograph.storage.topic_structure import ANY, REST, hash_of
 _log = logging.getLogger(__name__)
 
 _PASSED_BYTES: Final = 1 << 20  # of blocks that are left as they are, in one step
+_DEFAULTS: Final = CompactionConfig()
 _LOOKING_S: Final = 0.003  # after so long a step ends, also when it found nothing
 
 
@@ -58,16 +60,16 @@ class CompactionOptions:
         rest_s: When there was nothing to merge in any stream.
     """
 
-    min_age_us: int = 60_000_000
-    small_rows: int = 16
-    small_bytes: int = 8 << 10
+    min_age_us: int = round(_DEFAULTS.min_age * 1_000_000)
+    small_rows: int = _DEFAULTS.small_messages
+    small_bytes: int = _DEFAULTS.small_bytes
     min_blocks: int = 64
     max_blocks: int = 64
     max_rows: int = 1024
     max_shared_rows: int = 16
     max_bytes: int = 256 << 10
-    pause_s: float = 0.1
-    rest_s: float = 30.0
+    pause_s: float = _DEFAULTS.pause
+    rest_s: float = _DEFAULTS.interval
 
 
 class CompactableDatabase(Protocol):

@@ -11,7 +11,6 @@ done, and what is committed, is the business of `steps`; `blocks` reads back. On
 this module, since it needs pyarrow.
 """
 
-import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -34,6 +33,7 @@ from heliograph.storage.columnar.extent import Extent, extent_until
 from heliograph.storage.columnar.offload_errors import OffloadError
 from heliograph.storage.columnar.offloaded import OffloadedFile, Replacement
 from heliograph.storage.columnar.replay import BlockSlice, Selection, block_slices
+from heliograph.storage.durable_files import force_to_disk
 from heliograph.storage.engine import Rdict, records
 from heliograph.storage.interface import END, ROW_MAX, SEQUENCE_MAX, Position, StreamId
 from heliograph.storage.offload.target import Target, footer_checksum, offload_errors, open_file
@@ -117,11 +117,7 @@ def _write_group(writer: parquet.ParquetWriter, batches: Sequence[pa.RecordBatch
 def _sync(file: Path) -> None:
     """Bring a file, and the directories that lead to it, to the disk: Arrow leaves that to the system."""
     for path in (file, *file.parents[:4]):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        force_to_disk(path)
 
 
 def _file_path(database: Rdict, catalog: Catalog, generation: Generation, day: int) -> str:

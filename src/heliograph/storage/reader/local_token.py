@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from heliograph.storage.durable_files import write_durably
+
 TEMPORARY = Path("/tmp")  # TMPDIR may not be the same for node and client
 FILE: Final = "flight_token"
 _TOKEN_BYTES: Final = 32
@@ -37,13 +39,7 @@ def read_or_make_token(data_dir: Path) -> str:
             file.chmod(0o600)
             return text
     token = secrets.token_urlsafe(_TOKEN_BYTES)
-    draft = data_dir / f"{FILE}.new"
-    draft.unlink(missing_ok=True)
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(token + "\n")
-        out.flush()
-        os.fsync(out.fileno())
-    draft.replace(file)
+    write_durably(file, f"{token}\n".encode(), mode=0o600)
     return token
 
 
