@@ -176,7 +176,7 @@ def test_a_client_has_no_more_messages_on_their_way_than_it_was_told(version: in
     peer.send(*(publish("$file", b"%d" % number, 1, number, version=version) for number in range(1, 5)))
     assert peer.heard() == (["DISCONNECT 0x93"] if version == p.V5 else [])
     assert peer.closed()
-    assert taker.cancelled == ["1", "2", "3"]
+    assert taker.cancelled == ["4", "1", "2", "3"]
 
 
 def test_a_callback_that_raises_when_it_is_cancelled_keeps_no_client() -> None:
@@ -200,3 +200,150 @@ def test_a_callback_that_raises_when_it_is_cancelled_keeps_no_client() -> None:
     kernel.advance(15)
     assert late.heard() == ["PUBACK #1 0x80"]
     assert [type(error) for _, error in faults] == [ValueError, ValueError]
+
+
+def test_a_refusal_is_not_that_of_later_messages() -> None:
+    kernel, taker, _, peer = world("s", "$file")
+    kernel.broker.hooks.message_publish.add(lambda message: kernel.sink.tie(), priority=1)
+    peer.publish("$file", b"1", 1, 1)
+    taker.say("1", rc.QUOTA_EXCEEDED)
+    peer.send(publish("s", b"2", 1, 2), publish("s", b"3", 2, 3))
+    kernel.commit()
+    assert peer.heard() == ["PUBACK #1 0x97", "PUBACK #2", "PUBREC #3"]
+
+
+def test_a_message_is_not_kept_for_a_client_that_its_callback_ends() -> None:
+    kernel = Kernel()
+    cancelled: list[bool] = []
+
+    def take(message: Message) -> object:
+        channel = kernel.context.channels.find("c")
+        assert channel is not None
+        channel.shut_down(rc.ADMINISTRATIVE_ACTION)
+        done: Pending[int] = Pending()
+        done.on_cancel(lambda: cancelled.append(True))
+        return hooks.STOP, DeferredAck(done)
+
+    peer = kernel.connect("c", session_expiry_interval=600)
+    kernel.broker.hooks.message_publish.add(take)
+    peer.publish("t", b"", 2, 1)
+    session = kernel.sessions.find("c")
+    assert session is not None
+    assert (cancelled, len(session.awaiting_rel)) == ([True], 0)
+
+
+def test_a_callback_that_gives_up_has_its_message_refused() -> None:
+    kernel, peers = Kernel(), []
+
+    def take(message: Message) -> object:
+        done: Pending[int] = Pending()
+        done.cancel()
+        return hooks.STOP, DeferredAck(done)
+
+    kernel.broker.hooks.message_publish.add(take)
+    peers.append(kernel.connect("c"))
+    peers[0].publish("t", b"", 1, 1)
+    kernel.advance(1)
+    assert peers[0].heard() == ["PUBACK #1 0x80"]
+
+
+def test_each_message_needs_an_answer_of_its_own() -> None:
+    kernel = Kernel()
+    faults = kernel.contain_faults()
+    done: Pending[int] = Pending()
+    kernel.broker.hooks.message_publish.add(lambda message: (hooks.STOP, DeferredAck(done)))
+    peer = kernel.connect("c")
+    peer.send(publish("t", b"", 1, 1), publish("t", b"", 1, 2))
+    kernel.run()
+    assert peer.closed()
+    assert [type(error) for _, error in faults] == [RuntimeError]
+
+
+def test_a_repeated_message_gets_one_answer() -> None:
+    _, taker, _, peer = world()
+    peer.send(publish("$file", b"x", 2, 1), publish("$file", b"x", 2, 1, dup=True))
+    taker.say("x", rc.QUOTA_EXCEEDED)
+    assert peer.heard() == ["PUBREC #1 0x97"]
+
+
+def test_nothing_is_awaited_at_qos_0() -> None:
+    _, taker, _, peer = world()
+    peer.publish("$file", b"x", 0)
+    assert taker.cancelled == ["x"]
+
+
+def test_a_refused_commit_forgets_no_message_that_came_later() -> None:
+    kernel, taker, _, peer = world("s")
+    kernel.broker.hooks.message_publish.add(lambda message: kernel.sink.tie(), priority=1)
+    peer.publish("$file", b"1", 2, 5)
+    peer.drop()
+    again = kernel.peer()
+    again.connect("c", clean_start=False, session_expiry_interval=600)
+    again.skip()
+    kernel.sink.cut()
+    again.publish("$file", b"2", 2, 5)
+    taker.say("2")
+    kernel.commit(rc.QUOTA_EXCEEDED)
+    kernel.commit()
+    again.ack(p.PUBREL, 5)
+    assert again.heard() == ["PUBREC #5", "PUBCOMP #5"]
+
+
+def test_a_subscribe_stops_when_a_callback_ends_its_client() -> None:
+    kernel = Kernel(ChannelOptions(exclusive_subscription=True))
+
+    def kick(*_: object) -> None:
+        channel = kernel.context.channels.find("c")
+        if channel is not None:
+            channel.shut_down(rc.ADMINISTRATIVE_ACTION)
+
+    kernel.broker.hooks.session_subscribed.add(kick)
+    peer = kernel.connect("c")
+    peer.send_subscribe(*(p.SubscribeEntry(name, 0, False, False, 0) for name in ("a", "$exclusive/x")))
+    kernel.run()
+    assert (peer.heard(), list(kernel.broker.exclusive)) == (["DISCONNECT 0x98"], [])
+
+
+def test_a_client_that_goes_while_its_rights_are_asked_is_asked_no_more() -> None:
+    kernel = Kernel(ChannelOptions(max_packet_size=10_000_000))
+    cancelled: list[str] = []
+    peer = kernel.connect("c", session_expiry_interval=600)
+    peer.send_subscribe(*(p.SubscribeEntry(f"f{number}", 0, False, False, 0) for number in range(20_000)))
+    peer.drop()
+
+    def authorize(client: object, action: str, topic: str, accumulator: object) -> object:
+        if topic != "f0":
+            return None
+        pending: Pending[object] = Pending()
+        pending.on_cancel(lambda: cancelled.append(topic))
+        return pending
+
+    kernel.broker.hooks.client_authorize.add(authorize)
+    again = kernel.peer()
+    again.feed(again.encoded(p.Connect(5, "c", False, 0, None, None, None, properties(session_expiry_interval=600))))
+    kernel.turn()
+    again.drop()
+    assert cancelled == ["f0"]
+
+
+def test_an_answer_that_fails_twice_disturbs_no_other_client() -> None:
+    kernel = Kernel(ChannelOptions(authz_disconnects=True))
+    faults = kernel.contain_faults()
+    pendings: list[Pending[object]] = []
+
+    def authorize(*_: object) -> object:
+        pendings.append(Pending())
+        return pendings[-1]
+
+    def fail(*_: object) -> None:
+        raise OSError
+
+    first, second = kernel.connect("first"), kernel.connect("second")
+    kernel.broker.hooks.client_authorize.add(authorize)
+    for peer in (first, second):
+        peer.publish("t", b"", 1, 1)
+    kernel.context.report = fail
+    for pending in pendings:
+        pending.resolve((hooks.STOP, "deny"))
+    kernel.run()
+    assert (first.closed(), second.closed(), len(faults)) == (True, True, 2)

@@ -129,6 +129,8 @@ class Chain:
         if not self.may_wait:
             pending.cancel()
             raise TypeError(f"a callback of {self.name} may not answer later")
+        if pending.is_awaited:
+            raise TypeError(f"a callback of {self.name} gave the answer to another question: each has its own")
         return pending.answer if pending.is_resolved else pending
 
     def report(self, error: Exception) -> None:

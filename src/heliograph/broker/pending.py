@@ -1,8 +1,9 @@
 """An answer that is not there yet: one type for everything that a client may have to wait for.
 
-What has to look an answer up makes a `Pending`, hands it back, and resolves it once, in the event loop. What asked goes
-on when it is resolved (at once if it is already), waits no longer than until the deadline, and cancels it when its
-client goes. Nothing here knows a loop or a clock: deadlines are looked at in ticks.
+What has to look an answer up makes a `Pending` for this one question, hands it back, and resolves it once, in the event
+loop. What asked goes on when it is resolved (at once if it is already), waits no longer than until the deadline, and
+cancels it when its client goes. Nothing here knows a loop or a clock: deadlines are
+looked at in ticks.
 """
 
 from collections.abc import Callable
@@ -33,6 +34,10 @@ class Wait:
     def is_late(self, uptime_us: i64) -> bool:
         """Whether the deadline has passed without an answer."""
         return self.due_us != 0 and uptime_us >= self.due_us and not self.is_resolved and not self.is_cancelled
+
+    def is_over(self, uptime_us: i64) -> bool:
+        """Whether what still waits need wait no more: the deadline has passed, or the wait was cancelled elsewhere."""
+        return self.is_cancelled or (self.due_us != 0 and uptime_us >= self.due_us)
 
     def expire(self) -> None:
         """The deadline has passed: do without the answer."""
@@ -69,6 +74,11 @@ class Pending(Wait, Generic[T]):
         if callback is not None:
             callback(answer)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether something waits for the answer: another question needs another `Pending`."""
+        return self._callback is not None
+
     def on_cancel(self, callback: Callable[[], None]) -> None:
         """Call `callback` if nothing waits for the answer any more, to stop looking for it."""
         self._on_cancel = callback
@@ -76,8 +86,14 @@ class Pending(Wait, Generic[T]):
     # --- for what waits
 
     def then(self, callback: Callable[[T], None]) -> None:
-        """Call `callback` with the answer, in this call if it is there already."""
+        """Call `callback` with the answer, in this call if it is there already.
+
+        Raises:
+            RuntimeError: Something waits for the answer already: each question has a `Pending` of its own.
+        """
         if not self.is_resolved:
+            if self._callback is not None:
+                raise RuntimeError(f"{self!r} is the answer to another question")
             self._callback = callback
         elif self.answer is not None:
             callback(self.answer)

@@ -54,6 +54,7 @@ class PendingAcks(CommitWaiter):
         self._session = connected.session
         self._version: i64 = connected.client.version
         self._batches: list[AckBatch] = []
+        self._last_ticket: i64 = 0  # whose commit is waited for; once for all that share it
         self.count: i64 = 0
         self.deferred_count: i64 = 0
 
@@ -69,35 +70,40 @@ class PendingAcks(CommitWaiter):
         Raises:
             ProtocolError: There are too many.
         """
-        self._check_room()
+        self.check_room()
         self.count += 1
         batches = self._batches
         last = batches[-1] if batches else None
         is_same = last is not None and (last.ticket == ticket or ticket == 0) and last.stored == (ticket != 0)
-        if last is not None and is_same and last.joined == joined and last.done is None:
+        is_same = is_same and last is not None and last.joined == joined
+        # What a callback refused, or a commit, is not what becomes of this message.
+        if last is not None and is_same and last.done is None and last.code == rc.SUCCESS:
             last.acks.append(ack)  # 3.1.1 [MQTT-4.6.0-2] 3.1.1 [MQTT-4.6.0-3]
             return
         batch = AckBatch(ticket if ticket != 0 or last is None else last.ticket, ticket != 0, joined)
         batch.acks.append(ack)
         batches.append(batch)
-        if ticket != 0:
-            self._context.commits.wait(ticket, self)
+        self._wait_for_commit(ticket)
 
     def defer(self, done: Pending[int], ack: bytes, ticket: i64, joined: bool) -> None:
-        """Hold back an acknowledgement until a callback says what became of its message; the rest as in `add`."""
-        self._check_room()
+        """Hold back an acknowledgement until a callback says what became of its message; the rest as in `add`.
+
+        Raises:
+            RuntimeError: Another question has the same `Pending` for its answer.
+        """
         batch = AckBatch(ticket, True, joined)
         batch.acks.append(ack)
         batch.done = done
         self._batches.append(batch)
         self.count += 1
         self.deferred_count += 1
-        if ticket != 0:
-            self._context.commits.wait(ticket, self)
+        self._wait_for_commit(ticket)
         done.then(DeferredBatch(self, batch).on_done)
 
     def on_done(self, batch: AckBatch, code: int) -> None:
         """A callback says what became of a message; MQTT 3 has no refusal, and gets an ordinary acknowledgement."""
+        if batch.done is None:
+            return
         self._context.begin_turn()
         if code >= rc.UNSPECIFIED_ERROR and self._version == p.V5:
             batch.code = code if code in rc.ACK_CODES else rc.UNSPECIFIED_ERROR
@@ -108,15 +114,18 @@ class PendingAcks(CommitWaiter):
             self._context.broker.faults.contain(CONNECTIONS, error, self.abort)
 
     def expire(self, uptime_us: i64) -> None:
-        """Refuse messages whose callbacks did not answer in time."""
+        """Refuse messages whose callbacks did not answer in time, or gave up."""
+        has_refused = False
         for batch in list(self._batches):
             done = batch.done
-            if done is not None and done.is_late(uptime_us):
+            if done is not None and done.is_over(uptime_us):
                 self._context.broker.faults.run(CONNECTIONS, done.expire)
                 if batch.done is not None:  # it has no answer for that
                     batch.code = rc.UNSPECIFIED_ERROR
                     self._settle(batch)
-                    self._release()
+                    has_refused = True
+        if has_refused:
+            self._release()
 
     def cancel(self) -> None:
         """The client is gone: nothing waits for callbacks any more, and what it repeats is a new message."""
@@ -125,8 +134,20 @@ class PendingAcks(CommitWaiter):
             if done is not None:
                 self._settle(batch)
                 self._context.broker.faults.run(CONNECTIONS, done.cancel)
-                for ack in batch.acks:
+                acks = batch.acks
+                batch.acks = []  # a refused commit finds them again, when others may have their identifiers
+                self.count -= len(acks)
+                for ack in acks:
                     self._forget(ack)
+
+    def awaits(self, packet_id: int) -> bool:
+        """Whether the PUBREC of a message waits for a callback, or is to refuse it."""
+        for batch in self._batches:
+            if batch.done is not None or batch.code != rc.SUCCESS:
+                for ack in batch.acks:
+                    if ack[0] >> 4 == p.PUBREC and (ack[2] << 8) | ack[3] == packet_id:
+                        return True
+        return False
 
     def on_committed(self, ticket: i64, code: int) -> None:
         """Send what waited for this commit, as refusals if it was refused with `code`.
@@ -147,7 +168,12 @@ class PendingAcks(CommitWaiter):
         """Close the connection at once."""
         self._reader.abort()
 
-    def _check_room(self) -> None:
+    def check_room(self) -> None:
+        """Look whether one more may wait.
+
+        Raises:
+            ProtocolError: There are too many.
+        """
         # Storage bounds what waits for it, also for a client of MQTT 3, which knows no limit; callbacks do not.
         if self._version != p.V5 and self.deferred_count == 0:
             return
@@ -157,6 +183,11 @@ class PendingAcks(CommitWaiter):
         if self.count >= count_max:  # [MQTT-3.3.4-7]
             detail = f"more than {count_max} QoS 1 and 2 messages without acknowledgement"
             raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
+
+    def _wait_for_commit(self, ticket: i64) -> None:
+        if ticket != 0 and ticket != self._last_ticket:
+            self._last_ticket = ticket
+            self._context.commits.wait(ticket, self)
 
     def _release(self) -> None:
         """Send what waits for nothing any more."""

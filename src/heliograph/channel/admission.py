@@ -105,6 +105,11 @@ class Admission:
             if not answer:
                 raise _held()
 
+    def cancel(self) -> None:
+        """The client is gone: nothing is asked for it any more."""
+        if self._rights is not None:
+            self._rights.cancel()
+
     def open(self, outbox: Outbox) -> tuple[Session, bool]:
         """Open the session, for what is sent by `outbox`; whether it was there before.
 

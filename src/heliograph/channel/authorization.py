@@ -164,6 +164,8 @@ class Authorizer(AccessCheck):
         """Nothing waits for an answer any more."""
         if self._asked is not None:
             self._asked.pop((decision.action, decision.topic), None)
+        if self.awaited is decision:
+            self.awaited = None  # they would refer to each other
 
     def _cache(self, action: str) -> dict[str, int]:
         cache = self._publishing if action == PUBLISH else self._subscribing

@@ -196,6 +196,8 @@ class Channel(Conversation):
         if subscribing is None:
             return []
         codes = subscribe_now(subscribing, entries)
+        if self.reader.state != CONNECTED:  # a callback ended it
+            return []
         subscribing.deliver_retained()
         return codes
 
@@ -332,6 +334,8 @@ class Channel(Conversation):
         """Part from the session; the will is published unless the client took it back [MQTT-3.1.2-8]."""
         reader, connected = self.reader, self._connected
         reader.cancel_awaited()
+        if self._flow is not None:
+            self._broker.faults.run(CONNECTIONS, self._flow.cancel)
         was_connected = reader.state == CONNECTED
         reader.state = CLOSED
         if not was_connected or connected is None:
@@ -339,10 +343,10 @@ class Channel(Conversation):
         client = connected.client
         self._context.channels.unregister(client.clientid, self)
         if self._publishing is not None:
-            self._publishing.leave()
+            self._broker.faults.run(CONNECTIONS, self._publishing.leave)  # whatever it is, the session is left
         self._subscribing = None
         if self._request is not None:
-            self._request.cancel()
+            self._broker.faults.run(CONNECTIONS, self._request.cancel)
             self._request = None
         # [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-8] 3.1.1 [MQTT-3.1.2-12]
         will = connected.make_will(self._options, self._ids.next_low(), self._broker.now_us) if with_will else None

@@ -190,6 +190,11 @@ class ConnectFlow:
             admission.answered(answer)
             self._admit(admission)
 
+    def cancel(self) -> None:
+        """The client is gone: nothing is asked for it any more."""
+        if self._admission is not None:
+            self._admission.cancel()
+
     def go_on(self) -> None:
         """Go on with what was more than a turn's work."""
         if self._admission is not None and self._admission.turn is not None:

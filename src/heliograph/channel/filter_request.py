@@ -69,7 +69,11 @@ class FilterRequest:
             self._reader.hold(FILTERS)
             self._reader.wait_for_turn()
             return False
-        if not work.advance(self._context.turns.work_max):
+        is_done = work.advance(self._context.turns.work_max)
+        if self._subscribing.has_ended:  # a callback ended it: it is answered nothing any more
+            self.cancel()
+            return True
+        if not is_done:
             self._reader.hold(FILTERS)
             if work.awaited is None:
                 self._reader.wait_for_turn()

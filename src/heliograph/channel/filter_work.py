@@ -60,6 +60,8 @@ class FilterWork:
         until: i64 = self._asked_count + _FILTERS_AT_ONCE
         while True:
             while self._asked_count < len(entries) and rights.has_room:
+                if subscribing.has_ended:
+                    return False
                 if self._asked_count >= until and broker.work > work_max:
                     return False
                 broker.work += _FILTER_WORK
@@ -91,7 +93,7 @@ class FilterWork:
         # One after the other, as if each had a packet of its own: [MQTT-3.8.4-5] [MQTT-3.10.4-6] 3.1.1 [MQTT-3.8.4-4]
         # 3.1.1 [MQTT-3.10.4-6]; and a code for each: [MQTT-3.8.4-6] [MQTT-3.9.3-1] 3.1.1 [MQTT-3.8.4-5]
         # 3.1.1 [MQTT-3.9.3-1]
-        while at < count:
+        while at < count and not subscribing.has_ended:  # callbacks may end it
             if at >= until and broker.work > work_max:
                 subscribing.pass_on()
                 return False
@@ -103,7 +105,7 @@ class FilterWork:
             at += 1
         subscribing.pass_on()
         self.fault = subscribing.fault
-        return True
+        return at == count
 
 
 def subscribe_work(subscribing: Subscribing, packet: p.Subscribe) -> FilterWork:

@@ -49,8 +49,8 @@ class ChannelHandle:
             discard: The other connection begins a session of its own.
 
         Returns:
-            Whether it has parted, where that takes longer than this call: its session is not opened before. None if
-            it has.
+            Whether it has parted, where that takes longer than this call: its session is not opened before; a
+            `Pending` of its own for each call. None if it has.
         """
         raise NotImplementedError
 

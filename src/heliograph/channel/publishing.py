@@ -10,6 +10,7 @@ from mypy_extensions import i64
 
 from heliograph.broker import publishing
 from heliograph.broker.durable_sink import NOT_STORED
+from heliograph.broker.faults import CONNECTIONS
 from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import DeferredAck, Refusal
 from heliograph.broker.message import NEVER, Message
@@ -23,7 +24,7 @@ from heliograph.channel.conversation import ConnectedClient
 from heliograph.channel.inbound_aliases import InboundAliases, with_topic
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.publish_check import check_properties, check_publish
-from heliograph.channel.reader import Reader
+from heliograph.channel.reader import CONNECTED, Reader
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
@@ -185,6 +186,8 @@ class Publishing:
             return
         self._joined = outcome.is_joined
         if outcome.unkept != rc.SUCCESS:
+            if isinstance(outcome.refusal, DeferredAck):
+                self._give_up(outcome.refusal.done)
             self._refuse_now(publish, int(outcome.unkept))
         elif outcome.refusal is not None:
             self._stop(publish, route, outcome.refusal, outcome.ticket)
@@ -292,6 +295,8 @@ class Publishing:
             detail = f"message to {self._known_topic(route)!r} is refused: {refusal.reason}"
             raise ProtocolError(detail, refusal.code)
         if publish.qos == 0:
+            if isinstance(refusal, DeferredAck):
+                self._give_up(refusal.done)
             return
         if isinstance(refusal, DeferredAck):
             self._defer(publish, refusal.done, ticket)
@@ -319,6 +324,8 @@ class Publishing:
                 detail = f"more than {int(self._session.options.max_awaiting_rel)} QoS 2 messages without PUBREL"
                 raise ProtocolError(detail, rc.RECEIVE_MAXIMUM_EXCEEDED)
             return False
+        if self._acks is not None and self._acks.awaits(packet_id):
+            return True  # the answer to the first one answers this one too
         pending = ticket if self._context.commits.is_pending(ticket) else NOT_STORED
         self._acknowledge(encode_ack(p.PUBREC, packet_id, rc.SUCCESS, self._version), pending)
         return True
@@ -372,6 +379,14 @@ class Publishing:
         """Answer a PUBLISH when the callback that took its message says what became of it."""
         acks = self._pending_acks()
         uptime_us = self._broker.uptime_us
+        if self._reader.state != CONNECTED:  # a callback ended it
+            self._give_up(done)
+            return
+        try:
+            acks.check_room()
+        except ProtocolError:
+            self._give_up(done)
+            raise
         if done.due_us == 0:
             done.due_us = self._options.due_us(uptime_us)
         kind: i64 = p.PUBACK
@@ -379,6 +394,10 @@ class Publishing:
             kind = p.PUBREC
             self._session.awaiting_rel.add(publish.packet_id, ticket, uptime_us, self._ids.last_low())
         acks.defer(done, UINT16[(kind << 12) | 2] + UINT16[publish.packet_id], ticket, self._joined)
+
+    def _give_up(self, done: Pending[int]) -> None:
+        """Nobody is to hear what becomes of a message that a callback took."""
+        self._broker.faults.run(CONNECTIONS, done.cancel)
 
     def _pending_acks(self) -> PendingAcks:
         acks = self._acks

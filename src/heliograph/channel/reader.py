@@ -267,9 +267,11 @@ class Reader(ReaderHandle):
         if awaited is None and self._paused == 0:
             return False
         self.heard_at_us = uptime_us
-        if awaited is not None and awaited.pending.is_late(uptime_us):
-            awaited.pending.expire()
-            if awaited.pending.is_cancelled and self.awaited is awaited:  # it has no answer for that
+        if awaited is not None and awaited.pending.is_over(uptime_us):
+            pending = awaited.pending
+            if not pending.is_cancelled:
+                pending.expire()
+            if (pending.is_cancelled or pending.is_resolved) and self.awaited is awaited:  # it has no answer for that
                 awaited.on_answer(False)
         return True
 
@@ -306,15 +308,18 @@ class Reader(ReaderHandle):
 
     def on_answer(self, go_on: Callable[[bool], None], answer: bool) -> None:
         """What was waited for is there: go on with it, and with what came meanwhile."""
-        self._context.begin_turn()
+        try:
+            self._context.begin_turn()
+            self._go_on_with(go_on, answer)
+        except Exception as fault:  # noqa: BLE001 - what gave the answer is to know nothing of it
+            self._broker.faults.contain(CONNECTIONS, fault, self.abort)  # nothing that came behind it is handled
+
+    def _go_on_with(self, go_on: Callable[[bool], None], answer: bool) -> None:
         try:
             go_on(answer)
         except ProtocolError as error:
             if self.conversation is not None:
                 self.conversation.on_protocol_error(error)
-        except Exception as fault:  # noqa: BLE001 - what gave the answer is to know nothing of it
-            self._broker.faults.contain(CONNECTIONS, fault, self.abort)
-            return  # nothing that came behind it is handled
         if self.awaited is None:  # else there is another one to wait for
             if self.has_stored:
                 self._wait_for_room()
@@ -325,7 +330,7 @@ class Reader(ReaderHandle):
         awaited = self.awaited
         if awaited is not None:
             self.awaited = None
-            awaited.pending.cancel()
+            self._broker.faults.run(CONNECTIONS, awaited.pending.cancel)
 
 
 class AwaitedAnswer:

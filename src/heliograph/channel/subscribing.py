@@ -9,7 +9,7 @@ from heliograph.broker.subscription import Subscription
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.conversation import ConnectedClient
 from heliograph.channel.options import ChannelOptions
-from heliograph.channel.reader import Reader
+from heliograph.channel.reader import CLOSED, Reader
 from heliograph.channel.retained import RetainedDelivery
 from heliograph.channel.rights import RightsCheck
 from heliograph.mqtt import packets as p
@@ -44,6 +44,11 @@ class Subscribing:
         self._retained: RetainedDelivery | None = None  # what new subscriptions have yet to get
         self._leaves_group = False  # what waits for its members has yet to be passed on
         self.fault = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the conversation has ended: its session is not the client's any more."""
+        return self._reader.state == CLOSED
 
     def subscribe_one(self, entry: p.SubscribeEntry, properties: Properties) -> int:
         """Decide one filter of a packet with these properties and carry it out: its reason code."""

@@ -149,7 +149,9 @@ class DurableSession(ReplayedSession):
     # --- subscriptions
 
     def subscribe(self, name: str, subscription: Subscription) -> None:
-        """Add a subscription; its SUBACK waits until it is saved."""
+        """Add a subscription; its SUBACK waits until it is saved. None once the session has ended."""
+        if self._has_ended:
+            return
         super().subscribe(name, subscription)
         made_us: int = self.durability.head_us  # a commit time: unlike a clock it never goes back
         self.made_us[name] = made_us

@@ -222,7 +222,12 @@ class Session(MessageSender):
     # --- subscriptions
 
     def subscribe(self, name: str, subscription: Subscription) -> None:
-        """Add a subscription under a filter, as the client knows it, that the session does not hold yet."""
+        """Add a subscription under a filter, as the client knows it, that the session does not hold yet.
+
+        None once it has ended.
+        """
+        if self._has_ended:
+            return
         self.subscriptions[name] = subscription
         if subscription.group:
             self.shared_count += 1
