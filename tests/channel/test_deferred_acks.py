@@ -203,11 +203,11 @@ def test_a_callback_that_raises_when_it_is_cancelled_keeps_no_client() -> None:
 
 
 def test_a_refusal_is_not_that_of_later_messages() -> None:
-    kernel, taker, _, peer = world("s", "$file")
+    kernel, taker, _, peer = world("s")
     kernel.broker.hooks.message_publish.add(lambda message: kernel.sink.tie(), priority=1)
     peer.publish("$file", b"1", 1, 1)
     taker.say("1", rc.QUOTA_EXCEEDED)
-    peer.send(publish("s", b"2", 1, 2), publish("s", b"3", 2, 3))
+    peer.send(publish("s", b"2", 1, 2, retain=True), publish("s", b"3", 2, 3, retain=True))
     kernel.commit()
     assert peer.heard() == ["PUBACK #1 0x97", "PUBACK #2", "PUBREC #3"]
 
