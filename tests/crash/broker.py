@@ -5,11 +5,12 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from support.mosquitto import free_port
 
 _START_S: Final = 60.0
 _STOP_S: Final = 30.0
@@ -29,7 +30,7 @@ class Broker:
     """
 
     def __init__(self, directory: Path, settings: str, environment: Mapping[str, str]) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.data_dir = directory / "data"
         self.log = directory / "node.log"
         self.starts = 0
@@ -121,10 +122,3 @@ class Broker:
         """Lines of its log that name an unforeseen error: what no disk fault and no kill may bring about."""
         lines = self.log.read_text(errors="replace").splitlines()
         return [line for line in lines if re.search(r"Traceback|a tick failed|exception_handler", line)]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -34,7 +34,7 @@ class OffloadedReplay(CompactedReplay):
         if local:
             before = self.plans(messages)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(offload_files, "_STUB_ROWS", rows)
+                patch.setattr(offload_files, "STUB_ROWS", rows)
                 patch.setattr(offload_files, "GROUP_ROWS", 2 * rows)
                 offload(self.local, local[int(part * (len(local) - 1))], "cold")
             assert self.plans(messages) == before

@@ -178,7 +178,7 @@ def test_only_this_machine_is_served_without_tokens() -> None:
     for host in ("127.0.0.1", "127.1.2.3", "::1", "localhost"):
         ReaderSecurity().check_address(host)
     for host in ("0.0.0.0", "::", "10.0.0.1", "db.example.org"):
-        with pytest.raises(ReaderSettingsError, match="could read every message"):
+        with pytest.raises(ReaderSettingsError, match="could read all messages"):
             ReaderSecurity().check_address(host)
         ReaderSecurity(open_to_all=True).check_address(host)
         ReaderSecurity((ReaderToken("t", digest_of(SECRET), ("#",), ("messages",)),)).check_address(host)
@@ -187,7 +187,7 @@ def test_only_this_machine_is_served_without_tokens() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("bind = 8815", 'node.conf:1: durable_storage.flight.bind: found "0.0.0.0:8815", where everybody'),
+        ("bind = 8815", 'node.conf:1: durable_storage.flight.bind: found "0.0.0.0:8815", where every client'),
         ("require_token = true", "require_token: found true without any token"),
         ("tokens = [{}]", "tokens.1: expected one of token, token_file and sha256, found none of them"),
         (f'tokens = [{{ token = "{SECRET}", token_file = x }}]', "found token and token_file"),

@@ -1,14 +1,17 @@
 """A mosquitto to test against: another broker for our clients, another implementation for our listeners."""
 
+import random
 import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+_CHANCE = random.SystemRandom()  # no test that seeds chance has two processes ask for the same ports
 
 _SETTINGS = """
 allow_anonymous true
@@ -31,11 +34,15 @@ class Listeners:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    assert isinstance(port, int)
-    return port
+    """A port on which nothing listens, below those that systems give to outgoing connections.
+
+    A port of the latter could be an outgoing connection's before the server that it is meant for binds it.
+    """
+    while True:
+        port = _CHANCE.randrange(10_000, 30_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager
