@@ -160,3 +160,20 @@ def test_long_values_are_cut(write: Write) -> None:
     (line,) = mistakes_in(write(f'log.level = "{"x" * 1000}"'))
     assert len(line) < 200
     assert "a string that begins with" in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'schema_registry.external.one { type = confluent, auth = "SECRET" }',
+        'schema_registry.external.one { type = confluent, auth.password = ["SECRET"] }',
+        'listeners.ssl.default.ssl_options = "SECRET"',
+        'listeners.ssl.default.ssl_options.password = { a = "SECRET" }',
+        'durable_storage.flight.tokens = "SECRET"',
+        'durable_storage.flight.tokens = [{ sha256 = "SECRET" }]',
+    ],
+)
+def test_what_may_hold_a_secret_is_not_shown(write: Write, text: str) -> None:
+    with pytest.raises(ConfigError, match="found") as error:
+        load_config(write(text), {})
+    assert "SECRET" not in str(error.value)

@@ -109,6 +109,33 @@ def test_the_page_lists_what_changes_while_a_node_runs() -> None:
     assert {path for part in parts for path in part.fixed} == {f"{z}mqtt.client_attrs_init" for z in ("", "zones.*.")}
 
 
+def test_what_a_part_applies_at_once_is_live_for_all_parts() -> None:
+    parts = Node(Config()).parts.all()
+    for path in {path for part in parts for path in part.live}:
+        owners = [part for part in parts if covers(part.roots, path)]
+        assert [part.name for part in owners if not covers(part.live, path)] == [], path
+
+
+@pytest.mark.service
+async def test_settings_change_back_to_those_of_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    running = Running(tmp_path, "sys_topics.sys_msg_interval = 1h\nlog.level = warning\n")
+    logging.getLogger().setLevel(logging.WARNING)
+    await running.node.start()
+    (sys_topics,) = (part for part in running.node.parts.all() if part.name == "sys_topics")
+    assert running.reload("sys_topics.sys_msg_interval = 1s\nlog.level = info\n")
+    assert "client 'c' connected" not in caplog.text
+    client = await running.connect()
+    await client.connack()
+    assert "client 'c' connected" in caplog.text
+    changed = load_config(tmp_path / "node.conf", {}, {"node.data_dir": str(tmp_path / "data")})
+    assert sys_topics.check(changed) is None
+    assert running.reload("sys_topics.sys_msg_interval = 1h\nlog.level = warning\n")
+    await (await running.connect("d")).connack()
+    assert "client 'd' connected" not in caplog.text
+    assert sys_topics.check(changed) is not None
+    await running.stop()
+
+
 @pytest.mark.service
 async def test_rules_policies_and_limits_change_while_clients_are_connected(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -1,5 +1,6 @@
 """Delta Lake tables as a reader of Delta Lake sees them; what they share with Iceberg's is in `test_sink_lakes`."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from heliograph.pipeline.errors import SinkError
 from heliograph.pipeline.sinks import OutputMode
+from heliograph.pipeline.sinks.delta import DeltaSink
 from pipeline.batches import Batches, sink_of, station_rows
 from support.s3 import s3_server
 
@@ -69,7 +71,9 @@ def test_a_table_that_something_else_made_is_not_touched_unless_it_is_shared(
 
 
 def test_small_files_become_large_ones_and_old_ones_go(spark: SparkSession, tmp_path: Path) -> None:
-    sink = sink_of("type = delta, path = obs, optimize_every = 4, vacuum_every = 4, retention = 0s")
+    settings = sink_of("type = delta, path = obs, optimize_every = 4, vacuum_every = 4")
+    assert isinstance(settings, DeltaSink)
+    sink = dataclasses.replace(settings, retention_s=0.0)  # less than a file may say
     for number in range(4):
         sink.write(station_rows(spark, ("JFK", number)), Batches(tmp_path).number(number))
     assert len(list((tmp_path / "obs").glob("*.parquet"))) == 1

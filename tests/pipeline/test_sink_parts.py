@@ -147,6 +147,16 @@ def test_a_column_that_rows_do_not_have_is_told_before_the_first_batch(
         ),
         ("type = mqtt, topic = t, password = [SECRET]", "sink.password: found a list, expected a text"),
         ('type = delta, path = "s3://b/a", storage_options = "SECRET"', "found a string, expected an object of texts"),
+        ('type = kafka, servers = "a:1", topic = t, headers = "SECRET"', "found a string, expected an object of texts"),
+        ('type = mqtt, topic = t, properties = "SECRET"', "found a string, expected"),
+        (
+            "type = delta, path = d, retention = 7",
+            "retention: found 7, expected a duration of at least 1h with its unit",
+        ),
+        ('type = delta, path = d, retention = "7"', 'found "7", expected a duration of at least 1h with its unit'),
+        ("type = delta, path = d, retention = 59m", 'found "59m", expected a duration of at least 1h'),
+        ("type = mqtt, topic = t, timeout = 0s", 'found "0s", expected a duration of at least 1ms'),
+        ('type = mqtt, topic = " "', 'topic: found " ", expected'),
     ],
 )
 def test_settings_that_are_not_valid_are_named_without_secrets(section: str, told: str) -> None:

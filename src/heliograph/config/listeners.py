@@ -67,14 +67,14 @@ class ServerName:
     )
     certfile: str = setting(AnyText("a file"), "", "PEM file with its certificate and what leads to its root.")
     keyfile: str = setting(AnyText("a file"), "", "PEM file with its private key; empty if in `certfile`.")
-    password: str = setting(AnyText(), "", "Password of the key; empty for none.")
+    password: str = setting(AnyText(), "", "Password of the key; empty for none.", is_secret=True)
 
 
 @dataclass(frozen=True, slots=True)
 class SslOptions(ServerTls):
     """TLS of a listener."""
 
-    password: str = setting(AnyText(), "", "Password of the key; empty for none.")
+    password: str = setting(AnyText(), "", "Password of the key; empty for none.", is_secret=True)
     fail_if_no_peer_cert: bool = setting(
         Boolean(), False, "Whether a client without a certificate is refused (with `verify_peer`)."
     )

@@ -169,7 +169,7 @@ class ExternalHttp:
 
     url: str = setting(Text("a URL as in http://127.0.0.1:9500/serde", r"(https?://\S+)?"), "", "Where it is asked.")
     method: str = setting(Choice("post", "get"), "post", "How: with JSON in the body, or with query parameters.")
-    headers: tuple[tuple[str, str], ...] = setting(Headers(), (), "Headers of each request.")
+    headers: tuple[tuple[str, str], ...] = setting(Headers(), (), "Headers of each request.", is_secret=True)
     external_params: str = setting(AnyText(), "", "What each request says as `opts`.")
     connect_timeout: float = setting(Duration(0.001), 10.0, "How long to wait for a connection.")
     request_timeout: float = setting(Duration(0.001), 10.0, "How long to wait for an answer.")
@@ -198,7 +198,7 @@ class BasicAuth:
     """How the node shows who it is."""
 
     username: str = setting(Text("a text", r"[^:]*"), "", "User name; empty for none.")
-    password: str = setting(AnyText(), "", "Password.")
+    password: str = setting(AnyText(), "", "Password.", is_secret=True)
 
 
 @dataclass(frozen=True, slots=True)

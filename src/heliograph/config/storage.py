@@ -151,7 +151,10 @@ class FlightTokenConfig:
     token: str = setting(AnyText(), "", "Its text, 16 ASCII characters at least.", is_secret=True)
     token_file: str = setting(_FILE, "", "A file with its text; read when the reader starts.")
     sha256: str = setting(
-        Text("64 hexadecimal digits", r"([0-9A-Fa-f]{64})?"), "", "The SHA-256 digest of its text, in hexadecimal."
+        Text("64 hexadecimal digits", r"([0-9A-Fa-f]{64})?"),
+        "",
+        "The SHA-256 digest of its text, in hexadecimal.",
+        is_secret=True,
     )
     topics: tuple[str, ...] = list_setting(
         ListOf(FilterText(), at_least=1),

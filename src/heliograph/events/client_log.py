@@ -32,8 +32,6 @@ class ClientLog:
     """
 
     def __init__(self, logger: Logger, clock: Callable[[], int]) -> None:
-        self.tells_clients = logger.isEnabledFor(INFO)
-        self.tells_subscriptions = logger.isEnabledFor(DEBUG)
         self._log = BoundedLog(logger, clock, _LINES_A_MINUTE)
         self._subscriptions = BoundedLog(logger, clock, _LINES_A_MINUTE)
         self._denials = BoundedLog(logger, clock, _DENIALS_A_MINUTE)

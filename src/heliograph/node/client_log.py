@@ -6,11 +6,12 @@ from typing import Final
 
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import LOG
+from heliograph.config import Config
 from heliograph.events.client_log import ClientLog, ConflictWatch
 from heliograph.node.drop_watch import DropWatch
 from heliograph.node.kernel import KernelPart
 from heliograph.observe.metric import Sample, counter, gauge, plain
-from heliograph.parts import Hook, HookedPart, each
+from heliograph.parts import Change, Hook, HookedPart, each
 
 _log: Final = logging.getLogger("heliograph.clients")
 
@@ -27,14 +28,17 @@ class ClientLogPart(HookedPart):
         gauge("mqueue_overflow.active", "Clients whose queues are full."),
         counter("mqueue_overflow.missed", "Of these, those that found no room for an alarm."),
     )
-    needs = ("kernel", "commits")
+    needs = ("log", "kernel", "commits")
+    roots = ("log",)
+    live = ("log.level",)
 
     _told: ClientLog
     _conflicts: ConflictWatch
     _drops: DropWatch
 
-    def __init__(self, kernel: KernelPart) -> None:
+    def __init__(self, config: Config, kernel: KernelPart) -> None:
         super().__init__(kernel.broker.hooks)
+        self._level = config.log.level
         self._kernel = kernel
 
     async def start(self) -> None:
@@ -44,6 +48,14 @@ class ClientLogPart(HookedPart):
         self._told = ClientLog(_log, clock)
         self._conflicts = ConflictWatch(alarms, _log, clock)
         self._drops = DropWatch(kernel.broker.drops, alarms, _log, clock)
+        self.hook_in()
+
+    def check(self, new: Config) -> Change | None:
+        """Tell what another level of the log allows, which is set by then."""
+        return None if new.log.level == self._level else Change(lambda: self._use(new.log.level))
+
+    def _use(self, level: str) -> None:
+        self._level = level
         self.hook_in()
 
     def tick(self, uptime_us: int) -> None:
@@ -57,12 +69,13 @@ class ClientLogPart(HookedPart):
     def wanted(self) -> Sequence[Hook]:
         """What the level of the log allows, and what makes alarms."""
         told = self._told
+        tells_clients, tells_subscriptions = _log.isEnabledFor(logging.INFO), _log.isEnabledFor(logging.DEBUG)
         wanted = (
             (True, hooks.CLIENT_DISCONNECTED, self._conflicts.on_client_disconnected),
-            (told.tells_clients, hooks.CLIENT_CONNECTED, told.on_client_connected),
-            (told.tells_clients, hooks.CLIENT_DISCONNECTED, told.on_client_disconnected),
-            (told.tells_clients, hooks.CLIENT_CHECK_AUTHZ_COMPLETE, told.on_check_authz_complete),
-            (told.tells_subscriptions, hooks.SESSION_SUBSCRIBED, told.on_session_subscribed),
-            (told.tells_subscriptions, hooks.SESSION_UNSUBSCRIBED, told.on_session_unsubscribed),
+            (tells_clients, hooks.CLIENT_CONNECTED, told.on_client_connected),
+            (tells_clients, hooks.CLIENT_DISCONNECTED, told.on_client_disconnected),
+            (tells_clients, hooks.CLIENT_CHECK_AUTHZ_COMPLETE, told.on_check_authz_complete),
+            (tells_subscriptions, hooks.SESSION_SUBSCRIBED, told.on_session_subscribed),
+            (tells_subscriptions, hooks.SESSION_UNSUBSCRIBED, told.on_session_unsubscribed),
         )
         return [Hook(point, callback, LOG) for is_wanted, point, callback in wanted if is_wanted]

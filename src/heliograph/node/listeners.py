@@ -27,6 +27,10 @@ from heliograph.transport.peer_certificate import PeerIdentity
 _log = logging.getLogger(__name__)
 
 _FILES_ALARM: Final = "too_many_open_files"
+_OF_CONNECTIONS: Final = (
+    *("mqtt", "zones.*.mqtt", "zones.*.force_shutdown", "force_shutdown"),
+    *("authorization.cache", "authorization.deny_action"),
+)
 _GOODBYE_S: Final = 3.0  # how long clients have to take their DISCONNECT
 
 
@@ -50,10 +54,9 @@ class ListenersPart(Part):
         "authorization",
         "environment",
     )
-    roots = ("listeners", "mqtt", "zones", "force_shutdown", "authorization.cache", "authorization.deny_action")
+    roots = ("listeners", *_OF_CONNECTIONS)
     live = (
-        *("mqtt", "zones.*.mqtt", "zones.*.force_shutdown", "force_shutdown"),
-        *("authorization.cache", "authorization.deny_action"),
+        *_OF_CONNECTIONS,
         *(f"listeners.*.*.{name}" for name in LIVE),
     )
     fixed = ("mqtt.client_attrs_init", "zones.*.mqtt.client_attrs_init")

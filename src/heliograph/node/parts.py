@@ -109,7 +109,7 @@ def make_policies(
         clients,
         SysTopicsPart(config, kernel, clients, numbers),
         EventMessagesPart(config, kernel, clients),
-        ClientLogPart(kernel),
+        ClientLogPart(config, kernel),
         SparkplugPart(config, kernel, environment),
         ValidationPart(config, broker, environment, node),
         TransformationPart(config, broker, environment, node),

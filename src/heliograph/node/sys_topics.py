@@ -7,7 +7,7 @@ from heliograph import __version__
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import SYS_TOPICS
 from heliograph.broker.hooks import Callback
-from heliograph.config import Config
+from heliograph.config import Config, SysTopics
 from heliograph.events.sys_topics import Numbers, SysTopicMessages
 from heliograph.node.kernel import KernelPart
 from heliograph.node.known_clients import KnownClients
@@ -60,7 +60,11 @@ class SysTopicsPart(HookedPart):
         settings = new.sys_topics
         if settings == self._settings:
             return None
-        return Change(lambda: self._topics.use(settings))
+        return Change(lambda: self._use(settings))
+
+    def _use(self, settings: SysTopics) -> None:
+        self._settings = settings
+        self._topics.use(settings)
 
     def tick(self, uptime_us: int) -> None:
         """Publish what is due."""

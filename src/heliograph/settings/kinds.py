@@ -123,9 +123,9 @@ class Number(Kind[float]):
 
 
 class Text(Kind[str]):
-    """Text that is not empty and, where a pattern is given, matches it."""
+    """Text that is not blank or, where a pattern is given, matches it."""
 
-    def __init__(self, expected: str = "a text", pattern: str = r"(?s).+") -> None:
+    def __init__(self, expected: str = "a text", pattern: str = r"(?s).*\S.*") -> None:
         self.expected = expected
         self._pattern = re.compile(pattern)
 
@@ -195,25 +195,33 @@ class Switch(Choice):
 
 
 class Duration(Kind[float]):
-    """A span of time; the program gets seconds."""
+    """A span of time; the program gets seconds.
 
-    def __init__(self, minimum: float = 0.0, maximum: float | None = None) -> None:
+    Args:
+        minimum: The shortest.
+        maximum: The longest.
+        needs_unit: Whether a plain integer, of which readers may think as days or seconds, is refused.
+    """
+
+    def __init__(self, minimum: float = 0.0, maximum: float | None = None, *, needs_unit: bool = False) -> None:
         self._minimum = minimum
         self._maximum = maximum
+        self._needs_unit = needs_unit
         bounds = (
             ""
             if minimum == 0 and maximum is None
             else " " + _range(format_duration(minimum), None if maximum is None else format_duration(maximum))
         )
-        self.expected = f"a duration{bounds} (a plain integer is milliseconds)"
+        plain = 'with its unit, as in "7d"' if needs_unit else "(a plain integer is milliseconds)"
+        self.expected = f"a duration{bounds} {plain}"
 
     def convert(self, value: Content) -> float:
-        """A text with units, or an integer in milliseconds."""
-        if isinstance(value, str) and _INTEGER.fullmatch(value):
+        """A text with units, or an integer in milliseconds where that is allowed."""
+        if isinstance(value, str) and _INTEGER.fullmatch(value) and not self._needs_unit:
             value = int(value)
         if isinstance(value, str):
             seconds = detailed(parse_duration, value)
-        elif isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15:
+        elif isinstance(value, int) and not isinstance(value, bool) and not self._needs_unit and 0 <= value < 10**15:
             seconds = value / 1000
         else:
             raise RefusedError

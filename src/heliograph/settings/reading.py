@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 from heliograph.hocon import Node, to_json
 from heliograph.hocon.merging import list_index
 from heliograph.settings.errors import Problem
-from heliograph.settings.fields import ListOf, ListOfSections, Named, Overlays, Section, Setting, settings_of
-from heliograph.settings.kinds import NAME, Boolean, Kind, RefusedError
+from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, Overlays, Section, Setting, settings_of
+from heliograph.settings.kinds import NAME, Boolean, Kind, RefusedError, SecretText
 
 Path = tuple[str, ...]
 Group = TypeVar("Group")
@@ -64,7 +64,10 @@ class GroupReader:
         settings = settings_of(model)
         if not isinstance(node.value, dict):
             self.refuse(
-                node, path, f"found {found(node)}, expected an object with settings such as {next(iter(settings))}"
+                node,
+                path,
+                f"found {_shown(node, Section(model))}, "
+                f"expected an object with settings such as {next(iter(settings))}",
             )
             return self.default(model)
         values = dict(given or {})
@@ -144,7 +147,7 @@ class GroupReader:
     def named(self, kind: Named, node: Node, path: Path) -> object:
         """Groups by name."""
         if not isinstance(node.value, dict):
-            self.refuse(node, path, f"found {found(node)}, expected {kind.expected}")
+            self.refuse(node, path, f"found {_shown(node, kind)}, expected {kind.expected}")
             return Unusable()
         sections = {name: kind.model() for name in kind.always}
         for name, child in node.value.items():
@@ -161,7 +164,7 @@ class GroupReader:
     def _list(self, kind: ListOf[Any], node: Node, path: Path) -> object:
         items = list_items(node)
         if items is None or len(items) < kind.at_least:
-            self.refuse(node, path, f"found {found(node)}, expected {kind.expected}")
+            self.refuse(node, path, f"found {_shown(node, kind)}, expected {kind.expected}")
             return Unusable()
         values = [self._scalar(kind.kind, item, (*path, str(index))) for index, item in enumerate(items, 1)]
         return Unusable() if any(isinstance(value, Unusable) for value in values) else tuple(values)
@@ -169,7 +172,7 @@ class GroupReader:
     def _section_list(self, kind: ListOfSections, node: Node, path: Path) -> object:
         items = list_items(node)
         if items is None:
-            self.refuse(node, path, f"found {found(node)}, expected {kind.expected}")
+            self.refuse(node, path, f"found {_shown(node, kind)}, expected {kind.expected}")
             return Unusable()
         return tuple(self.section(kind.model, item, (*path, str(index))) for index, item in enumerate(items, 1))
 
@@ -178,7 +181,7 @@ class GroupReader:
             return kind.read(node)
         except RefusedError as refusal:
             detail = f": {refusal}" if str(refusal) else ""
-            shown = node.kind if is_secret else found(node)
+            shown = node.kind if is_secret or isinstance(kind, SecretText) else found(node)
             self.refuse(node, path, f"found {shown}, expected {kind.expected}{detail}")
             return Unusable()
 
@@ -246,6 +249,17 @@ def found(node: Node) -> str:
         return f"a list of {len(node.value)}"
     text = to_json(node, None)
     return text if len(text) <= _FOUND_LENGTH_MAX else f"{node.kind} that begins with {text[:50]}"
+
+
+def _shown(node: Node, kind: AnyKind) -> str:
+    """What a file says in the place of a group or list: what may be a secret below it is not shown."""
+    return node.kind if _has_secret(kind) else found(node)
+
+
+def _has_secret(kind: AnyKind) -> bool:
+    if isinstance(kind, Kind | ListOf):
+        return False
+    return any(each.is_secret or _has_secret(each.kind) for each in settings_of(kind.model).values())
 
 
 def _suggestion(name: str, valid: Sequence[str]) -> str:

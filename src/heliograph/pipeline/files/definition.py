@@ -58,7 +58,7 @@ class StaticTable:
     name: str
     type: str = required(Choice("csv", "delta", "json", "orc", "parquet"), "What it is.")
     path: str = required(Text("a path or a URI"), "Where it lies; a relative path begins at the file that names it.")
-    options: Mapping[str, str] = setting(Texts(), {}, "Options of Spark's reader.")
+    options: Mapping[str, str] = setting(Texts(), {}, "Options of Spark's reader.", is_secret=True)
     origin: str = field(default="", compare=False)
 
 
@@ -156,7 +156,10 @@ class LateRowSettings:
 
     path: str = setting(PathBelow(), "late", "Directory below the output directory.")
     age_s: float | None = setting(
-        Unless(Duration(), "infinity"), DEFAULT_RETENTION.age_s, "How long rows are kept.", name="retention"
+        Unless(Duration(needs_unit=True), "infinity"),
+        DEFAULT_RETENTION.age_s,
+        "How long rows are kept.",
+        name="retention",
     )
     bytes_max: int | None = setting(
         Unless(Size(1), "infinity"), DEFAULT_RETENTION.bytes_max, "How large the table may become.", name="max_bytes"

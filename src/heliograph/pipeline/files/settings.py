@@ -54,7 +54,9 @@ class SourceSettings:
     deduplicate: Deduplication | None = optional_section(
         Deduplication, "Which rows are left out, since they come twice; needs a watermark."
     )
-    options: Mapping[str, str] = setting(Texts(), {}, "Options of the data source, by their names there.")
+    options: Mapping[str, str] = setting(
+        Texts(), {}, "Options of the data source, by their names there.", is_secret=True
+    )
 
     def __post_init__(self) -> None:
         check_deduplication(self.watermark, self.deduplicate)

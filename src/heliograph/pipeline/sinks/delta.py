@@ -1,6 +1,7 @@
 """The sink `delta`: rows in a Delta Lake table, each batch in one commit that also says which batch it was."""
 
 import logging
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,7 +62,9 @@ class DeltaSink(LakeSink):
     vacuum_every: int | None = optional(
         _EVERY, "After how many batches files that the table no longer needs are removed; without, never."
     )
-    retention_s: float = setting(Duration(), 7 * 86_400.0, "How old such a file must be.", name="retention")
+    retention_s: float = setting(
+        Duration(3600.0, needs_unit=True), 7 * 86_400.0, "How old such a file must be.", name="retention"
+    )
     storage_options: Mapping[str, str] = setting(
         Texts(),
         {},
@@ -167,7 +170,7 @@ class DeltaSink(LakeSink):
             if self.optimize_every is not None and (batch + 1) % self.optimize_every == 0:
                 table.optimize.compact(target_size=self.target_file_bytes)
             if self.vacuum_every is not None and (batch + 1) % self.vacuum_every == 0:
-                hours = int(self.retention_s // 3600)
+                hours = math.ceil(self.retention_s / 3600)
                 table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
         except Exception as error:  # noqa: BLE001 (whatever its library raises)
             _log.warning("the Delta table %s could not be tidied up: %s", self.path, error)

@@ -88,7 +88,7 @@ class HttpSink(ServerSink):
     )
     gzip: bool = setting(Boolean(), False, "Whether bodies are compressed.")
     sign_key: Secret | None = optional(SecretText(), "Key of the signature; without, requests have none.")
-    timeout_s: float = setting(Duration(), 30.0, "How long an answer may take.", name="timeout")
+    timeout_s: float = setting(Duration(0.001, needs_unit=True), 30.0, "How long an answer may take.", name="timeout")
 
     def __post_init__(self) -> None:
         if self._is_single and (self.batch_rows or 1) > 1:

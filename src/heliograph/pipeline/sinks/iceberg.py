@@ -84,7 +84,7 @@ class IcebergSink(LakeSink):
         name="partition_by",
     )
     snapshots_kept_s: float = setting(
-        Duration(),
+        Duration(needs_unit=True),
         5 * 86_400.0,
         f"How old snapshots become; every {_EXPIRE_EVERY} batches older ones expire.",
         name="snapshots_kept",

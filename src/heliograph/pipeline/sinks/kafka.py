@@ -68,7 +68,7 @@ class KafkaSink(ServerSink):
         "Template of the value; without, the row as JSON. Nothing but a placeholder is null where its column is (a "
         "tombstone).",
     )
-    headers: Mapping[str, str] = setting(Texts(), {}, "Templates of headers, by name.")
+    headers: Mapping[str, str] = setting(Texts(), {}, "Templates of headers, by name.", is_secret=True)
     partition: str | None = optional(
         Text("a template of a number"), "Template of the partition's number; without, the key decides."
     )

@@ -59,6 +59,7 @@ class MqttSink(ServerSink):
         {},
         "Templates of `Content-Type`, `Correlation-Data` (Base64), `Message-Expiry-Interval`, "
         "`Payload-Format-Indicator`, `Response-Topic`, `User-Property.<name>`.",
+        is_secret=True,
     )
     qos: int = setting(Integer(0, 2), 1, "Quality of service.")
     retain: bool = setting(Boolean(), False, "Whether the broker keeps each message for later subscribers.")
@@ -70,7 +71,10 @@ class MqttSink(ServerSink):
         "Messages of a task that may wait for their acknowledgement; the broker's Receive Maximum bounds it too.",
     )
     timeout_s: float = setting(
-        Duration(), 30.0, "How long no acknowledgement may come before the batch fails.", name="timeout"
+        Duration(0.001, needs_unit=True),
+        30.0,
+        "How long no acknowledgement may come before the batch fails.",
+        name="timeout",
     )
 
     @property

@@ -88,7 +88,7 @@ class RedisServers(ServerSink):
     sentinel_username: str | None = optional(Text("a user name"), "Who asks the sentinels.")
     sentinel_password: Secret | None = optional(SecretText(), "The password for it.")
     database: int = setting(Integer(0, 1023), 0, "Number of the database; a cluster has none.")
-    timeout_s: float = setting(Duration(0.001), 30.0, "How long an answer may take.", name="timeout")
+    timeout_s: float = setting(Duration(0.001, needs_unit=True), 30.0, "How long an answer may take.", name="timeout")
 
     def __post_init__(self) -> None:
         given = {

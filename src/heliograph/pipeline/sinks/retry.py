@@ -35,11 +35,11 @@ class RetryPolicy:
 
     attempts: int = setting(Integer(1, 100), 5, "How often at most, with the first.")
     first_pause_s: float = setting(
-        Duration(), 0.2, "Pause after the first failure; it doubles with each.", name="first_pause"
+        Duration(needs_unit=True), 0.2, "Pause after the first failure; it doubles with each.", name="first_pause"
     )
-    longest_pause_s: float = setting(Duration(), 10.0, "Where it stops doubling.", name="longest_pause")
+    longest_pause_s: float = setting(Duration(needs_unit=True), 10.0, "Where it stops doubling.", name="longest_pause")
     deadline_s: float = setting(
-        Duration(), 60.0, "How long after the first attempt another may begin.", name="deadline"
+        Duration(needs_unit=True), 60.0, "How long after the first attempt another may begin.", name="deadline"
     )
 
     def pause_s(self, failures: int) -> float:

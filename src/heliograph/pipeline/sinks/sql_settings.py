@@ -111,7 +111,9 @@ class SqlSink(ServerSink):
         Text("the name of a table"), "heliograph_batches", "The table of the last batches; created where it is missing."
     )
     batch_rows: int = batch_rows(10_000)
-    timeout_s: float = setting(Duration(0.001), 60.0, "How long one statement may take.", name="timeout")
+    timeout_s: float = setting(
+        Duration(0.001, needs_unit=True), 60.0, "How long one statement may take.", name="timeout"
+    )
     mode: OutputMode = OutputMode.APPEND
 
     def __post_init__(self) -> None:
