@@ -264,6 +264,11 @@ async def test_is_started_again_when_it_dies(data_dir: Path, database: LocalData
     assert reader.pid is None
 
 
+async def test_interrupting_the_node_in_a_terminal_does_not_interrupt_it(reader: ReaderProcess) -> None:
+    assert reader.pid is not None
+    assert os.getpgid(reader.pid) != os.getpgid(0)  # Ctrl-C goes to all processes of a group
+
+
 async def test_an_address_in_use_is_named(reader: ReaderProcess, data_dir: Path) -> None:
     second = ReaderProcess(data_dir, reader.bind)
     with pytest.raises(ReaderStartError, match=rf"cannot listen on {reader.bind}: another program") as caught:

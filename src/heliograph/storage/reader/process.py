@@ -172,6 +172,7 @@ async def launch_reader(data_dir: Path, bind: str) -> asyncio.subprocess.Process
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        start_new_session=True,  # Ctrl-C in a terminal is for the node, which ends it through its standard input
     )
 
 
