@@ -333,7 +333,8 @@ class Channel(Conversation):
     def _leave(self, reason: str, with_will: bool, properties: Properties | None = None) -> None:
         """Part from the session; the will is published unless the client took it back [MQTT-3.1.2-8]."""
         reader, connected = self.reader, self._connected
-        reader.cancel_awaited()
+        if reader.awaited is not None:
+            reader.awaited.cancel()
         if self._flow is not None:
             self._broker.faults.run(CONNECTIONS, self._flow.cancel)
         was_connected = reader.state == CONNECTED

@@ -15,7 +15,6 @@ from heliograph.broker.guid import IdSource
 from heliograph.broker.hooks import DeferredAck, Refusal
 from heliograph.broker.message import NEVER, Message
 from heliograph.broker.pending import Pending
-from heliograph.broker.repetition import Repetition
 from heliograph.broker.router import Route
 from heliograph.channel import answers
 from heliograph.channel.acks import PendingAcks, put_ack
@@ -25,6 +24,7 @@ from heliograph.channel.inbound_aliases import InboundAliases, with_topic
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.publish_check import check_properties, check_publish
 from heliograph.channel.reader import CONNECTED, Reader
+from heliograph.channel.recalling import recall_taken
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import properties as props
 from heliograph.mqtt import reason_codes as rc
@@ -317,7 +317,7 @@ class Publishing:
         self._joined = True  # unknown from here on
         ticket = awaiting.ticket(packet_id)
         if publish.dup and ticket <= NOT_STORED and awaiting.may_repeat(packet_id):
-            ticket = self._recall(publish, expiry_s)
+            ticket = recall_taken(self._broker, self._session, self._ids, publish, self._username, expiry_s)
         if ticket < 0:
             if not awaiting.has_room(self._broker.uptime_us):  # [MQTT-3.3.4-7]
                 self._broker.counters.messages_dropped_quota += 1
@@ -329,27 +329,6 @@ class Publishing:
         pending = ticket if self._context.commits.is_pending(ticket) else NOT_STORED
         self._acknowledge(encode_ack(p.PUBREC, packet_id, rc.SUCCESS, self._version), pending)
         return True
-
-    def _recall(self, publish: p.Publish, expiry_s: i64) -> i64:
-        """Know a message again that an earlier process stored.
-
-        It is retained again: a crash may have taken its place among the retained messages.
-
-        Returns:
-            The ticket after which that is durable, `NOT_STORED` if nothing is to be, -1 for a message that is new.
-        """
-        broker = self._broker
-        awaiting = self._session.awaiting_rel
-        packet_id: int = publish.packet_id
-        repetition = Repetition(broker, publish, self._session.clientid, self._username, expiry_s)
-        if not awaiting.recall(packet_id, repetition):
-            return -1
-        lost = awaiting.lost_retained(packet_id, repetition)
-        if lost is None:
-            return NOT_STORED
-        client, low = self._session.clientid, self._ids.next_low()
-        message = Message(broker.now_us, low, lost.topic, lost.publish, client, self._username, lost.expiry_s)
-        return publishing.retain_again(broker, message)
 
     def _answer(self, publish: p.Publish, ticket: i64, code: int) -> None:
         packet_id: int = publish.packet_id

@@ -267,12 +267,8 @@ class Reader(ReaderHandle):
         if awaited is None and self._paused == 0:
             return False
         self.heard_at_us = uptime_us
-        if awaited is not None and awaited.pending.is_over(uptime_us):
-            pending = awaited.pending
-            if not pending.is_cancelled:
-                pending.expire()
-            if (pending.is_cancelled or pending.is_resolved) and self.awaited is awaited:  # it has no answer for that
-                awaited.on_answer(False)
+        if awaited is not None:
+            awaited.on_tick(uptime_us)
         return True
 
     def _pause(self, why: i64) -> None:
@@ -302,19 +298,12 @@ class Reader(ReaderHandle):
         if pending.due_us == 0:
             pending.due_us = self._options.due_us(self._broker.uptime_us)
         self.hold(ANSWER)
-        awaited = AwaitedAnswer(self, pending, go_on)
+        awaited = AwaitedAnswer(self, self._context, pending, go_on)
         self.awaited = awaited
         pending.then(awaited.on_answer)
 
-    def on_answer(self, go_on: Callable[[bool], None], answer: bool) -> None:
+    def go_on_with(self, go_on: Callable[[bool], None], answer: bool) -> None:
         """What was waited for is there: go on with it, and with what came meanwhile."""
-        try:
-            self._context.begin_turn()
-            self._go_on_with(go_on, answer)
-        except Exception as fault:  # noqa: BLE001 - what gave the answer is to know nothing of it
-            self._broker.faults.contain(CONNECTIONS, fault, self.abort)  # nothing that came behind it is handled
-
-    def _go_on_with(self, go_on: Callable[[bool], None], answer: bool) -> None:
         try:
             go_on(answer)
         except ProtocolError as error:
@@ -325,26 +314,41 @@ class Reader(ReaderHandle):
                 self._wait_for_room()
             self.resume(ANSWER)
 
-    def cancel_awaited(self) -> None:
-        """The conversation ends: no answer is waited for any more."""
-        awaited = self.awaited
-        if awaited is not None:
-            self.awaited = None
-            self._broker.faults.run(CONNECTIONS, awaited.pending.cancel)
-
 
 class AwaitedAnswer:
     """An answer without which nothing more of a client is handled; owned by its reader."""
 
-    def __init__(self, reader: Reader, pending: Pending[bool], go_on: Callable[[bool], None]) -> None:
+    def __init__(
+        self, reader: Reader, context: ChannelContext, pending: Pending[bool], go_on: Callable[[bool], None]
+    ) -> None:
         self.pending = pending
         self._reader = reader
+        self._context = context
         self._go_on = go_on
 
     def on_answer(self, answer: bool) -> None:
         """It is there."""
+        reader = self._reader
+        reader.awaited = None
+        try:
+            self._context.begin_turn()
+            reader.go_on_with(self._go_on, answer)
+        except Exception as fault:  # noqa: BLE001 - what gave the answer is to know nothing of it
+            self._context.broker.faults.contain(CONNECTIONS, fault, reader.abort)  # nothing behind it is handled
+
+    def on_tick(self, uptime_us: i64) -> None:
+        """Time has passed: do without it if it is late."""
+        pending = self.pending
+        if pending.is_over(uptime_us):
+            if not pending.is_cancelled:
+                pending.expire()
+            if (pending.is_cancelled or pending.is_resolved) and self._reader.awaited is self:  # it has no answer
+                self.on_answer(False)
+
+    def cancel(self) -> None:
+        """The conversation ends: it is not waited for any more."""
         self._reader.awaited = None
-        self._reader.on_answer(self._go_on, answer)
+        self._context.broker.faults.run(CONNECTIONS, self.pending.cancel)
 
 
 class RatePause:
