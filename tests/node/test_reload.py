@@ -41,8 +41,8 @@ class Running:
         self._file.write_text(OPEN + settings)
         return load_config(self._file, {}, {"node.data_dir": self._data_dir})
 
-    def reload(self, settings: str) -> bool:
-        return self.node.reload(self._load(settings))
+    async def reload(self, settings: str) -> bool:
+        return await self.node.reload(self._load(settings))
 
     async def connect(self, clientid: str = "c") -> "Client":
         port = int(self.node.ready_line().partition("tcp://127.0.0.1:")[2].partition(",")[0])
@@ -101,38 +101,23 @@ def test_every_setting_belongs_to_a_part(tmp_path: Path) -> None:
     assert roots == {field.name for field in fields(Config)}
 
 
-def test_the_page_lists_what_changes_while_a_node_runs() -> None:
-    parts = Node(Config()).parts.all()
-    listed = re.findall(r"^\| `([^|]+)` \| (?:at once|new connections|new decisions)", PAGE, re.MULTILINE)
-    names = {name.replace("NAME", "*").replace("KIND", "*") for row in listed for name in row.split("`, `")}
-    assert names == {path for part in parts for path in part.live}
-    assert {path for part in parts for path in part.fixed} == {f"{z}mqtt.client_attrs_init" for z in ("", "zones.*.")}
-
-
-def test_what_a_part_applies_at_once_is_live_for_all_parts() -> None:
-    parts = Node(Config()).parts.all()
-    for path in {path for part in parts for path in part.live}:
-        owners = [part for part in parts if covers(part.roots, path)]
-        assert [part.name for part in owners if not covers(part.live, path)] == [], path
-
-
 @pytest.mark.service
 async def test_settings_change_back_to_those_of_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     running = Running(tmp_path, "sys_topics.sys_msg_interval = 1h\nlog.level = warning\n")
     logging.getLogger().setLevel(logging.WARNING)
     await running.node.start()
     (sys_topics,) = (part for part in running.node.parts.all() if part.name == "sys_topics")
-    assert running.reload("sys_topics.sys_msg_interval = 1s\nlog.level = info\n")
+    assert await running.reload("sys_topics.sys_msg_interval = 1s\nlog.level = info\n")
     assert "client 'c' connected" not in "\n".join(caplog.messages)
     client = await running.connect()
     await client.connack()
     assert "client 'c' connected" in "\n".join(caplog.messages)
     changed = load_config(tmp_path / "node.conf", {}, {"node.data_dir": str(tmp_path / "data")})
-    assert sys_topics.check(changed) is None
-    assert running.reload("sys_topics.sys_msg_interval = 1h\nlog.level = warning\n")
+    assert await sys_topics.check(changed) is None
+    assert await running.reload("sys_topics.sys_msg_interval = 1h\nlog.level = warning\n")
     await (await running.connect("d")).connack()
     assert "client 'd' connected" not in "\n".join(caplog.messages)
-    assert sys_topics.check(changed) is not None
+    assert await sys_topics.check(changed) is not None
     await running.stop()
 
 
@@ -148,7 +133,7 @@ async def test_rules_policies_and_limits_change_while_clients_are_connected(
     rule = 'rule_engine.rules.one { sql = "SELECT payload FROM \\"in\\"", actions = [{ function = republish'
     rule += ', args { topic = "TOPIC", payload = "${payload}", qos = 0 } }] }\n'
     with caplog.at_level(logging.INFO):
-        assert running.reload(rule.replace("TOPIC", "out/1"))
+        assert await running.reload(rule.replace("TOPIC", "out/1"))
     assert "changed: rule_engine.rules.one" in "\n".join(caplog.messages)
     assert [one.rule_id for one in running.node.rules] == ["one"]
     matched = running.node.statistics
@@ -160,7 +145,7 @@ async def test_rules_policies_and_limits_change_while_clients_are_connected(
     validation += ', checks = [{ type = sql, sql = "SELECT * WHERE payload.ok = 1" }] }]\n'
     more = "mqtt.max_qos_allowed = 1\nlisteners.tcp.default.max_connections = 2\nnode.name = other@host\n"
     with caplog.at_level(logging.INFO):
-        assert running.reload(rule.replace("TOPIC", "out/2") + validation + more)
+        assert await running.reload(rule.replace("TOPIC", "out/2") + validation + more)
     assert "again: node.name" in "\n".join(caplog.messages)  # what needs a restart
     await client.publish("in", b"x")
     assert say(await client.packet()) == "PUBLISH out/2 'x' q0"
@@ -172,7 +157,7 @@ async def test_rules_policies_and_limits_change_while_clients_are_connected(
     with pytest.raises(asyncio.IncompleteReadError):
         await third.connack()
 
-    assert running.reload("")
+    assert await running.reload("")
     assert list(running.node.rules) == []
     assert await client.publish("t", b"{}") == rc.NO_MATCHING_SUBSCRIBERS
     await running.stop()
@@ -185,12 +170,12 @@ async def test_nothing_of_a_configuration_is_applied_that_one_part_refuses(
     running = Running(tmp_path)
     await running.node.start()
     wrong = "mqtt.max_qos_allowed = 1\nauthorization.no_match = deny\n"
-    assert not running.reload(wrong + 'rule_engine.rules.one.sql = "SELECT nonsense"\n')
+    assert not await running.reload(wrong + 'rule_engine.rules.one.sql = "SELECT nonsense"\n')
     assert "nothing is applied [rule_syntax]" in "\n".join(caplog.messages)
     client = await running.connect()
     assert "Maximum-QoS" not in (await client.connack()).properties.named()
     assert await client.subscribe("t") == 1
-    assert not running.reload('banned.bootstrap_file = "/nowhere"\n')
+    assert not await running.reload('banned.bootstrap_file = "/nowhere"\n')
     assert "nothing is applied [banned_bootstrap_file]" in "\n".join(caplog.messages)
     await running.stop()
 
@@ -204,13 +189,13 @@ async def test_a_certificate_that_is_gone_keeps_a_configuration_from_being_appli
     running = Running(tmp_path, secure)
     await running.node.start()
     certificate.rename(tmp_path / "elsewhere.pem")
-    assert not running.reload(secure + "mqtt.max_qos_allowed = 1\n")
+    assert not await running.reload(secure + "mqtt.max_qos_allowed = 1\n")
     assert "nothing is applied [listener_certificate]: listeners.ssl.default.ssl_options.certfile" in "\n".join(
         caplog.messages
     )
     assert "Maximum-QoS" not in (await (await running.connect()).connack()).properties.named()
     (tmp_path / "elsewhere.pem").rename(certificate)
-    assert running.reload(secure + "mqtt.max_qos_allowed = 1\n")
+    assert await running.reload(secure + "mqtt.max_qos_allowed = 1\n")
     assert (await (await running.connect("d")).connack()).properties.named()["Maximum-QoS"] == 1
     await running.stop()
 
@@ -228,7 +213,7 @@ async def test_every_certificate_that_cannot_be_used_is_named(tmp_path: Path, ca
     await running.node.start()
     for file in files:
         file.write_text("no certificate")
-    assert not running.reload(settings)
+    assert not await running.reload(settings)
     said = "\n".join(message for message in caplog.messages if "nothing is applied" in message)
     assert [str(file) in said for file in files] == [True, True, True]
     await running.stop()
@@ -248,18 +233,18 @@ async def test_schemas_change_with_the_rules_and_validations_that_name_them(
     validation += ", checks = [{ type = json, schema = s }] }]\n"
     rule = 'rule_engine.rules.one { sql = "SELECT schema_check(\'s\', payload) AS good FROM \\"in\\""'
     rule += ', actions = [{ function = republish, args { topic = out, payload = "${good}", qos = 0 } }] }\n'
-    assert running.reload(schema.replace("KIND", "object") + validation + rule)
+    assert await running.reload(schema.replace("KIND", "object") + validation + rule)
     assert await client.publish("in", b"1") == rc.IMPLEMENTATION_SPECIFIC_ERROR
     await client.publish("in", b"{}")
     assert say(await client.packet()) == "PUBLISH out 'true' q0"
-    assert running.reload(schema.replace("KIND", "number") + validation + rule)
+    assert await running.reload(schema.replace("KIND", "number") + validation + rule)
     assert await client.publish("in", b"{}") == rc.IMPLEMENTATION_SPECIFIC_ERROR
 
     broken = 'rule_engine.rules.two.sql = "SELECT nonsense"\n'  # refused, so the schema stays a number
-    assert not running.reload(schema.replace("KIND", "object") + validation + rule + broken)
+    assert not await running.reload(schema.replace("KIND", "object") + validation + rule + broken)
     assert "[rule_syntax]" in "\n".join(caplog.messages)
     assert await client.publish("in", b"{}") == rc.IMPLEMENTATION_SPECIFIC_ERROR
-    assert running.reload("")
+    assert await running.reload("")
     assert await client.publish("in", b"{}") == rc.NO_MATCHING_SUBSCRIBERS
     await running.stop()
 
@@ -276,14 +261,14 @@ async def test_rewriting_automatic_subscriptions_and_flapping_change(tmp_path: P
     rewrite = 'rewrite = [{ action = publish, source_topic = in, re = "^in$", dest_topic = DEST }]\n'
     settings = 'auto_subscribe.topics = [{ topic = "own/${clientid}" }]\n'
     settings += "flapping_detect { enable = true, max_count = 1 }\nsys_topics.sys_msg_interval = 1s\n"
-    assert running.reload(rewrite.replace("DEST", "to") + settings)
+    assert await running.reload(rewrite.replace("DEST", "to") + settings)
     assert await client.publish("in", b"x") == rc.SUCCESS
     assert "PUBLISH to 'x'" in say(await receiver.packet())
     second = await running.connect("d")
     await second.connack()
     assert await client.publish("own/d", b"y") == rc.SUCCESS
     assert "PUBLISH own/d 'y'" in say(await second.packet())
-    assert running.reload(rewrite.replace("DEST", "elsewhere") + settings)
+    assert await running.reload(rewrite.replace("DEST", "elsewhere") + settings)
     assert await client.publish("in", b"x") == rc.NO_MATCHING_SUBSCRIBERS
     assert running.node.statistics()["rewrite.rewritten"] == 2  # its counts go on
     gone = asyncio.Event()
@@ -291,7 +276,7 @@ async def test_rewriting_automatic_subscriptions_and_flapping_change(tmp_path: P
     second.writer.close()
     await gone.wait()
     assert (await (await running.connect("d")).connack()).code == rc.BANNED
-    assert running.reload("")
+    assert await running.reload("")
     third = await running.connect("e")
     await third.connack()
     assert await client.publish("own/e", b"y") == rc.NO_MATCHING_SUBSCRIBERS
@@ -306,7 +291,7 @@ async def test_a_change_that_does_not_go_together_with_what_waits_for_a_restart_
 ) -> None:
     running = Running(tmp_path)
     await running.node.start()
-    assert not running.reload("zones.slow.mqtt.max_qos_allowed = 1\nlisteners.tcp.default.zone = slow\n")
+    assert not await running.reload("zones.slow.mqtt.max_qos_allowed = 1\nlisteners.tcp.default.zone = slow\n")
     assert "nothing is applied [config_invalid]: with the settings that change when the node is" in "\n".join(
         caplog.messages
     )
@@ -321,13 +306,13 @@ async def test_bans_and_the_last_word_on_access_change(tmp_path: Path) -> None:
     file = tmp_path / "bans.csv"
     file.write_text("as,who\nclientid,bad\n")
     settings = f'banned.bootstrap_file = "{file}"\nauthorization.no_match = deny\n'
-    assert running.reload(settings)
+    assert await running.reload(settings)
     assert (await (await running.connect("bad")).connack()).code == rc.BANNED
     good = await running.connect("good")
     await good.connack()
     assert await good.subscribe("t") == rc.NOT_AUTHORIZED
     file.write_text("as,who\nclientid,worse\n")
-    assert running.reload(settings.replace("deny", "allow"))  # the file changed, its setting did not
+    assert await running.reload(settings.replace("deny", "allow"))  # the file changed, its setting did not
     bad = await running.connect("bad")
     assert (await bad.connack()).code == rc.SUCCESS
     assert await bad.subscribe("t") == 1

@@ -134,17 +134,17 @@ async def test_a_configuration_is_applied_by_all_parts_or_by_none() -> None:
 
     class Level(Part):
         name = "level"
-        roots = live = ("log",)
+        roots = ("log",)
 
-        def check(self, new: Config) -> Change:
+        async def check(self, new: Config) -> Change:
             return Change(lambda: applied.append(new.log.level), lambda: applied.append("undone"))
 
     class Picky(Part):
         name = "picky"
         needs = ("level",)
-        roots = live = ("log.level",)
+        roots = ("log.level",)
 
-        def check(self, new: Config) -> Change:
+        async def check(self, new: Config) -> Change:
             if new.log.level == "error":
                 raise ValueError("too quiet")
             return Change(fail)
@@ -152,7 +152,7 @@ async def test_a_configuration_is_applied_by_all_parts_or_by_none() -> None:
     class Pickier(Part):
         name = "pickier"
 
-        def check(self, new: Config) -> None:
+        async def check(self, new: Config) -> None:
             if new.log.level == "error":
                 raise ValueError("far too quiet")
 
@@ -163,17 +163,17 @@ async def test_a_configuration_is_applied_by_all_parts_or_by_none() -> None:
     await parts.start()
     old, node = Config(), replace(Config().node, name="other@host")
     with pytest.raises(ExceptionGroup) as raised:
-        parts.check(replace(old, log=LogConfig("error")))
+        await parts.check(replace(old, log=LogConfig("error")))
     assert [str(error) for error in raised.value.exceptions] == ["too quiet", "far too quiet"]
     assert applied == ["undone"]
     applied.clear()
-    plan = parts.check(replace(old, log=LogConfig("debug"), node=node))
-    assert (plan.live, plan.restart) == (["log.level"], ["node.name"])
+    plan = await parts.check(replace(old, log=LogConfig("debug"), node=node))
+    assert (plan.now, plan.restart) == (["log.level"], ["node.name"])
     parts.apply(plan)
     assert applied == ["debug"]
     assert reported == ["parts.picky: it cannot"]  # and the others have applied it
-    again = parts.check(replace(old, log=LogConfig("debug"), node=node))
-    assert (again.live, again.restart) == ([], ["node.name"])
+    again = await parts.check(replace(old, log=LogConfig("debug"), node=node))
+    assert (again.now, again.restart) == ([], ["node.name"])
 
 
 def test_each_of_what_a_part_owns_has_its_turn_whatever_one_of_them_raises() -> None:

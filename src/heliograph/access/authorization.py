@@ -13,7 +13,6 @@ class AuthorizationPart(Part):
     name = "authorization"
     needs = ("kernel",)
     roots = ("authorization.no_match", "authorization.check_retained_source")
-    live = roots
 
     def __init__(self, config: Config, broker: Broker) -> None:
         self._settings = config.authorization
@@ -24,7 +23,7 @@ class AuthorizationPart(Part):
         """Deny what no callback decided, if the operator wants it so; allowing it needs no callback."""
         self._set(self._settings)
 
-    def check(self, new: Config) -> Change:
+    async def check(self, new: Config) -> Change:
         """What holds for decisions from now on; what connections remember stays until it is too old."""
         return Change(lambda: self._set(new.authorization))
 

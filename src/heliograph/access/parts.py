@@ -41,7 +41,6 @@ class BansPart(HookedPart):
         counter("banned.refused_entries", "Bans that found no room."),
     )
     roots = ("banned",)
-    live = roots
 
     bans: BanList
 
@@ -61,7 +60,7 @@ class BansPart(HookedPart):
         self._of_file = list(self.bans)
         self.hook_in()
 
-    def check(self, new: Config) -> Change:
+    async def check(self, new: Config) -> Change:
         """Read the file again: what is new in it is banned, what is not in it any more is lifted.
 
         Raises:
@@ -117,7 +116,6 @@ class FlappingPart(HookedPart):
     )
     needs = ("kernel", "bans", "commits")
     roots = ("flapping_detect", "zones.*.flapping_detect")
-    live = roots
 
     _detector: FlappingDetector
 
@@ -132,7 +130,7 @@ class FlappingPart(HookedPart):
         self._detector = FlappingDetector(self._settings, self._bans.bans, self._bans.now_s, self._clock, _log)
         self.hook_in()
 
-    def check(self, new: Config) -> Change | None:
+    async def check(self, new: Config) -> Change | None:
         """What holds for disconnections from then on."""
         settings = _flapping(new)
         return None if settings == self._settings else Change(lambda: self._use(settings))

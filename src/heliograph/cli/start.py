@@ -133,11 +133,12 @@ async def _serve(load: Callable[[], Config], asked: _Signals, reader_process: as
     node = Node(config, reader_process)
     try:
         await asked.begin(node)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, node, load)
         if asked.reload.is_set():
-            _reload(node, load)
+            await _reload(node, load, asked.reload)
+        reloading = asyncio.create_task(_reload_when_asked(node, load, asked.reload), name="reload")
         print(node.ready_line(), flush=True)
         await asked.stop.wait()
+        reloading.cancel()
     except asyncio.CancelledError:
         if not asked.stop.is_set():
             raise
@@ -147,15 +148,22 @@ async def _serve(load: Callable[[], Config], asked: _Signals, reader_process: as
     return 0
 
 
-def _reload(node: "Node", load: Callable[[], Config]) -> None:
+async def _reload_when_asked(node: "Node", load: Callable[[], Config], asked: asyncio.Event) -> None:
+    while True:
+        await asked.wait()
+        await _reload(node, load, asked)
+
+
+async def _reload(node: "Node", load: Callable[[], Config], asked: asyncio.Event) -> None:
     from heliograph.node.announcements import tell_refused
 
+    asked.clear()
     try:
         config = load()
     except ConfigError as error:
         tell_refused(error)
-        return
-    node.reload(config)
+    else:
+        await node.reload(config)
 
 
 def _allow_open_files() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from heliograph.config.access_rules import AccessRule
 from heliograph.config.kinds import AccessRuleText, ListenerBind, RateLimit
 from heliograph.settings.fields import ListOf, list_setting, named_sections, section, section_list, setting
+from heliograph.settings.how import How
 from heliograph.settings.kinds import (
     AnyText,
     Boolean,
@@ -166,40 +167,54 @@ class ListenerConfig:
         ListenerBind(), Address("127.0.0.1", 1883), "Address to listen on; a port alone means every IPv4 interface."
     )
     max_connections: int | None = setting(
-        Unless(Integer(1), "infinity"), None, "Connections that the listener holds at the same time."
+        Unless(Integer(1), "infinity"),
+        None,
+        "Connections that the listener holds at the same time.",
+        how=How.NEW_CONNECTIONS,
     )
     max_conn_rate: Rate | None = setting(
         Unless(RateLimit(), "infinity"), None, "Connections that are accepted; further ones wait in the backlog."
     )
     messages_rate: Rate | None = setting(
-        Unless(RateLimit(), "infinity"), None, "PUBLISH packets that are read of one client; further ones wait."
+        Unless(RateLimit(), "infinity"),
+        None,
+        "PUBLISH packets that are read of one client; further ones wait.",
+        how=How.NEW_CONNECTIONS,
     )
-    messages_burst: int = setting(Integer(0), 0, "How many more it may send at once.")
+    messages_burst: int = setting(Integer(0), 0, "How many more it may send at once.", how=How.NEW_CONNECTIONS)
     bytes_rate: Rate | None = setting(
-        Unless(RateLimit(of_bytes=True), "infinity"), None, "Bytes that are read of one client; further ones wait."
+        Unless(RateLimit(of_bytes=True), "infinity"),
+        None,
+        "Bytes that are read of one client; further ones wait.",
+        how=How.NEW_CONNECTIONS,
     )
-    bytes_burst: int = setting(Size(0), 0, "How many more it may send at once.")
+    bytes_burst: int = setting(Size(0), 0, "How many more it may send at once.", how=How.NEW_CONNECTIONS)
     access_rules: tuple[AccessRule, ...] = list_setting(
         ListOf(AccessRuleText()),
         (AccessRule(True, None),),
         "Who may connect, by the address of the connection; the first rule that fits decides, and none allows.",
+        how=How.NEW_CONNECTIONS,
     )
     proxy_protocol: bool = setting(
         Boolean(), False, "Whether connections come from a proxy that begins with a PROXY protocol header (v1 or v2)."
     )
     proxy_protocol_timeout: float = setting(Duration(0.1, 3600.0), 3.0, "How long that header may take.")
-    zone: str = setting(Text("the name of a zone"), "default", "The zone whose settings its clients get.")
+    zone: str = setting(
+        Text("the name of a zone"), "default", "The zone whose settings its clients get.", how=How.NEW_CONNECTIONS
+    )
     mountpoint: str = setting(
         Text("a topic prefix", r"(?s)[^+#\x00]*"),
         "",
         "What stands before the topics of its clients; may hold `${clientid}`, `${username}` and "
         "`${client_attrs.NAME}`.",
+        how=How.NEW_CONNECTIONS,
     )
     enable_authn: str = setting(
         Switch("quick_deny_anonymous"),
         "true",
         "Whether callbacks of `client.authenticate` are asked about its clients. There are no passwords yet: without "
         "such a callback every client is let in. `quick_deny_anonymous` refuses clients without a user name.",
+        how=How.NEW_CONNECTIONS,
     )
     tcp_options: TcpOptions = section(TcpOptions, "The sockets.")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from heliograph.config.client_attrs import ClientAttribute
 from heliograph.config.kinds import PriorityTable
 from heliograph.settings.fields import named_sections, section_list, setting
+from heliograph.settings.how import How
 from heliograph.settings.kinds import AnyText, Boolean, Choice, Duration, Integer, Number, Size, Unless
 
 _MB = 1024 * 1024
@@ -26,7 +27,7 @@ class MqttConfig:
     )
     max_packet_size: int = setting(Size(16, 256 * _MB), _MB, "Largest MQTT packet that a client may send.")
     max_clientid_len: int = setting(Integer(23, 65535), 65535, "Longest client id, in bytes.")
-    max_topic_levels: int = setting(Integer(1, 65535), 128, "Most levels of a topic or topic filter.")
+    max_topic_levels: int = setting(Integer(1, 65535), 128, "Most levels of a topic or topic filter.", how=How.RESTART)
     max_qos_allowed: int = setting(
         Integer(0, 2), 2, "Highest QoS that a client may publish with; subscriptions are granted no higher one."
     )
@@ -42,12 +43,16 @@ class MqttConfig:
         Boolean(), True, "Whether `$share/group/filter` and `$queue/filter` are allowed."
     )
     shared_subscription_strategy: str = setting(
-        Choice(*SHARED_STRATEGIES), "round_robin", "How a shared subscription picks the member that gets a message."
+        Choice(*SHARED_STRATEGIES),
+        "round_robin",
+        "How a shared subscription picks the member that gets a message.",
+        how=How.RESTART,
     )
     shared_subscription_initial_sticky_pick: str = setting(
         Choice(*INITIAL_STICKY_PICKS),
         "random",
         "How the strategy `sticky` picks a member for the first time.",
+        how=How.RESTART,
     )
     exclusive_subscription: bool = setting(
         Boolean(), False, "Whether `$exclusive/topic` may be subscribed to, by one client at a time."
@@ -134,7 +139,9 @@ class MqttConfig:
         "What of a client's certificate replaces its client id.",
     )
     client_attrs_init: tuple[ClientAttribute, ...] = section_list(
-        ClientAttribute, "What is made of a client when it connects, to be known of it as `client_attrs.NAME`."
+        ClientAttribute,
+        "What is made of a client when it connects, to be known of it as `client_attrs.NAME`.",
+        how=How.RESTART,
     )
 
 

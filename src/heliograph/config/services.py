@@ -10,6 +10,7 @@ import regex
 from heliograph.hocon.values import Content
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, QUEUE_PREFIX, SHARE_PREFIX, has_wildcard, subscription_fault
 from heliograph.settings.fields import section, section_list, setting
+from heliograph.settings.how import How
 from heliograph.settings.kinds import (
     AnyText,
     Boolean,
@@ -62,10 +63,16 @@ class SysTopics:
     """What the broker publishes about itself below `$SYS/`."""
 
     sys_msg_interval: float | None = setting(
-        Unless(Duration(1.0), "disabled"), 60.0, "How often version, statistics and metrics are published."
+        Unless(Duration(1.0), "disabled"),
+        60.0,
+        "How often version, statistics and metrics are published.",
+        how=How.LIVE,
     )
     sys_heartbeat_interval: float | None = setting(
-        Unless(Duration(1.0), "disabled"), 30.0, "How often uptime and date are published."
+        Unless(Duration(1.0), "disabled"),
+        30.0,
+        "How often uptime and date are published.",
+        how=How.LIVE,
     )
     sys_event_messages: SysEventMessages = section(SysEventMessages, "Which events of clients are published.")
     allow_publish: bool = setting(

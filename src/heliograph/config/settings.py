@@ -30,6 +30,7 @@ from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.config.shared_groups import SharedGroupsConfig
 from heliograph.config.storage import DurableStorageConfig
 from heliograph.settings.fields import overlays, section, section_list, setting
+from heliograph.settings.how import How
 from heliograph.settings.kinds import Choice, Duration, Integer, Text, Unless
 from heliograph.settings.units import Percentage
 
@@ -79,12 +80,15 @@ class LogConfig:
 class Zone:
     """One zone: settings for the listeners that name it; what it leaves out is as the root settings say."""
 
-    mqtt: MqttConfig = section(MqttConfig, "The MQTT protocol in this zone.")
-    force_shutdown: ForceShutdown = section(ForceShutdown, "Peers that do not read in this zone.")
-    flapping_detect: FlappingDetect = section(FlappingDetect, "Clients of this zone that come and go.")
+    mqtt: MqttConfig = section(MqttConfig, "The MQTT protocol in this zone.", how=How.NEW_CONNECTIONS)
+    force_shutdown: ForceShutdown = section(
+        ForceShutdown, "Peers that do not read in this zone.", how=How.NEW_CONNECTIONS
+    )
+    flapping_detect: FlappingDetect = section(FlappingDetect, "Clients of this zone that come and go.", how=How.LIVE)
     durable_sessions: DurableSessionsConfig = section(
         DurableSessionsConfig,
         "Sessions of this zone that outlive the broker; `enable` is all that a zone has of its own.",
+        how=How.RESTART,
     )
 
 
@@ -92,35 +96,47 @@ class Zone:
 class Config:
     """The whole configuration of a node; without a file, every field has its default."""
 
-    node: NodeConfig = section(NodeConfig, "The node.")
-    listeners: Listeners = section(Listeners, "Where clients connect.")
-    mqtt: MqttConfig = section(MqttConfig, "The MQTT protocol.")
-    zones: Mapping[str, Zone] = overlays(Zone, "Named sets of settings, for the listeners that name them.")
-    force_shutdown: ForceShutdown = section(ForceShutdown, "Peers that do not read what they are sent.")
-    authorization: Authorization = section(Authorization, "Who may publish and subscribe to what.")
-    broker: BrokerConfig = section(BrokerConfig, "Routing.")
-    retainer: RetainerConfig = section(RetainerConfig, "Retained messages.")
-    durable_storage: DurableStorageConfig = section(DurableStorageConfig, "Stored messages.")
-    durable_sessions: DurableSessionsConfig = section(DurableSessionsConfig, "Sessions that outlive the broker.")
+    node: NodeConfig = section(NodeConfig, "The node.", how=How.RESTART)
+    listeners: Listeners = section(Listeners, "Where clients connect.", how=How.RESTART)
+    mqtt: MqttConfig = section(MqttConfig, "The MQTT protocol.", how=How.NEW_CONNECTIONS)
+    zones: Mapping[str, Zone] = overlays(
+        Zone, "Named sets of settings, for the listeners that name them.", how=How.RESTART
+    )
+    force_shutdown: ForceShutdown = section(
+        ForceShutdown, "Peers that do not read what they are sent.", how=How.NEW_CONNECTIONS
+    )
+    authorization: Authorization = section(Authorization, "Who may publish and subscribe to what.", how=How.LIVE)
+    broker: BrokerConfig = section(BrokerConfig, "Routing.", how=How.RESTART)
+    retainer: RetainerConfig = section(RetainerConfig, "Retained messages.", how=How.RESTART)
+    durable_storage: DurableStorageConfig = section(DurableStorageConfig, "Stored messages.", how=How.RESTART)
+    durable_sessions: DurableSessionsConfig = section(
+        DurableSessionsConfig, "Sessions that outlive the broker.", how=How.RESTART
+    )
     durable_shared_groups: SharedGroupsConfig = section(
-        SharedGroupsConfig, "Shared groups whose messages come from storage."
+        SharedGroupsConfig, "Shared groups whose messages come from storage.", how=How.RESTART
     )
-    log: LogConfig = section(LogConfig, "The log.")
-    sys_topics: SysTopics = section(SysTopics, "What the broker publishes about itself.")
-    event_message: EventMessage = section(EventMessage, "Events that are published as messages.")
-    delayed: Delayed = section(Delayed, "Messages that are published later.")
+    log: LogConfig = section(LogConfig, "The log.", how=How.LIVE)
+    sys_topics: SysTopics = section(SysTopics, "What the broker publishes about itself.", how=How.RESTART)
+    event_message: EventMessage = section(EventMessage, "Events that are published as messages.", how=How.RESTART)
+    delayed: Delayed = section(Delayed, "Messages that are published later.", how=How.RESTART)
     rewrite: tuple[RewriteRule, ...] = section_list(
-        RewriteRule, "Rules that give messages and subscriptions another topic."
+        RewriteRule, "Rules that give messages and subscriptions another topic.", how=How.LIVE
     )
-    pipeline: PipelineConfig = section(PipelineConfig, "The pipeline that the node runs beside itself.")
-    schema_registry: SchemaRegistryConfig = section(SchemaRegistryConfig, "Schemas by name.")
+    pipeline: PipelineConfig = section(
+        PipelineConfig, "The pipeline that the node runs beside itself.", how=How.RESTART
+    )
+    schema_registry: SchemaRegistryConfig = section(SchemaRegistryConfig, "Schemas by name.", how=How.LIVE)
     schema_validation: SchemaValidationConfig = section(
-        SchemaValidationConfig, "What messages must look like to be published."
+        SchemaValidationConfig, "What messages must look like to be published.", how=How.LIVE
     )
     message_transformation: MessageTransformationConfig = section(
-        MessageTransformationConfig, "What is made of messages before they are published."
+        MessageTransformationConfig, "What is made of messages before they are published.", how=How.LIVE
     )
-    auto_subscribe: AutoSubscribe = section(AutoSubscribe, "What every client is subscribed to.")
-    banned: Banned = section(Banned, "Who may not connect.")
-    rule_engine: RuleEngineConfig = section(RuleEngineConfig, "Rules that run in the broker.")
-    flapping_detect: FlappingDetect = section(FlappingDetect, "Clients that connect and disconnect all the time.")
+    auto_subscribe: AutoSubscribe = section(
+        AutoSubscribe, "What every client is subscribed to.", how=How.NEW_CONNECTIONS
+    )
+    banned: Banned = section(Banned, "Who may not connect.", how=How.LIVE)
+    rule_engine: RuleEngineConfig = section(RuleEngineConfig, "Rules that run in the broker.", how=How.LIVE)
+    flapping_detect: FlappingDetect = section(
+        FlappingDetect, "Clients that connect and disconnect all the time.", how=How.LIVE
+    )

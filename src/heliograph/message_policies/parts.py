@@ -67,7 +67,6 @@ class ValidationPart(_PolicyPart):
         *_of_each("schema_validation", "validation"),
     )
     roots = ("schema_validation",)
-    live = ("schema_validation.validations",)
 
     async def start(self) -> None:
         """Take part in publishing.
@@ -79,7 +78,7 @@ class ValidationPart(_PolicyPart):
         self.chain.replace(self._config.schema_validation.validations)
         self.chain.start(VALIDATION)
 
-    def check(self, new: Config) -> Change:
+    async def check(self, new: Config) -> Change:
         """Make other validations ready.
 
         Raises:
@@ -98,7 +97,6 @@ class TransformationPart(_PolicyPart):
         *_of_each("message_transformation", "transformation"),
     )
     roots = ("message_transformation",)
-    live = ("message_transformation.transformations",)
 
     async def start(self) -> None:
         """Take part in publishing.
@@ -111,7 +109,7 @@ class TransformationPart(_PolicyPart):
         self.chain.replace(self._config.message_transformation.transformations)
         self.chain.start(TRANSFORMATION)
 
-    def check(self, new: Config) -> Change:
+    async def check(self, new: Config) -> Change:
         """Make other transformations ready.
 
         Raises:

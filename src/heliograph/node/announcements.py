@@ -81,8 +81,8 @@ def tell_refused(error: Exception) -> None:
 
 def tell_changed(plan: Plan) -> None:
     """A configuration was applied."""
-    if plan.live:
-        _log.info("the configuration was read again, and changed: %s", ", ".join(plan.live))
+    if plan.now:
+        _log.info("the configuration was read again, and changed: %s", ", ".join(plan.now))
     else:
         _log.info("the configuration was read again: no setting changed")
     if plan.restart:

@@ -30,7 +30,6 @@ class ClientLogPart(HookedPart):
     )
     needs = ("log", "kernel", "commits")
     roots = ("log",)
-    live = ("log.level",)
 
     _told: ClientLog
     _conflicts: ConflictWatch
@@ -50,7 +49,7 @@ class ClientLogPart(HookedPart):
         self._drops = DropWatch(kernel.broker.drops, alarms, _log, clock)
         self.hook_in()
 
-    def check(self, new: Config) -> Change | None:
+    async def check(self, new: Config) -> Change | None:
         """Tell what another level of the log allows, which is set by then."""
         return None if new.log.level == self._level else Change(lambda: self._use(new.log.level))
 

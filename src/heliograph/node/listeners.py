@@ -21,7 +21,7 @@ from heliograph.observe.metric import Sample, labelled, plain
 from heliograph.parts import Change, Part, each, every
 from heliograph.rules.parts import EnvironmentPart
 from heliograph.transport import open_files
-from heliograph.transport.listener import LIVE, Listener
+from heliograph.transport.listener import Listener
 from heliograph.transport.peer_certificate import PeerIdentity
 
 _log = logging.getLogger(__name__)
@@ -55,11 +55,6 @@ class ListenersPart(Part):
         "environment",
     )
     roots = ("listeners", *_OF_CONNECTIONS)
-    live = (
-        *_OF_CONNECTIONS,
-        *(f"listeners.*.*.{name}" for name in LIVE),
-    )
-    fixed = ("mqtt.client_attrs_init", "zones.*.mqtt.client_attrs_init")
 
     def __init__(self, config: Config, kernel: KernelPart, environment: EnvironmentPart) -> None:
         self._config = config
@@ -89,7 +84,7 @@ class ListenersPart(Part):
         announcements.tell_stop_begins(self._kernel.context.channels.statistics()["live_connections.count"])
         await every((self._stop_accepting, self._say_goodbye), lambda step: step())
 
-    def check(self, new: Config) -> Change:
+    async def check(self, new: Config) -> Change:
         """What holds for connections that come from now on; those that stand are not touched.
 
         Raises:

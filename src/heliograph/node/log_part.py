@@ -11,12 +11,11 @@ class LogPart(Part):
 
     name = "log"
     roots = ("log",)
-    live = ("log.level",)
 
     def __init__(self, config: Config) -> None:
         self._level = config.log.level
 
-    def check(self, new: Config) -> Change | None:
+    async def check(self, new: Config) -> Change | None:
         """Another level, if it is another."""
         return None if new.log.level == self._level else Change(lambda: self._set(new.log.level))
 

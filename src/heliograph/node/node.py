@@ -90,7 +90,7 @@ class Node:
         _log.info("dropped messages by client %s", json.dumps(slow))
         _log.info("parts that cannot do their work %s", json.dumps(self.parts.health()))
 
-    def reload(self, config: Config) -> bool:
+    async def reload(self, config: Config) -> bool:
         """Apply of another configuration what a running node can apply; the log says what, and what needs a restart.
 
         Certificates, and other files that settings name, are read again whether settings differ or not.
@@ -99,7 +99,7 @@ class Node:
             Whether it was applied; if not, nothing of it was, and the log says why.
         """
         try:
-            plan = self.parts.check(config)
+            plan = await self.parts.check(config)
         except Exception as error:  # noqa: BLE001 - whatever parts say, the node goes on as it is
             announcements.tell_refused(error)
             return False

@@ -31,7 +31,6 @@ class RulesPart(Part):
     metrics = RULES
     needs = ("kernel", "environment", "schema_validation", "message_transformation", "databases", "commits")
     roots = ("rule_engine",)
-    live = ("rule_engine.rules",)
 
     engine: RuleEngine
 
@@ -62,7 +61,7 @@ class RulesPart(Part):
         """Take every callback out again; what was made is published."""
         self.engine.stop()
 
-    def check(self, new: Config) -> Change:
+    async def check(self, new: Config) -> Change:
         """Make other rules ready.
 
         Raises:

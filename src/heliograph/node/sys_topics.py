@@ -28,7 +28,6 @@ class SysTopicsPart(HookedPart):
     )
     needs = ("kernel", "known_clients", "commits")
     roots = ("sys_topics",)
-    live = ("sys_topics.sys_msg_interval", "sys_topics.sys_heartbeat_interval")
 
     _topics: SysTopicMessages
 
@@ -55,7 +54,7 @@ class SysTopicsPart(HookedPart):
         )
         self.hook_in()
 
-    def check(self, new: Config) -> Change | None:
+    async def check(self, new: Config) -> Change | None:
         """Other intervals, from the next tick on."""
         settings = new.sys_topics
         if settings == self._settings:

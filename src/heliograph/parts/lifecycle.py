@@ -7,8 +7,9 @@ from typing import TypeVar
 from heliograph.broker.faults import Faults
 from heliograph.config import Config, ConfigError
 from heliograph.config.contradictions import contradictions
+from heliograph.config.differences import differences, until_restart
 from heliograph.observe.metric import Catalogue, Sample
-from heliograph.parts.changes import Change, Plan, covers, overlaid
+from heliograph.parts.changes import Change, Plan
 from heliograph.parts.part import Part
 from heliograph.settings.errors import Problem
 
@@ -106,57 +107,49 @@ class Parts:
                 failed[part.name] = f"{type(error).__name__}: {error}"
         return failed
 
-    def check(self, new: Config) -> Plan:
+    async def check(self, new: Config) -> Plan:
         """Have every part make ready for another configuration; nothing of it is applied yet.
 
         Returns:
-            What it changes, for `apply` or `undo` in the same turn.
+            What it changes, for `apply` or `undo`, before anything else is checked.
 
         Raises:
-            ConfigError: What changes at once does not go together with what stays as it is until the next start.
+            ConfigError: What changes now does not go together with what stays as it is until the next start.
             ExceptionGroup: What each part raised that cannot take it.
         """
-        live: list[str] = []
-        restart: list[str] = []
-
-        def is_live(path: str) -> bool:
-            is_one = self._is_live(path)
-            (live if is_one else restart).append(path)
-            return is_one
-
-        config = overlaid(self._config, new, is_live)
+        config = until_restart(self._config, new)
         place = "with the settings that change when the node is started again"
         if problems := [Problem(place, None, ".".join(path), told) for path, told in contradictions(config)]:
             raise ConfigError(problems)
         changes: dict[str, Change] = {}
-        plan, errors = Plan(config, live, restart, changes), []
-        for part in self._running:
-            try:
-                change = part.check(config)
-            except Exception as error:  # noqa: BLE001 - the others may have something to say too
-                errors.append(error)
-                continue
-            if change is not None:
-                changes[part.name] = change
+        plan, errors = Plan(config, differences(self._config, new), changes), []
+        try:
+            for part in self._running:
+                try:
+                    change = await part.check(config)
+                except Exception as error:  # noqa: BLE001 - the others may have something to say too
+                    errors.append(error)
+                    continue
+                if change is not None:
+                    changes[part.name] = change
+        except asyncio.CancelledError:
+            self.undo(plan)
+            raise
         if errors:
             self.undo(plan)
             raise ExceptionGroup("the configuration cannot be used", errors)
         return plan
 
     def apply(self, plan: Plan) -> None:
-        """Apply what was checked in the same turn."""
+        """Apply what was checked."""
         for name, change in plan.changes.items():
             self._faults.run(f"parts.{name}", change.apply)
         self._config = plan.config
 
     def undo(self, plan: Plan) -> None:
-        """Give up what was checked in the same turn, last part first."""
+        """Give up what was checked, last part first."""
         for name, change in reversed(list(plan.changes.items())):
             self._faults.run(f"parts.{name}", change.undo)
-
-    def _is_live(self, path: str) -> bool:
-        parts = [part for part in self._parts if covers(part.roots, path)]
-        return bool(parts) and all(covers(part.live, path) and not covers(part.fixed, path) for part in parts)
 
     def health(self) -> dict[str, str]:
         """The parts that cannot do their work now, with what keeps them from it."""

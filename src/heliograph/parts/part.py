@@ -19,17 +19,12 @@ class Part:
         name: What logs, alarms and other parts know it by.
         needs: Names of the parts that start before it and stop after it; those that a node lacks are passed over.
         roots: The paths of the configuration that it is made of, with all that lies below them; `*` is any name.
-        live: Those of them whose changes it applies while it runs, which are thus what SIGHUP changes; others wait for
-            the next start.
-        fixed: Those below `live` that wait for it nevertheless.
         metrics: What the numbers of `samples` are.
     """
 
     name: ClassVar[str]
     needs: ClassVar[Sequence[str]] = ()
     roots: ClassVar[Sequence[str]] = ()
-    live: ClassVar[Sequence[str]] = ()
-    fixed: ClassVar[Sequence[str]] = ()
     metrics: ClassVar[Sequence[Metric]] = ()
 
     async def start(self) -> None:
@@ -45,11 +40,12 @@ class Part:
             uptime_us: Microseconds on the monotonic clock.
         """
 
-    def check(self, new: Config) -> Change | None:
-        """Make ready for another configuration, which differs from the present one in live settings at most.
+    async def check(self, new: Config) -> Change | None:
+        """Make ready for another configuration, which differs from the present one in no setting that needs a restart.
 
         Called while the part runs, behind those that it needs, also where nothing of its own differs: files that
-        settings name may have changed.
+        settings name may have changed. It may wait, and the node works on meanwhile: what it makes ready must still be
+        right when it is applied.
 
         Returns:
             What applies it, or undoes what was made ready. None: nothing is to be done.

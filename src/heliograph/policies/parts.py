@@ -29,7 +29,6 @@ class RewritePart(HookedPart):
     )
     needs = ("kernel", "commits")
     roots = ("rewrite",)
-    live = roots
 
     def __init__(self, config: Config, broker: Broker) -> None:
         super().__init__(broker.hooks)
@@ -40,7 +39,7 @@ class RewritePart(HookedPart):
         """Take part where there are rules."""
         self.hook_in()
 
-    def check(self, new: Config) -> Change | None:
+    async def check(self, new: Config) -> Change | None:
         """Other rules, for what comes from then on."""
         if new.rewrite == self._settings:
             return None
@@ -77,7 +76,6 @@ class AutoSubscribePart(HookedPart):
     )
     needs = ("kernel", "commits")
     roots = ("auto_subscribe",)
-    live = roots
 
     def __init__(
         self, config: Config, broker: Broker, find: Callable[[str], SubscribingChannel | None], clock: Callable[[], int]
@@ -92,7 +90,7 @@ class AutoSubscribePart(HookedPart):
         """Take part where there are filters."""
         self.hook_in()
 
-    def check(self, new: Config) -> Change | None:
+    async def check(self, new: Config) -> Change | None:
         """Other filters, for clients that connect from then on."""
         if new.auto_subscribe == self._settings:
             return None

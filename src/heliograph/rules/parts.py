@@ -13,7 +13,6 @@ class EnvironmentPart(Part):
 
     name = "environment"
     roots = ("schema_registry",)
-    live = ("schema_registry.schemas", "schema_registry.external")
 
     environment: Environment
 
@@ -31,7 +30,7 @@ class EnvironmentPart(Part):
         self.environment = make_environment(self._config)
         self._open.append(self.environment)
 
-    def check(self, new: Config) -> Change | None:
+    async def check(self, new: Config) -> Change | None:
         """Make other schemas ready, so that rules and policies that are checked after this can name them.
 
         Schemas that do not change stay, with their connections.

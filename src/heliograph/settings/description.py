@@ -6,25 +6,28 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, Section, Setting, settings_of
+from heliograph.settings.how import How
 from heliograph.settings.kinds import Kind, Unless
 
 #: The head of a table whose lines `rows` gives.
-HEAD: Final = ("| Setting | Default | Valid | Meaning |", "| --- | --- | --- | --- |")
+HEAD: Final = ("| Setting | Default | Valid | Meaning | Changes |", "| --- | --- | --- | --- | --- |")
+_HEAD_OF_GROUPS: Final = ("| Setting | Default | Valid | Meaning |", "| --- | --- | --- | --- |")
 
 
 def table(*models: type[Any]) -> str:
     """The settings of groups as one table in Markdown, what must be given first; groups within them are named only."""
     settings = [setting for model in models for setting in settings_of(model).values()]
     ordered = sorted(settings, key=lambda setting: not setting.is_required)
-    return "\n".join([*HEAD, *dict.fromkeys(_row(setting, setting.name) for setting in ordered)]) + "\n"
+    return "\n".join([*_HEAD_OF_GROUPS, *dict.fromkeys(_row(setting, setting.name) for setting in ordered)]) + "\n"
 
 
-def rows(kind: AnyKind, path: str) -> Iterator[str]:
+def rows(kind: AnyKind, path: str, how: How) -> Iterator[str]:
     """A line for each setting of a group, and of the groups within it.
 
     Args:
         kind: The group.
         path: Where it stands.
+        how: How its settings change that do not say it themselves.
     """
     if isinstance(kind, ListOfSections):
         path += ".N"
@@ -35,9 +38,9 @@ def rows(kind: AnyKind, path: str) -> Iterator[str]:
     for setting in settings_of(kind.model).values():
         place = f"{path}.{setting.name}"
         if isinstance(setting.kind, Section | Named | ListOfSections):
-            yield from rows(setting.kind, place)
+            yield from rows(setting.kind, place, setting.how or how)
         else:
-            yield _row(setting, place)
+            yield f"{_row(setting, place)} {setting.how or how} |"
 
 
 def _row(setting: Setting, path: str) -> str:

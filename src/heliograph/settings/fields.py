@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Generic, cast
 
+from heliograph.settings.how import How
 from heliograph.settings.kinds import Kind, SecretFile, SecretText, Value
 
 # What the metadata of a dataclass field is filed under.
@@ -96,6 +97,7 @@ class Setting:
         default: Its value where a file does not say; `dataclasses.MISSING` where a file must.
         description: What it means, for people.
         is_secret: Whether its value is never shown.
+        how: How it changes while the program runs, and what lies below it; None: as the group that it belongs to.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Setting:
     default: Any
     description: str
     is_secret: bool
+    how: How | None = None
 
     @property
     def is_required(self) -> bool:
@@ -119,6 +122,7 @@ class _Declared:
     description: str
     name: str = ""
     is_secret: bool = False
+    how: How | None = None
 
 
 def settings_of(model: type[Any]) -> Mapping[str, Setting]:
@@ -134,7 +138,7 @@ def settings_of(model: type[Any]) -> Mapping[str, Setting]:
         default = each.default if each.default_factory is dataclasses.MISSING else each.default_factory()
         name = declared.name or each.name
         found[name] = Setting(
-            name, each.name, declared.kind, default, declared.description, is_secret=declared.is_secret
+            name, each.name, declared.kind, default, declared.description, declared.is_secret, declared.how
         )
         if isinstance(declared.kind, SecretText):
             told = f"A file with `{name}`, which is read whenever it is used."
@@ -142,7 +146,15 @@ def settings_of(model: type[Any]) -> Mapping[str, Setting]:
     return found
 
 
-def setting(kind: Kind[Value], default: Value, description: str, *, name: str = "", is_secret: bool = False) -> Value:
+def setting(
+    kind: Kind[Value],
+    default: Value,
+    description: str,
+    *,
+    name: str = "",
+    is_secret: bool = False,
+    how: How | None = None,
+) -> Value:
     """A field of a group of settings that holds one value.
 
     Args:
@@ -151,8 +163,9 @@ def setting(kind: Kind[Value], default: Value, description: str, *, name: str = 
         description: What it means.
         name: Its name in a file, where the field cannot have that.
         is_secret: Whether its value is never shown.
+        how: How it changes while the program runs; None: as its group does.
     """
-    metadata = {_DECLARED: _Declared(kind, description, name, is_secret)}
+    metadata = {_DECLARED: _Declared(kind, description, name, is_secret, how)}
     if isinstance(default, dict):
         return cast(Value, field(default_factory=default.copy, repr=not is_secret, metadata=metadata))
     result: Value = field(default=default, repr=not is_secret, metadata=metadata)
@@ -181,16 +194,18 @@ def optional(kind: Kind[Value], description: str, *, name: str = "", is_secret: 
 
 
 def list_setting(
-    kind: ListOf[Value], default: tuple[Value, ...], description: str, *, name: str = ""
+    kind: ListOf[Value], default: tuple[Value, ...], description: str, *, name: str = "", how: How | None = None
 ) -> tuple[Value, ...]:
     """A field that holds a list of values."""
-    result: tuple[Value, ...] = field(default=default, metadata={_DECLARED: _Declared(kind, description, name)})
+    declared = _Declared(kind, description, name, how=how)
+    result: tuple[Value, ...] = field(default=default, metadata={_DECLARED: declared})
     return result
 
 
-def section(model: type[Value], description: str) -> Value:
+def section(model: type[Value], description: str, *, how: How | None = None) -> Value:
     """A field that holds a group of settings."""
-    result: Value = field(default_factory=model, metadata={_DECLARED: _Declared(Section(model), description)})
+    declared = _Declared(Section(model), description, how=how)
+    result: Value = field(default_factory=model, metadata={_DECLARED: declared})
     return result
 
 
@@ -201,24 +216,26 @@ def optional_section(model: type[Value], description: str, *, name: str = "", ha
     return result
 
 
-def named_sections(model: type[Value], always: tuple[str, ...], description: str) -> Mapping[str, Value]:
-    """A field that holds groups of settings under names."""
+def named_sections(
+    model: type[Value], always: tuple[str, ...], description: str, *, how: How | None = None
+) -> Mapping[str, Value]:
+    """A field that holds groups of settings under names; `how` a group comes and goes while the program runs."""
     result: Mapping[str, Value] = field(
         default_factory=lambda: {name: model() for name in always},
-        metadata={_DECLARED: _Declared(Named(model, always), description)},
+        metadata={_DECLARED: _Declared(Named(model, always), description, how=how)},
     )
     return result
 
 
-def section_list(model: type[Value], description: str) -> tuple[Value, ...]:
+def section_list(model: type[Value], description: str, *, how: How | None = None) -> tuple[Value, ...]:
     """A field that holds a list of groups of settings, empty by default."""
-    result: tuple[Value, ...] = field(default=(), metadata={_DECLARED: _Declared(ListOfSections(model), description)})
+    declared = _Declared(ListOfSections(model), description, how=how)
+    result: tuple[Value, ...] = field(default=(), metadata={_DECLARED: declared})
     return result
 
 
-def overlays(model: type[Value], description: str) -> Mapping[str, Value]:
+def overlays(model: type[Value], description: str, *, how: How | None = None) -> Mapping[str, Value]:
     """A field that holds groups of settings under names, laid over the root groups of the same names."""
-    result: Mapping[str, Value] = field(
-        default_factory=dict, metadata={_DECLARED: _Declared(Overlays(model), description)}
-    )
+    declared = _Declared(Overlays(model), description, how=how)
+    result: Mapping[str, Value] = field(default_factory=dict, metadata={_DECLARED: declared})
     return result

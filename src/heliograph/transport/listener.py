@@ -32,12 +32,6 @@ from heliograph.transport.websocket import WebSocketHandshake
 _CERTIFICATE_CHECK_US: Final = 5_000_000
 _TLS_GOODBYE_S: Final = 5.0
 
-LIVE: Final = (
-    *("max_connections", "access_rules", "zone", "mountpoint", "enable_authn"),
-    *("messages_rate", "messages_burst", "bytes_rate", "bytes_burst"),
-)
-"""The settings of a listener that may change while it listens, for the connections that come then."""
-
 
 class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     """One named listener of the node; owned by the node, which starts, ticks and stops it.
@@ -165,7 +159,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         """Read the certificates again; what is returned has them and these settings hold for connections from then on.
 
         Args:
-            settings: They differ from the present ones in `LIVE` at most.
+            settings: They differ from the present ones in what changes for new connections at most.
 
         Raises:
             CertificateError: A certificate cannot be used.
