@@ -1,4 +1,4 @@
-"""`heliograph conf`: what a configuration file says, and whether a node can start with it."""
+"""`heliograph conf`: what a configuration file says and may say, and whether a node can start with it."""
 
 import argparse
 import json
@@ -13,6 +13,7 @@ from heliograph.cli.batch import Answer, Case, content_of_case, contents_of_case
 from heliograph.cli.start_faults import start_faults
 from heliograph.cli.usage import Actions
 from heliograph.config import ConfigError, known_overrides, load_config
+from heliograph.config.json_schema import json_schema
 from heliograph.hocon import (
     HoconError,
     MemoryFiles,
@@ -47,7 +48,7 @@ def add_parser(subparsers: Actions) -> None:
     parser = subparsers.add_parser(
         "conf",
         help="show or check a configuration file",
-        description="Show what a configuration file says, or check that a node can start with it.",
+        description="Show what a configuration file says, check it for a node, or print what may stand in one.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     show = actions.add_parser(
@@ -73,10 +74,16 @@ def add_parser(subparsers: Actions) -> None:
         "the data directory and the pipeline file that they name; tell every mistake.",
     )
     check.add_argument("file", metavar="FILE", type=Path)
+    actions.add_parser(
+        "schema",
+        help="print the JSON Schema of every setting",
+        description="Print the JSON Schema (2020-12) of every setting: what is valid, defaults, descriptions and how a "
+        "change takes effect. For editors that complete and check configuration files, and for forms.",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run `conf show` or `conf check`; 1 if the file has a mistake."""
+    """Run `conf show`, `conf check` or `conf schema`; 1 if the file has a mistake."""
     try:
         if args.action == "show" and args.batch == (args.file is not None):
             print("heliograph: name a file, or give --batch and cases on standard input", file=sys.stderr)
@@ -87,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
             checks = (schema_faults, client_attribute_faults, policy_faults, rule_faults, start_faults)
             load_config(args.file, os.environ, checks=checks)
             print(f"{args.file}: no mistakes")
+        elif args.action == "schema":
+            print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
         else:
             _show(args.file, os.environ, origins=args.origins)
     except (HoconError, ConfigError) as error:

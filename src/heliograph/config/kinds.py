@@ -23,8 +23,8 @@ class SizeOrPart(Kind[int | Percentage]):
     """An amount of bytes, or a part in percent of what there is."""
 
     def __init__(self, minimum: int) -> None:
-        self._size = Size(minimum)
-        self.expected = f"{self._size.expected} or a part as in 70%"
+        self.size = Size(minimum)
+        self.expected = f"{self.size.expected} or a part as in 70%"
 
     def convert(self, value: Content) -> int | Percentage:
         """A size, or a text with a percent sign."""
@@ -33,11 +33,11 @@ class SizeOrPart(Kind[int | Percentage]):
             if not digits.isascii() or not digits.isdigit() or not 1 <= int(digits[:4]) <= 100:
                 raise RefusedError
             return Percentage(int(digits))
-        return self._size.convert(value)
+        return self.size.convert(value)
 
     def show(self, value: int | Percentage) -> str:
         """With a unit, or with the sign."""
-        return f"{value.percent}%" if isinstance(value, Percentage) else self._size.show(value)
+        return f"{value.percent}%" if isinstance(value, Percentage) else self.size.show(value)
 
 
 class RateLimit(Kind[Rate]):
@@ -48,7 +48,7 @@ class RateLimit(Kind[Rate]):
     """
 
     def __init__(self, *, of_bytes: bool = False) -> None:
-        self._of_bytes = of_bytes
+        self.of_bytes = of_bytes
         examples = "10MB/s or 500KB/1m" if of_bytes else "1000/s or 500/1m"
         self.expected = f"a rate as in {examples}"
 
@@ -56,11 +56,11 @@ class RateLimit(Kind[Rate]):
         """A text with an amount and a time."""
         if not isinstance(value, str):
             raise RefusedError
-        return detailed(lambda text: parse_rate(text, of_bytes=self._of_bytes), value)
+        return detailed(lambda text: parse_rate(text, of_bytes=self.of_bytes), value)
 
     def show(self, value: Rate) -> str:
         """In quotes, as a file needs it."""
-        return f'"{format_rate(value, of_bytes=self._of_bytes)}"'
+        return f'"{format_rate(value, of_bytes=self.of_bytes)}"'
 
 
 class Bind(Kind[Address]):

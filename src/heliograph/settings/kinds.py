@@ -87,8 +87,8 @@ class Integer(Kind[int]):
     """An integer within bounds."""
 
     def __init__(self, minimum: int, maximum: int | None = None) -> None:
-        self._minimum = minimum
-        self._maximum = maximum
+        self.minimum = minimum
+        self.maximum = maximum
         self.expected = f"an integer {_range(str(minimum), None if maximum is None else str(maximum))}"
 
     def convert(self, value: Content) -> int:
@@ -97,7 +97,7 @@ class Integer(Kind[int]):
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool):
             raise RefusedError
-        if value < self._minimum or (self._maximum is not None and value > self._maximum):
+        if value < self.minimum or (self.maximum is not None and value > self.maximum):
             raise RefusedError
         return value
 
@@ -106,14 +106,14 @@ class Number(Kind[float]):
     """An integer or a fraction, not below a bound."""
 
     def __init__(self, minimum: float) -> None:
-        self._minimum = minimum
+        self.minimum = minimum
         self.expected = f"a number {_range(f'{minimum:g}', None)}"
 
     def convert(self, value: Content) -> float:
         """Also a number in quotes."""
         if isinstance(value, str) and _NUMBER.fullmatch(value):
             value = float(value)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not self._minimum <= value < 1e300:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not self.minimum <= value < 1e300:
             raise RefusedError
         return float(value)
 
@@ -127,13 +127,13 @@ class Text(Kind[str]):
 
     def __init__(self, expected: str = "a text", pattern: str = r"(?s).*\S.*") -> None:
         self.expected = expected
-        self._pattern = re.compile(pattern)
+        self.pattern = re.compile(pattern)
 
     def convert(self, value: Content) -> str:
         """Also an integer, as its digits."""
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**4000:
             value = str(value)
-        if not isinstance(value, str) or "\0" in value or self._pattern.fullmatch(value) is None:
+        if not isinstance(value, str) or "\0" in value or self.pattern.fullmatch(value) is None:
             raise RefusedError
         return value
 
@@ -153,12 +153,12 @@ class Choice(Kind[str]):
     """One word of a few."""
 
     def __init__(self, *words: str) -> None:
-        self._words = words
+        self.words = words
         self.expected = " or ".join([part for part in (", ".join(words[:-1]), words[-1]) if part])
 
     def convert(self, value: Content) -> str:
         """The word as it is."""
-        if not isinstance(value, str) or value not in self._words:
+        if not isinstance(value, str) or value not in self.words:
             raise RefusedError
         return value
 
@@ -167,18 +167,18 @@ class Words(Kind[Value]):
     """One word of a few, each of which means a value."""
 
     def __init__(self, meanings: Mapping[str, Value]) -> None:
-        self._meanings = meanings
+        self.meanings = meanings
         self.expected = Choice(*meanings).expected
 
     def convert(self, value: Content) -> Value:
         """What the word means."""
-        if not isinstance(value, str) or value not in self._meanings:
+        if not isinstance(value, str) or value not in self.meanings:
             raise RefusedError
-        return self._meanings[value]
+        return self.meanings[value]
 
     def show(self, value: Value) -> str:
         """The word."""
-        return next(word for word, meaning in self._meanings.items() if meaning == value)
+        return next(word for word, meaning in self.meanings.items() if meaning == value)
 
 
 class Switch(Choice):
@@ -204,9 +204,9 @@ class Duration(Kind[float]):
     """
 
     def __init__(self, minimum: float = 0.0, maximum: float | None = None, *, needs_unit: bool = False) -> None:
-        self._minimum = minimum
-        self._maximum = maximum
-        self._needs_unit = needs_unit
+        self.minimum = minimum
+        self.maximum = maximum
+        self.needs_unit = needs_unit
         bounds = (
             ""
             if minimum == 0 and maximum is None
@@ -217,15 +217,15 @@ class Duration(Kind[float]):
 
     def convert(self, value: Content) -> float:
         """A text with units, or an integer in milliseconds where that is allowed."""
-        if isinstance(value, str) and _INTEGER.fullmatch(value) and not self._needs_unit:
+        if isinstance(value, str) and _INTEGER.fullmatch(value) and not self.needs_unit:
             value = int(value)
         if isinstance(value, str):
             seconds = detailed(parse_duration, value)
-        elif isinstance(value, int) and not isinstance(value, bool) and not self._needs_unit and 0 <= value < 10**15:
+        elif isinstance(value, int) and not isinstance(value, bool) and not self.needs_unit and 0 <= value < 10**15:
             seconds = value / 1000
         else:
             raise RefusedError
-        if seconds < self._minimum or (self._maximum is not None and seconds > self._maximum):
+        if seconds < self.minimum or (self.maximum is not None and seconds > self.maximum):
             raise RefusedError
         return seconds
 
@@ -238,8 +238,8 @@ class Size(Kind[int]):
     """An amount of bytes within bounds."""
 
     def __init__(self, minimum: int, maximum: int | None = None) -> None:
-        self._minimum = minimum
-        self._maximum = maximum
+        self.minimum = minimum
+        self.maximum = maximum
         self.expected = f"a size {_range(format_size(minimum), None if maximum is None else format_size(maximum))}"
 
     def convert(self, value: Content) -> int:
@@ -249,7 +249,7 @@ class Size(Kind[int]):
         size = detailed(parse_size, value) if isinstance(value, str) else value
         if not isinstance(size, int) or isinstance(size, bool):
             raise RefusedError
-        if size < self._minimum or (self._maximum is not None and size > self._maximum):
+        if size < self.minimum or (self.maximum is not None and size > self.maximum):
             raise RefusedError
         return size
 
@@ -360,22 +360,22 @@ class Unless(Kind[Value | None]):
     """
 
     def __init__(self, kind: Kind[Value], *words: str, zero: bool = False) -> None:
-        self._kind = kind
-        self._words = words
-        self._zero = zero
+        self.kind = kind
+        self.words = words
+        self.takes_zero = zero
         self.expected = f"{kind.expected}, or {words[0]}" + (" (also 0)" if zero else "")
 
     def convert(self, value: Content) -> Value | None:
         """None for one of the words."""
-        if isinstance(value, str) and value in self._words:
+        if isinstance(value, str) and value in self.words:
             return None
-        if self._zero and value in (0, "0") and not isinstance(value, bool):
+        if self.takes_zero and value in (0, "0") and not isinstance(value, bool):
             return None
-        return self._kind.convert(value)
+        return self.kind.convert(value)
 
     def show(self, value: Value | None) -> str:
         """The word for None."""
-        return self._words[0] if value is None else self._kind.show(value)
+        return self.words[0] if value is None else self.kind.show(value)
 
 
 _TEXT: Final = Text()

@@ -1,0 +1,100 @@
+"""The configuration of a node as JSON Schema, for editors and for forms; `heliograph conf schema` prints it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from heliograph.config.kinds import AccessRuleText, Bind, ListenerBind, PriorityTable, RateLimit, SizeOrPart
+from heliograph.config.message_transformation import OperationKey
+from heliograph.config.pipeline import SparkConf
+from heliograph.config.rules import Actions
+from heliograph.config.schemas import Headers, SchemaType, SourceText
+from heliograph.config.services import RegularExpression
+from heliograph.config.settings import Config
+from heliograph.settings.json_schema import (
+    DURATION_PATTERN,
+    SIZE_PATTERN,
+    Shape,
+    alternatives,
+    group_shape,
+    shape_of,
+    text_shape,
+)
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_ADDRESS: Final = {"type": ["string", "integer"], "minimum": 0, "maximum": 65_535, "minLength": 1, "x-kind": "address"}
+
+
+def json_schema() -> Shape:
+    """The JSON Schema of everything that a configuration file may say."""
+    return {
+        "$schema": DIALECT,
+        "title": "Configuration of a Heliograph node",
+        "description": "Texts have the units of the configuration file; a number alone is milliseconds or bytes.",
+        **group_shape(Config),
+    }
+
+
+@shape_of.register
+def _(kind: SizeOrPart) -> Shape:
+    return alternatives(shape_of(kind.size), text_shape("(?:[1-9][0-9]?|100)%", **{"x-kind": "part"}))
+
+
+@shape_of.register
+def _(kind: RateLimit) -> Shape:
+    amount = f"(?:[0-9]+|{SIZE_PATTERN})" if kind.of_bytes else "[0-9]+"
+    interval = f"(?:[mM][sS]|[smhdwfSMHDWF]|{DURATION_PATTERN})"
+    return text_shape(f"{amount}/{interval}", **{"x-kind": "byte rate" if kind.of_bytes else "rate"})
+
+
+@shape_of.register(Bind)
+@shape_of.register(ListenerBind)
+def _(kind: Bind | ListenerBind) -> Shape:
+    return dict(_ADDRESS)
+
+
+@shape_of.register
+def _(kind: AccessRuleText) -> Shape:
+    return text_shape(r"(?:allow|deny)\s+\S+", **{"x-kind": "access rule"})
+
+
+@shape_of.register
+def _(kind: PriorityTable) -> Shape:
+    return {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1, "maximum": 255}}
+
+
+@shape_of.register
+def _(kind: SchemaType) -> Shape:
+    return {"enum": ["", *kind.words]}
+
+
+@shape_of.register
+def _(kind: SourceText) -> Shape:
+    return {"type": ["string", "object"], "x-kind": "schema source"}
+
+
+@shape_of.register
+def _(kind: Actions) -> Shape:
+    action = {"type": ["string", "object"], "x-kind": "action"}
+    return alternatives({"type": "array", "items": action}, action)
+
+
+@shape_of.register
+def _(kind: RegularExpression) -> Shape:
+    return {"type": "string", "x-kind": "regular expression"}
+
+
+@shape_of.register
+def _(kind: OperationKey) -> Shape:
+    return {"type": "string", "x-kind": "operation key"}
+
+
+@shape_of.register
+def _(kind: Headers) -> Shape:
+    return {"type": "object", "additionalProperties": {"type": ["string", "integer"]}}
+
+
+@shape_of.register
+def _(kind: SparkConf) -> Shape:
+    return {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "object"]}}
