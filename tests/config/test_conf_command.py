@@ -35,12 +35,12 @@ def test_show_with_origins(
     monkeypatch.setenv("HELIOGRAPH_PURE", "1")
     assert main(["conf", "show", "--origins", str(node_conf)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        'node.data_dir = "/other data"  # HELIOGRAPH_NODE__DATA_DIR',
-        "mqtt.max_inflight = 7  # mqtt.conf:1",
-        "mqtt.max_qos_allowed = 7  # mqtt.conf:2 (value from mqtt.conf:1)",
-        'mqtt."a.b" = []  # node.conf:3',
-        "list.1 = 1  # node.conf:4",
-        'list.2.x = "y"  # node.conf:4',
+        'node.data_dir = "/other data"  # environment: HELIOGRAPH_NODE__DATA_DIR',
+        "mqtt.max_inflight = 7  # node: mqtt.conf:1",
+        "mqtt.max_qos_allowed = 7  # node: mqtt.conf:2 (value from mqtt.conf:1)",
+        'mqtt."a.b" = []  # node: node.conf:3',
+        "list.1 = 1  # node: node.conf:4",
+        'list.2.x = "y"  # node: node.conf:4',
     ]
 
 

@@ -37,6 +37,9 @@ def add_parser(subparsers: Actions) -> None:
         ),
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="a HOCON file; without it every default holds")
+    parser.add_argument(
+        "--base", metavar="FILE", type=Path, help="a HOCON file below all others (default: base.hocon beside --config)"
+    )
     parser.add_argument("--data-dir", metavar="DIR", help="where data is kept (node.data_dir; default ./data)")
 
 
@@ -45,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     # Before the level is known: reading the configuration may warn.
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     try:
-        config = load_config(args.config, os.environ, _overrides(args))
+        config = load_config(args.config, os.environ, _overrides(args), base=args.base)
     except ConfigError as error:
         return _fail(error)
     logging.getLogger().setLevel(config.log.level.upper())
@@ -80,7 +83,7 @@ def _load(args: argparse.Namespace) -> Config:
     from heliograph.rules.schemas.configured import schema_faults
 
     checks = (schema_faults, client_attribute_faults, policy_faults, rule_faults)
-    return load_config(args.config, os.environ, _overrides(args), checks)
+    return load_config(args.config, os.environ, _overrides(args), checks, args.base)
 
 
 class _Signals:

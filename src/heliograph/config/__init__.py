@@ -6,8 +6,9 @@
 from heliograph.config.access import Authorization, AuthorizationCache
 from heliograph.config.client_attrs import ClientAttribute
 from heliograph.config.description import describe
+from heliograph.config.layers import Layers, Sources
 from heliograph.config.listeners import Listeners, TcpListener
-from heliograph.config.loading import environment_name, known_overrides, load_config
+from heliograph.config.loading import config_of, environment_name, load_config
 from heliograph.config.message_policies import LogFailure, MessagePolicy
 from heliograph.config.message_transformation import (
     MessageTransformationConfig,
@@ -55,6 +56,7 @@ __all__ = [
     "FlappingDetect",
     "FlightConfig",
     "ForceShutdown",
+    "Layers",
     "LayoutConfig",
     "Listeners",
     "LogConfig",
@@ -77,6 +79,7 @@ __all__ = [
     "SchemaConfig",
     "SchemaRegistryConfig",
     "SchemaValidationConfig",
+    "Sources",
     "SparkplugConfig",
     "StateConfig",
     "SysEventMessages",
@@ -86,8 +89,8 @@ __all__ = [
     "Validation",
     "ValidationCheck",
     "Zone",
+    "config_of",
     "describe",
     "environment_name",
-    "known_overrides",
     "load_config",
 ]

@@ -222,14 +222,19 @@ def read_group(
 def nearest(node: Node, path: Path) -> Node:
     """The value at a path, or what is nearest to it in the document."""
     for name in path:
-        items, index = list_items(node), list_index(name)
-        child = node.value.get(name) if isinstance(node.value, dict) else None
-        if items is not None and index is not None and 0 < index <= len(items):
-            child = items[index - 1]
+        child = child_of(node, name)
         if child is None:
             return node
         node = child
     return node
+
+
+def child_of(node: Node, name: str) -> Node | None:
+    """The value under a name, or the element of a list with that number; None if there is none."""
+    items, index = list_items(node), list_index(name)
+    if items is not None and index is not None and 0 < index <= len(items):
+        return items[index - 1]
+    return node.value.get(name) if isinstance(node.value, dict) else None
 
 
 def list_items(node: Node) -> list[Node] | None:

@@ -2,6 +2,12 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
+
+#: What people see in the place of a secret, and what keeps it as it is where it is sent back.
+STARS: Final = "******"
+#: How the value of a setting begins that names the file of a secret.
+FILE_PREFIX: Final = "file://"
 
 
 class SecretError(Exception):

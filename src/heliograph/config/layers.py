@@ -1,0 +1,237 @@
+"""The layers of a node's configuration, one over the other, and which of them set a value.
+
+    defaults             what the program has where nothing else says anything
+    base                 `base.hocon` beside the node's file, or the file of `--base`
+    cluster              `data_dir/configs/cluster.hocon`: the only layer that a change of a running node writes
+    node                 the node's file
+    environment          variables such as `HELIOGRAPH_MQTT__MAX_INFLIGHT`
+    command line         options such as `--data-dir`
+
+Objects of two layers merge, everything else of the higher one replaces that of the lower one. Each file is read by
+itself with what it includes: a substitution sees its own layer, so that a file means the same whatever the others say.
+What the values mean is in `reading`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from heliograph.config.reading import knows_path
+from heliograph.config.settings import NodeConfig
+from heliograph.hocon import (
+    HoconError,
+    Node,
+    Override,
+    SourcePosition,
+    apply_overrides,
+    environment_overrides,
+    parse_file,
+)
+from heliograph.hocon.environment import set_value
+from heliograph.hocon.merging import merge_nodes
+from heliograph.hocon.walking import run_walk
+from heliograph.settings.errors import ConfigSyntaxError
+from heliograph.settings.reading import child_of
+
+DEFAULTS: Final = "defaults"
+BASE: Final = "base"
+CLUSTER: Final = "cluster"
+NODE: Final = "node"
+ENVIRONMENT: Final = "environment"
+COMMAND_LINE: Final = "command line"
+#: The names of the layers, lowest first.
+NAMES: Final = (DEFAULTS, BASE, CLUSTER, NODE, ENVIRONMENT, COMMAND_LINE)
+
+BASE_FILE: Final = "base.hocon"
+_CLUSTER_FILE: Final = ("configs", "cluster.hocon")
+_DATA_DIR: Final = ("node", "data_dir")
+
+KeyPath = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What set a value: the layer, and the file and line, variable or command line."""
+
+    layer: str
+    position: SourcePosition
+
+    def __str__(self) -> str:
+        return self.layer if self.layer in (DEFAULTS, COMMAND_LINE) else f"{self.layer}: {self.position}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """All layers of one reading, a value that is never changed.
+
+    Attributes:
+        files: The trees of the layers that are files, by the names of the layers, lowest first; empty ones where
+            there is no such file.
+        cluster_file: Where the cluster's layer is, whether it exists or not.
+        variables: The environment variables that name settings, in the order in which they apply.
+        options: Values by dotted path of the command line, taken as they are.
+        merged: All of them, one over the other.
+    """
+
+    files: Mapping[str, Node]
+    cluster_file: Path
+    variables: Sequence[Override]
+    options: Mapping[str, str]
+    merged: Node = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "merged", self._over(NAMES))
+
+    def with_cluster(self, tree: Node) -> Layers:
+        """The same with another layer of the cluster."""
+        return replace(self, files={**self.files, CLUSTER: tree})
+
+    def up_to(self, layer: str) -> Node:
+        """A layer with all below it."""
+        return self._over(NAMES[: NAMES.index(layer) + 1])
+
+    def origin(self, path: Sequence[str]) -> Origin | None:
+        """What set the value at a path, or the newest of what is below it; None where only the default holds."""
+        found = node_at(self.merged, path)
+        if found is None:
+            return None
+        names = {variable.name for variable in self.variables}
+        if found.position.source in names:
+            return Origin(ENVIRONMENT, found.position)
+        if found.position.source == COMMAND_LINE:
+            return Origin(COMMAND_LINE, found.position)
+        for layer in reversed(list(self.files)):
+            if node_at(self.files[layer], path) is not None:
+                return Origin(layer, found.position)
+        return Origin(NODE, found.position)  # it came in by an edit of a list of another layer
+
+    def _over(self, names: Sequence[str]) -> Node:
+        trees = [self.files[name] for name in names if name in self.files and self.files[name].value]
+        merged = trees[0] if trees else Node({}, SourcePosition(DEFAULTS))
+        try:
+            for tree in trees[1:]:
+                merged = run_walk(merge_nodes(merged, tree))
+            if ENVIRONMENT in names:
+                merged = apply_overrides(merged, self.variables)
+            if COMMAND_LINE in names:
+                for path, text in self.options.items():
+                    merged = set_value(merged, tuple(path.split(".")), Node(text, SourcePosition(COMMAND_LINE)))
+        except HoconError as error:
+            raise ConfigSyntaxError.of(error) from None
+        return merged
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a node reads its configuration, as it was started; the same from its start to its end.
+
+    Attributes:
+        file: The node's file; None for none.
+        environ: The environment. Variables `HELIOGRAPH_A__B` set `a.b`.
+        options: Values by dotted path that win over everything, taken as they are: a text is not read as HOCON.
+        base: The file below all others; None for `base.hocon` beside the node's file, if there is one.
+    """
+
+    file: str | os.PathLike[str] | None = None
+    environ: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    base: str | os.PathLike[str] | None = None
+
+    def read(self) -> Layers:
+        """Read every layer again.
+
+        Raises:
+            ConfigSyntaxError: A file or a variable is not HOCON, or a file that was named cannot be read.
+        """
+        layers = self._without_cluster()
+        if not layers.cluster_file.is_file():
+            return layers
+        tree = parse(layers.cluster_file)
+        refuse_data_dir(tree)
+        return layers.with_cluster(tree)
+
+    def data_dir(self) -> Path:
+        """The data directory, which tells where the layer of the cluster is.
+
+        Raises:
+            ConfigSyntaxError: As `read` does.
+        """
+        return self._without_cluster().cluster_file.parents[1]
+
+    def _without_cluster(self) -> Layers:
+        base = self._base()
+        files = {
+            BASE: _NOTHING if base is None else parse(base),
+            CLUSTER: _NOTHING,
+            NODE: _NOTHING if self.file is None else parse(self.file),
+        }
+        layers = Layers(files, Path(), known_overrides(self.environ), self.options)
+        found = node_at(layers.merged, _DATA_DIR)
+        said = found.value if found is not None and isinstance(found.value, str) else NodeConfig().data_dir
+        return replace(layers, cluster_file=Path(said, *_CLUSTER_FILE))
+
+    def _base(self) -> str | os.PathLike[str] | None:
+        if self.base is not None or self.file is None:
+            return self.base
+        beside = Path(self.file).parent / BASE_FILE
+        return beside if beside.is_file() else None
+
+
+def known_overrides(environ: Mapping[str, str]) -> list[Override]:
+    """The environment variables that set something the schema has a place for, in the order in which they apply."""
+    return [variable for variable in environment_overrides(environ) if knows_path(variable.path)]
+
+
+def parse(file: str | os.PathLike[str]) -> Node:
+    """The tree of one file with what it includes.
+
+    Raises:
+        ConfigSyntaxError: It is not HOCON, or cannot be read.
+    """
+    try:
+        return parse_file(file)
+    except HoconError as error:
+        raise ConfigSyntaxError.of(error) from None
+
+
+def refuse_data_dir(tree: Node) -> None:
+    """Refuse a layer of the cluster that says where it is itself.
+
+    Raises:
+        ConfigSyntaxError: It has `node.data_dir`.
+    """
+    found = node_at(tree, _DATA_DIR)
+    if found is not None:
+        told = (
+            "node.data_dir cannot be set here: this file is in the data directory, so that the setting would have to "
+            "be known before it is read. Set it in the node's file, in HELIOGRAPH_NODE__DATA_DIR or with --data-dir"
+        )
+        raise ConfigSyntaxError.of(HoconError.at(found.position, told))
+
+
+def node_at(tree: Node, path: Sequence[str]) -> Node | None:
+    """The value that a tree has at a path, elements of lists by their numbers from 1; None if it has none."""
+    current: Node | None = tree
+    for name in path:
+        if current is None:
+            return None
+        current = child_of(current, name)
+    return current
+
+
+def leaves(tree: Node) -> Iterator[tuple[KeyPath, Node]]:
+    """Each value of a tree that is no object, or an empty one, with its path; a list is one value."""
+    pending: list[tuple[KeyPath, Node]] = [((), tree)]
+    while pending:
+        path, node = pending.pop()
+        if isinstance(node.value, dict) and node.value:
+            pending += [((*path, name), child) for name, child in reversed(node.value.items())]
+        elif path:
+            yield path, node
+
+
+_NOTHING: Final = Node({}, SourcePosition(DEFAULTS))

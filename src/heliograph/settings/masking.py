@@ -1,0 +1,141 @@
+"""Secrets of a document: stars in their place where people read it, and back where people send it again.
+
+Which values are secrets, the declarations say. Where a document has what no declaration knows, names do: what stands
+under `password` is not to be shown, even if that is spelled wrong or in the wrong place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from heliograph.hocon.values import Content, Node
+from heliograph.hocon.walking import Walk, run_walk
+from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, Overlays, Section, settings_of
+from heliograph.settings.secrets import FILE_PREFIX, STARS
+
+_SECRET_NAME: Final = re.compile(
+    r"(?is)(.*[_.-])?(token|password|passwd|passphrase|secret|secret[_-]?key|authorization|api[_-]?key|headers)"
+)
+_USERINFO: Final = re.compile(r"(?<=://)[^/?#\s]+(?=@)")
+_NAMES: Final = ("name", "id")  # of an element of a list, which may stand elsewhere in the list that is sent back
+
+
+class NoSecretError(Exception):
+    """Stars stand where there is no secret that they could keep.
+
+    Attributes:
+        node: The stars.
+    """
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(f"found {STARS}, which keeps a secret as it is, but none is set: give the secret itself")
+        self.node = node
+
+
+def masked(tree: Node, model: type[Any]) -> Node:
+    """A document with stars for each secret.
+
+    Args:
+        model: The dataclass of the group that the document is.
+    """
+    return run_walk(_masked(tree, Section(model), is_secret=False))
+
+
+def kept_secrets(tree: Node, own: Node, present: Node) -> Node:
+    """A document in which stars are what they stand for again.
+
+    Args:
+        tree: What was sent.
+        own: The layer that it will be a part of: what stars stand for there is taken over.
+        present: All layers: what stars stand for in another one is left to that layer.
+
+    Raises:
+        NoSecretError: Stars stand for nothing.
+    """
+    kept: Node | None = run_walk(_kept(tree, own, present, in_list=False))
+    return Node({}, tree.position) if kept is None else kept
+
+
+def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
+    value = node.value
+    if isinstance(value, dict):
+        fields = {}
+        for name, child in value.items():
+            below, hidden = _below(kind, name)
+            fields[name] = yield _masked(child, below, is_secret=is_secret or hidden)
+        return Node(fields, node.position, node.source)
+    if isinstance(value, list):
+        items = []
+        for item in value:
+            below, hidden = _below(kind, "1")
+            items.append((yield _masked(item, below, is_secret=is_secret or hidden)))
+        return Node(items, node.position, node.source)
+    if is_secret:
+        return node if _is_open(value) else Node(STARS, node.position, node.source)
+    return Node(_USERINFO.sub(STARS, value), node.position, node.source) if isinstance(value, str) else node
+
+
+def _is_open(value: Content) -> bool:
+    """Whether a value in the place of a secret says nothing that is one."""
+    return value is None or value == "" or (isinstance(value, str) and value.startswith(FILE_PREFIX))
+
+
+def _below(kind: AnyKind | None, name: str) -> tuple[AnyKind | None, bool]:
+    """The kind of what stands under a name, if it is declared, and whether it is a secret."""
+    if isinstance(kind, Section):
+        setting = settings_of(kind.model).get(name)
+        if setting is not None:
+            return setting.kind, setting.is_secret
+    elif isinstance(kind, Named | Overlays | ListOfSections):
+        return Section(kind.model), False
+    elif isinstance(kind, ListOf):
+        return kind.kind, False
+    return None, _SECRET_NAME.fullmatch(name) is not None
+
+
+def _kept(node: Node, own: Node | None, present: Node | None, *, in_list: bool) -> Walk[Node | None]:
+    """The value that is to be set; None where it is another layer's."""
+    value = node.value
+    if isinstance(value, dict):
+        fields = {}
+        for name, child in value.items():
+            kept = yield _kept(child, _field(own, name), _field(present, name), in_list=in_list)
+            if kept is not None:
+                fields[name] = kept
+        return Node(fields, node.position, node.source)
+    if isinstance(value, list):
+        items = []
+        for index, item in enumerate(value):
+            old = _element(present if own is None else own, index, item)
+            items.append((yield _kept(item, old, old, in_list=True)))
+        return Node(items, node.position, node.source)
+    if not isinstance(value, str) or STARS not in value:
+        return node
+    if own is not None and _stands_for(value, own):
+        return own
+    if present is not None and _stands_for(value, present):
+        return present if in_list else None
+    if value != STARS:
+        return node
+    raise NoSecretError(node)
+
+
+def _stands_for(stars: str, node: Node) -> bool:
+    value = node.value
+    return stars == STARS or (isinstance(value, str) and _USERINFO.sub(STARS, value) == stars)
+
+
+def _field(node: Node | None, name: str) -> Node | None:
+    return node.value.get(name) if node is not None and isinstance(node.value, dict) else None
+
+
+def _element(node: Node | None, index: int, item: Node) -> Node | None:
+    """The element of another list that an element was made of: the one of the same name, else the one in its place."""
+    if node is None or not isinstance(node.value, list):
+        return None
+    for key in _NAMES:
+        name = _field(item, key)
+        if name is not None:
+            return next((old for old in node.value if (of := _field(old, key)) and of.value == name.value), None)
+    return node.value[index] if index < len(node.value) else None
