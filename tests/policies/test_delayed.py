@@ -271,3 +271,24 @@ def test_a_packet_of_mqtt_3_is_delayed_too() -> None:
     peer.send(publish("$delayed/1/t", b"x", 1, 7, version=4))
     node.advance(1)
     assert peer.heard() == ["PUBACK #7", "PUBLISH t 'x' q1 #1"]
+
+
+def test_what_is_held_is_listed_in_pieces_and_can_be_let_go() -> None:
+    node = Node()
+    peer = node.connect()
+    peer.subscribe("#")
+    for number in range(1, 8):
+        peer.publish(f"$delayed/{10 - number}/t/{number}", b"x")
+    delayed = node.delayed
+    first = delayed.held_after(0, 3)
+    assert [held.message.topic for held in first] == ["t/1", "t/2", "t/3"]
+    gone = delayed.remove(first[-1].number)
+    assert gone == first[-1]
+    assert delayed.remove(first[-1].number) is None
+    assert [held.message.topic for held in delayed.held_after(gone.number, 3)] == ["t/4", "t/5", "t/6"]
+    assert delayed.find(first[0].number) == first[0]
+    assert delayed.statistics()["delayed.count"] == 6
+    node.advance(10)
+    assert [line.split()[1] for line in peer.heard()] == [f"t/{number}" for number in (7, 6, 5, 4, 2, 1)]
+    assert list(delayed.held_after(0, 3)) == []
+    assert delayed.statistics()["delayed.bytes"] == 0

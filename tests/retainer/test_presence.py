@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from heliograph.retainer.disk import DiskRetainer
 from heliograph.retainer.presence import TopicBeginnings
+from heliograph.retainer.retainer import INDEX_BUILDING, INDEX_READY
 from retainer.retaining import close, make_retainer, retain, settle
 from support.naive import matches
 from support.strategies import topic_filters, topic_names
@@ -121,4 +122,24 @@ def test_a_table_that_cannot_be_read_excludes_nothing(tmp_path: Path) -> None:
     learn(retainer)
     assert retainer.may_match("nothing/like/it")
     assert all(retainer.may_match(f"site/{number}/+") for number in range(2000))
+    close(retainer)
+
+
+def test_topics_that_are_gone_are_forgotten_when_it_is_made_anew(tmp_path: Path) -> None:
+    retainer = disc(tmp_path)
+    assert retainer.index_state() == INDEX_BUILDING
+    learn(retainer)
+    assert retainer.index_state() == INDEX_READY
+    retain(retainer, "here/a")
+    retain(retainer, "gone/a")
+    retain(retainer, "gone/a", b"")
+    settle(retainer)
+    assert retainer.may_match("gone/+")
+    assert retainer.reindex()
+    assert retainer.index_state() == INDEX_BUILDING
+    assert retainer.may_match("here/+")
+    learn(retainer)
+    assert retainer.index_state() == INDEX_READY
+    assert retainer.may_match("here/+")
+    assert not retainer.may_match("gone/+")
     close(retainer)

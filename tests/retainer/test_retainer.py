@@ -8,7 +8,7 @@ from heliograph.mqtt.encode import encode_publish
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
 from retainer.conftest import MakeRetainer
-from retainer.retaining import read, retain, settle, topics
+from retainer.retaining import each, read, retain, settle, topics
 from support.kernel import START_US
 from support.packets import decode_one
 
@@ -255,3 +255,31 @@ def test_who_holds_most_retains_on_the_disk_and_no_more_in_memory(make: MakeReta
     assert topics(retainer) == ([] if is_in_memory else ["a"])
     assert pressure.growth_refused == int(is_in_memory)
     assert pressure.noted == {}
+
+
+def test_a_listing_has_what_was_there_all_the_time_and_what_is_replaced_meanwhile(make: MakeRetainer) -> None:
+    retainer = make(batch_read_number=7)
+    for number in range(100):
+        retain(retainer, f"t/{number:02}", b"old")
+    settle(retainer)
+    listing = each(retainer.listing("t/+"))
+    found = [next(listing).topic for _ in range(20)]
+    for number in range(100):
+        retain(retainer, f"t/{number:02}", b"new")
+        retain(retainer, f"u/{number}", b"new")
+    settle(retainer)
+    rest = list(listing)
+    assert sorted(found + [message.topic for message in rest]) == [f"t/{number:02}" for number in range(100)]
+    assert {message.payload for message in rest} <= {b"old", b"new"}
+
+
+def test_a_message_is_removed_by_its_topic(make: MakeRetainer) -> None:
+    retainer = make()
+    retain(retainer, "a")
+    retain(retainer, "b")
+    settle(retainer)
+    assert retainer.remove("a")
+    settle(retainer)
+    assert not retainer.remove("a")
+    assert topics(retainer) == ["b"]
+    assert len(retainer) == 1

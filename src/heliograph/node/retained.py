@@ -7,6 +7,9 @@ else is served.
 import asyncio
 import logging
 import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from heliograph.broker.retained import RetainedStore
@@ -43,6 +46,15 @@ _SWEPT_MAX: Final = 250
 _SWEEP_AGAIN_S: Final = 0.02  # where more has expired than is forgotten at once
 
 
+@dataclass(slots=True)
+class _Awaited:
+    """A function that is called after the commit of a ticket."""
+
+    ticket: int
+    then: Callable[[StorageError | None], object]
+    error: StorageError | None = None  # of a commit since it began to wait
+
+
 class RetainedCommit(RetainedCommits):
     """The commit queue of the table, joined to the acknowledgements that wait for it.
 
@@ -69,6 +81,7 @@ class RetainedCommit(RetainedCommits):
             _log, alarms, _ALARM, "retained messages are refused", "retained messages are taken again", self._changed
         )
         self._follower = join.follow(RETAINED, lambda: self.is_full)
+        self._awaited: deque[_Awaited] = deque()
         self._queue: CommitQueue[KeyedChange] = CommitQueue(
             table, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
         )
@@ -90,6 +103,13 @@ class RetainedCommit(RetainedCommits):
         if isinstance(error, StorageDamagedError):
             told = f"retained messages are not delivered: {error}. {UNTIL_START}"
             self._alarms.activate(_DAMAGE_ALARM, told, error.details())
+
+    def when_durable(self, then: Callable[[StorageError | None], object]) -> None:
+        """Call a function once when everything that was taken is durable, or with why some of it is not."""
+        if self.is_idle():
+            then(None)
+        else:
+            self._awaited.append(_Awaited(self._queue.touch(), then))
 
     def is_idle(self) -> bool:
         """Whether everything that was taken is durable."""
@@ -128,6 +148,11 @@ class RetainedCommit(RetainedCommits):
     def _committed(self, ticket: int, error: StorageError | None) -> None:
         self.health.tell(error)
         self._follower.done(ticket, error)
+        for one in self._awaited:
+            one.error = one.error or error
+        while self._awaited and self._awaited[0].ticket <= ticket:
+            first = self._awaited.popleft()
+            first.then(first.error)
 
     def _changed(self, error: StorageError | None) -> None:
         self._refusals.tell(RETAINED, error)

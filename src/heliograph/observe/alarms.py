@@ -135,6 +135,12 @@ class Alarms:
         """Those that ended, oldest first; at most the last thousand."""
         return list(self._history)
 
+    def clear_history(self) -> int:
+        """Forget the alarms that ended; how many it were."""
+        count = len(self._history)
+        self._history.clear()
+        return count
+
     def _forget(self, retained: Retained, alarm: Alarm) -> None:
         retained.forget(self._topic_of(alarm))
         newest = next(reversed(self._active.values()), None)

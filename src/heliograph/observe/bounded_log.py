@@ -17,6 +17,10 @@ class BoundedLog:
         clock: Microseconds on the monotonic clock.
         lines_max: Lines that are written in a minute.
         whole: A log that several share: where it takes no more lines, none of them is written.
+
+    Attributes:
+        last_line: The newest line that was written; empty for none.
+        last_line_at: When that was, by the clock.
     """
 
     def __init__(
@@ -33,6 +37,8 @@ class BoundedLog:
         self._window = -1
         self._written = 0
         self._missed = 0
+        self.last_line = ""
+        self.last_line_at = 0
 
     def warn(self, text: str, *values: object) -> None:
         """Write a warning, or count it if there were too many; see `write`."""
@@ -47,7 +53,9 @@ class BoundedLog:
         """
         if self._takes(level):
             line = text % values
-            self._logger.log(level, "%s", line if len(line) <= _LINE_LENGTH_MAX else f"{line[:_LINE_LENGTH_MAX]}...")
+            self.last_line = line if len(line) <= _LINE_LENGTH_MAX else f"{line[:_LINE_LENGTH_MAX]}..."
+            self.last_line_at = self._clock()
+            self._logger.log(level, "%s", self.last_line)
 
     def _takes(self, level: int) -> bool:
         """Whether one more line may be written, which then counts; what the last minute left out is reported first."""

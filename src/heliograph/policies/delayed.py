@@ -8,9 +8,12 @@ forgotten when all that became of it is durable, and published again where that 
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from logging import Logger
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
+
+from pyroaring import BitMap64
 
 from heliograph.broker.durable_sink import NOT_STORED
 from heliograph.broker.faults import PUBLISHING
@@ -44,6 +47,20 @@ _FULL: Final = Refusal("delayed_full", rc.QUOTA_EXCEEDED, False)
 _NOT_STORED: Final = Refusal("delayed_not_stored", rc.QUOTA_EXCEEDED, False, may_repeat=True)
 _NOT_AUTHORIZED: Final = Refusal("not_authorized", rc.NOT_AUTHORIZED, False)
 _INVALID: Final = Refusal("delayed_topic_invalid", rc.TOPIC_NAME_INVALID, False)
+
+
+class HeldMessage(NamedTuple):
+    """A message that is published later.
+
+    Attributes:
+        number: Its number; those that came later have higher ones.
+        due_us: The uptime at which it is published, in microseconds.
+        message: What is published then, to its own topic.
+    """
+
+    number: int
+    due_us: int
+    message: Message
 
 
 class DelayedError(ValueError):
@@ -100,7 +117,9 @@ class DelayedMessages:
         self._is_banned = is_banned
         self._log = BoundedLog(logger, lambda: broker.uptime_us)
         self.store: DelayedStore | None = None
-        self._waiting: list[tuple[int, int, Message]] = []  # a heap by the uptime at which it is due, then by number
+        self._messages: dict[int, HeldMessage] = {}
+        self._numbers = BitMap64()  # of them, in order: where a listing goes on
+        self._waiting: list[tuple[int, int]] = []  # a heap of due uptimes with numbers; also of some that were removed
         self._uncommitted: deque[tuple[int, bool, int, Message]] = deque()  # published: ticket, is joined, number
         self._number = 0
         self._bytes = 0
@@ -114,7 +133,7 @@ class DelayedMessages:
         self._published = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._messages)
 
     def wants(self, topic: str) -> bool:
         """Whether messages of a topic are held for later."""
@@ -162,13 +181,10 @@ class DelayedMessages:
 
     def refuse(self, numbers: list[int]) -> None:
         """The disk did not take some messages, and their publishers know it: they are not published."""
-        gone = set(numbers)
-        self._waiting = [held for held in self._waiting if held[1] not in gone]
+        for number in numbers:
+            self._take_out(number)
+        self._waiting = [held for held in self._waiting if held[1] in self._messages]
         heapq.heapify(self._waiting)
-        self._bytes = 0
-        self._held = {}
-        for _, _, message in self._waiting:
-            self._count_bytes(message, _size_of(message))
         self._dropped_unstored += len(numbers)
 
     def on_committed(self, ticket: int, is_refused: bool, is_joined_refused: bool) -> None:
@@ -196,13 +212,30 @@ class DelayedMessages:
                 self._defer(self._go_on)
                 return
             count += 1
-            _, number, message = heapq.heappop(self._waiting)
-            self._count_bytes(message, -_size_of(message))
-            self._publish(number, message)
+            held = self._take_out(heapq.heappop(self._waiting)[1])
+            if held is not None:
+                self._publish(held.number, held.message)
+
+    def held_after(self, number: int, count: int) -> Sequence[HeldMessage]:
+        """The next messages behind a number, in the order of numbers, at most so many."""
+        return [self._messages[one] for one in islice(self._numbers.iter_equal_or_larger(number + 1), count)]
+
+    def find(self, number: int) -> HeldMessage | None:
+        """A message that is held, by its number."""
+        return self._messages.get(number)
+
+    def remove(self, number: int) -> HeldMessage | None:
+        """Let a message go: it is not published, and a disk that keeps it forgets it. None if none has that number."""
+        held = self._take_out(number)
+        if held is not None:
+            self._forget(number)
+        return held
 
     def clear(self) -> int:
         """Let everything go that is held; how many messages are lost with it."""
-        count = len(self._waiting) if self.store is None else 0
+        count = len(self._messages) if self.store is None else 0
+        self._messages.clear()
+        self._numbers.clear()
         self._waiting.clear()
         self._bytes = 0
         self._held.clear()
@@ -216,7 +249,7 @@ class DelayedMessages:
     def statistics(self) -> dict[str, int]:
         """How many messages are held, were taken, published and dropped."""
         return {
-            "delayed.count": len(self._waiting),
+            "delayed.count": len(self._messages),
             "delayed.bytes": self._bytes,
             "messages.delayed": self._arrivals,
             "delayed.published": self._published,
@@ -234,7 +267,7 @@ class DelayedMessages:
 
     def _no_room(self, size_bytes: int) -> str:
         """Which limit a further message would break, in words; empty for none."""
-        if self._messages_max is not None and len(self._waiting) >= self._messages_max:
+        if self._messages_max is not None and len(self._messages) >= self._messages_max:
             return f"{len(self)} delayed messages are held (delayed.max_delayed_messages)"
         if self._bytes_max is not None and self._bytes + size_bytes > self._bytes_max:
             return f"{self._bytes} bytes of delayed messages are held (delayed.max_delayed_bytes)"
@@ -265,8 +298,18 @@ class DelayedMessages:
         return max(0, delay_us)
 
     def _hold(self, due_us: int, number: int, message: Message) -> None:
-        heapq.heappush(self._waiting, (due_us, number, message))
+        heapq.heappush(self._waiting, (due_us, number))
+        self._messages[number] = HeldMessage(number, due_us, message)
+        self._numbers.add(number)
         self._count_bytes(message, _size_of(message))
+
+    def _take_out(self, number: int) -> HeldMessage | None:
+        """Hold a message no longer; what says when it is due passes with its time."""
+        held = self._messages.pop(number, None)
+        if held is not None:
+            self._numbers.discard(number)
+            self._count_bytes(held.message, -_size_of(held.message))
+        return held
 
     def _forget(self, number: int) -> None:
         if self.store is not None:

@@ -5,6 +5,7 @@ it is retained; its publisher's acknowledgement waits for the commit. If the dis
 is found again, as the disk has it. `retainer` decides what is kept.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -31,6 +32,7 @@ _COST_MAX: Final = 256  # keys that are looked at without finding any
 _FIRST_PAGE: Final = 8
 _PAGE_MAX: Final = 64
 _PAGE_BYTES: Final = 256 << 10
+_EVER: Final = 1 << 62
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -47,6 +49,10 @@ class RetainedCommits:
 
     def is_idle(self) -> bool:
         """Whether everything that was taken is durable."""
+        raise NotImplementedError(type(self).__name__)
+
+    def when_durable(self, then: Callable[[StorageError | None], object]) -> None:
+        """Call a function once when everything that was taken is durable, or with why some of it is not."""
         raise NotImplementedError(type(self).__name__)
 
     def read_failed(self, error: StorageError) -> None:
@@ -82,7 +88,32 @@ class DiskRetainer(Retainer):
 
     def match(self, topic_filter: str) -> "DiskMatches":
         """The retained messages whose topics a filter matches."""
-        return DiskMatches(self, topic_filter)
+        return DiskMatches(self, topic_filter, int(self.table.last_time))
+
+    def listing(self, topic_filter: str) -> "DiskMatches":
+        """The same, also those that are retained while they are read."""
+        return DiskMatches(self, topic_filter, _EVER)
+
+    def remove(self, topic: str) -> bool:
+        """Forget the message of a topic; whether it had one."""
+        change = self.table.remove(topic)
+        if change is None:
+            return False
+        self.changes += 1
+        self._commits.submit(change, False)
+        return True
+
+    def when_durable(self, then: Callable[[StorageError | None], object]) -> None:
+        """Call a function when all changes so far are on the disk, or with why they are not."""
+        self._commits.when_durable(then)
+
+    def reindex(self) -> bool:
+        """Read the topics of the table again: those that are gone no longer make lookups ask the disk."""
+        return self._topics.renew()
+
+    def index_state(self) -> str:
+        """Whether it is known which topics there are, so that most lookups without a match do not ask the disk."""
+        return self._topics.state()
 
     def may_match(self, topic_filter: str) -> bool:
         """Whether the disk has to be asked."""
@@ -199,13 +230,17 @@ class DiskRetainer(Retainer):
 
 
 class DiskMatches(RetainedMatches):
-    """What one filter matches; a view that holds a page of records at most."""
+    """What one filter matches; a view that holds a page of records at most.
 
-    def __init__(self, store: DiskRetainer, topic_filter: str) -> None:
+    Args:
+        last_time: Messages that are kept after that time are left out.
+    """
+
+    def __init__(self, store: DiskRetainer, topic_filter: str, last_time: int) -> None:
         super().__init__()
         self._store = store
         self._filter = topic_filter
-        self._last_time: int = store.table.last_time
+        self._last_time = last_time
         self._walk: KeyedWalk | None = None  # none for a single topic
         self._began = False
         self._after = b""  # the last key that was looked at

@@ -23,6 +23,7 @@ from heliograph.retainer.retainer import READ_WORK, US, Retainer
 _FIND_WORK: Final = 256
 _FIND_SLOTS_PER_WORK_LOG2: Final = 8  # a look into the index goes through bitmaps of all slots
 _LOOKED_MAX: Final = 64  # matches that are gone, passed over at once
+_EVER: Final = 1 << 62
 _WINDOW: Final = 4096  # matches found at once, if the operator says nothing
 
 
@@ -61,7 +62,20 @@ class MemoryRetainer(Retainer):
 
     def match(self, topic_filter: str) -> "MemoryMatches":
         """The retained messages whose topics a filter matches."""
-        return MemoryMatches(self, topic_filter)
+        return MemoryMatches(self, topic_filter, self._sequence)
+
+    def listing(self, topic_filter: str) -> "MemoryMatches":
+        """The same, also those that are retained while they are read.
+
+        A topic that is forgotten and retained again meanwhile may be found twice.
+        """
+        return MemoryMatches(self, topic_filter, _EVER)
+
+    def remove(self, topic: str) -> bool:
+        """Forget the message of a topic; whether it had one."""
+        count = self._count
+        self._forget_topic(topic.encode("utf-8"))
+        return self._count < count
 
     def sweep(self, count_max: int = 2000) -> int:
         """Forget messages that have expired, after looking at so many at the most; how many it were."""
@@ -77,11 +91,6 @@ class MemoryRetainer(Retainer):
         return count_before - self._count
 
     # --- for matches
-
-    @property
-    def sequence(self) -> int:
-        """How many messages were kept so far."""
-        return self._sequence
 
     def slots(self, topic_filter: str, first: int) -> "array[int]":
         """The next slots, from `first` on, whose topics a filter may match; none when there are no more."""
@@ -183,14 +192,18 @@ class MemoryRetainer(Retainer):
 
 
 class MemoryMatches(RetainedMatches):
-    """What one filter matches in a store; a view of it that holds some slots and no message."""
+    """What one filter matches in a store; a view of it that holds some slots and no message.
 
-    def __init__(self, store: MemoryRetainer, topic_filter: str) -> None:
+    Args:
+        sequence: Messages that are kept after so many were are left out.
+    """
+
+    def __init__(self, store: MemoryRetainer, topic_filter: str, sequence: int) -> None:
         super().__init__()
         self._store = store
         self._filter = topic_filter
         self._compares = has_wildcard(topic_filter) and is_deep(topic_filter.encode("utf-8"))
-        self._sequence = store.sequence
+        self._sequence = sequence
         self._slots = array("I")
         self._next = 0
         self._done = False

@@ -12,6 +12,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from heliograph.retainer.retainer import INDEX_BUILDING, INDEX_OFF, INDEX_READY
 from heliograph.storage.errors import StorageError
 from heliograph.storage.keyed.table import KeyedTable
 
@@ -134,6 +135,24 @@ class KnownTopics:
             return False
         self._take(keys)
         return self._filling is not None
+
+    def renew(self) -> bool:
+        """Read all topics again, step by step, so that those that are gone are forgotten; False if it is too large."""
+        if self._opened != self._table.opened:
+            self._begin_anew()
+        self._is_given_up = self._table.size_bytes > _TABLE_BYTES_MAX
+        if self._is_given_up:
+            return False
+        self._fill(self._size_for_table())
+        return True
+
+    def state(self) -> str:
+        """Whether it is known which topics there are, and if not, whether it will be."""
+        if self._filling is not None:
+            return INDEX_BUILDING
+        if self._known is None:
+            return INDEX_OFF if self._is_given_up else INDEX_BUILDING
+        return INDEX_READY
 
     def _begin_anew(self) -> None:
         """The table was opened: what it has is what its disk has."""

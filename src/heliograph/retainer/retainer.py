@@ -3,6 +3,7 @@
 `memory` and `disk` keep the messages and find them. How matches reach a client is decided by its channel.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from mypy_extensions import mypyc_attr
@@ -10,13 +11,17 @@ from mypy_extensions import mypyc_attr
 from heliograph.broker.allowance import Allowance
 from heliograph.broker.message import NEVER, Message
 from heliograph.broker.pubsub import Broker
-from heliograph.broker.retained import RetainedStore
+from heliograph.broker.retained import RetainedMatches, RetainedStore
 from heliograph.retainer.options import NOT_SET, RetainerOptions
+from heliograph.storage.errors import StorageError
 
 US: Final = 1_000_000
 # Work in deliveries (`Broker.work`).
 READ_WORK: Final = 64
 _MADE_ROOM_MAX: Final = 64
+INDEX_READY: Final = "ready"
+INDEX_BUILDING: Final = "building"
+INDEX_OFF: Final = "off"
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -72,6 +77,26 @@ class Retainer(RetainedStore):
     def sweep(self, count_max: int = 2000) -> int:
         """Forget messages that have expired, after looking at so many at the most; how many it were."""
         raise NotImplementedError(type(self).__name__)
+
+    def listing(self, topic_filter: str) -> RetainedMatches:
+        """The retained messages whose topics a filter matches, also those that are retained while they are read."""
+        raise NotImplementedError(type(self).__name__)
+
+    def remove(self, topic: str) -> bool:
+        """Forget the message of a topic; whether it had one."""
+        raise NotImplementedError(type(self).__name__)
+
+    def when_durable(self, then: Callable[[StorageError | None], object]) -> None:
+        """Call a function when all changes so far are where they are kept, or with why they are not."""
+        then(None)
+
+    def reindex(self) -> bool:
+        """Make anew what is remembered to make lookups cheaper, step by step; False if there is no such thing."""
+        return False
+
+    def index_state(self) -> str:
+        """How far that is, in a word: `ready`, `building`, or `off` where the disk is asked for each lookup."""
+        return INDEX_READY
 
     def learn(self) -> bool:
         """Do a bounded step of the work that makes lookups cheaper; returns whether there is more."""

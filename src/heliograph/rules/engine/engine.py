@@ -319,6 +319,10 @@ class RuleEngine:
         if rule is not None:
             rule.log.warn("a message of rule %s is not published: %s", rule.rule_id, error)
 
+    def find(self, rule_id: str) -> RunningRule | None:
+        """The rule of that name."""
+        return self._rules.get(rule_id)
+
     def __iter__(self) -> Iterator[RunningRule]:
         """The rules, in the order in which they were added."""
         return iter(self._rules.values())
