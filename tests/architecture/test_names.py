@@ -26,10 +26,14 @@ def test_what_an_object_calls_itself_is_the_name_of_its_class() -> None:
 
 # Class names that stand twice, each for one idea of another package or of the specification.
 TWICE = {
+    "Call": "a call of a function in a rule, and a request to a node",
     "Disconnect": "a packet of MQTT, and a message between borrower and leader",
     "MessageDatabase": "what two packages need of the database of messages",
+    "Method": "the method of a HTTP request, and one that a node can be asked",
     "Node": "a node of Heliograph, and one of a HOCON tree",
     "Ping": "a packet of MQTT, and a message between borrower and leader",
+    "Request": "what a storage reader is asked for, and a frame that asks a node",
+    "Slice": "a slice of a value in a rule, and rows of an answer",
     "Turns": "the turns of channels, and those of groups",
     "Will": "the will in a CONNECT, and the one that waits for its time",
 }

@@ -1,0 +1,266 @@
+"""One connection of a server: its frames in and out, its requests in flight, and what ends it."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
+
+from heliograph.rpc import proto_v1 as proto
+from heliograph.rpc.frames import FRAME_BYTES_MAX, HELLO_BYTES_MAX, FrameError, RpcFrameReader, encoded, from_asker
+from heliograph.rpc.methods import Action, Call, Method, RpcError
+from heliograph.rpc.peers import peer_of
+from heliograph.rpc.running import GIVEN_UP, RunningRequest, Services
+
+IN_FLIGHT_MAX: Final = 4
+_FRAMES_A_TURN: Final = 16
+_CLOSE_S: Final = 1.0  # for a last frame to be read
+_GONE: Final = RpcError("connection_lost", "its asker is gone")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a connection waits for its peer, in seconds.
+
+    Attributes:
+        hello_s: For its first frame.
+        frame_s: For the rest of a frame.
+        read_s: For it to read what it is sent.
+    """
+
+    hello_s: float = 5.0
+    frame_s: float = 30.0
+    read_s: float = 30.0
+
+
+class Host(Protocol):
+    """The server of a connection."""
+
+    name: str
+    place: str
+    patience: Patience
+    methods: Mapping[str, Method]
+    services: Services
+
+    def joined(self, connection: "RpcConnection") -> bool:
+        """Take a new connection; False if there are too many."""
+
+    def left(self, connection: "RpcConnection", why: str) -> None:
+        """A connection has ended."""
+
+    def overload(self) -> str:
+        """Why only what is vital is answered now; empty where everything is."""
+
+
+class RpcConnection(asyncio.Protocol):
+    """One connection, from `connection_made` to `connection_lost`; owned by its server."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._frames = RpcFrameReader(HELLO_BYTES_MAX)
+        self._requests: dict[int, RunningRequest] = {}
+        self._timer: asyncio.TimerHandle | None = None  # what the peer has to do in time
+        self._is_greeted = False
+        self._is_open = False
+        self._is_reading_paused = False
+        self.is_full = False
+        self._transport: asyncio.Transport
+        self._call: Call
+        self._ended_for = ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in flight."""
+        return not self._requests
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """What its requests wait in."""
+        return [request.task for request in self._requests.values() if request.task is not None]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        who, pid = peer_of(transport.get_extra_info("socket"))
+        self._call = Call(who, f"{self._host.place}, pid {pid}")
+        self._is_open = True
+        if self._host.joined(self):
+            self._expect(self._host.patience.hello_s, "it sent no HELLO")
+        else:
+            self.end("too_many_connections", "too many connections ask already; try again")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is closed: what is in flight is given up."""
+        self._is_open = False
+        self._expect_nothing()
+        self.give_up(_GONE)
+        self._host.left(self, self._ended_for)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        if self._is_open:
+            self._frames.receive(data)
+            self._read()
+
+    def pause_writing(self) -> None:
+        """The peer does not read as fast as it is sent to: nothing more is sent, nor read, until it does."""
+        self.is_full = True
+        self._pause_reading()
+        self._expect(self._host.patience.read_s, "it does not read")
+
+    def resume_writing(self) -> None:
+        """The peer has read."""
+        self.is_full = False
+        if not self._is_open:
+            return
+        self._expect_nothing()
+        for request in list(self._requests.values()):
+            request.go_on()
+        self._read()
+
+    def send(self, frame: proto.ToAsker) -> None:
+        """Send a frame, unless the connection is closed.
+
+        Raises:
+            FrameError: It is too long.
+        """
+        data = encoded(frame)
+        if self._is_open:
+            self._transport.write(data)
+
+    def ended(self, request: RunningRequest) -> None:
+        """A request has ended."""
+        self._requests.pop(request.number, None)
+
+    def give_up(self, why: RpcError) -> None:
+        """Give up all that is in flight."""
+        for request in list(self._requests.values()):
+            request.give_up(why)
+
+    def end(self, code: str, message: str) -> None:
+        """Say why, and close."""
+        if self._is_open:
+            self.send(proto.Failure(0, code, message))
+            self._is_open = False
+            self._ended_for = self._ended_for or message
+            self._expect_nothing()
+            self._timer = asyncio.get_running_loop().call_later(_CLOSE_S, self._transport.abort)
+            self._transport.close()
+
+    def _read(self) -> None:
+        """Handle what has come, a few frames a turn."""
+        try:
+            for _ in range(_FRAMES_A_TURN):
+                if not self._is_open or self.is_full:
+                    return
+                if (frame := self._frames.next()) is None:
+                    self._wait_for_more()
+                    return
+                self._take(from_asker(frame))
+        except FrameError as error:
+            self.end("bad_frame", str(error))
+            return
+        self._pause_reading()
+        asyncio.get_running_loop().call_soon(self._read)
+
+    def _wait_for_more(self) -> None:
+        if self._is_reading_paused:
+            self._is_reading_paused = False
+            self._transport.resume_reading()
+        if not self._is_greeted:
+            return
+        if self._frames.is_midway:
+            if self._timer is None:
+                self._expect(self._host.patience.frame_s, "it sent a part of a frame only")
+        else:
+            self._expect_nothing()
+
+    def _take(self, frame: proto.FromAsker) -> None:
+        if isinstance(frame, proto.Hello):
+            self._greet(frame)
+        elif not self._is_greeted:
+            raise FrameError("the first frame is no HELLO")
+        elif isinstance(frame, proto.Request):
+            self._begin(frame)
+        elif (request := self._requests.get(frame.id)) is not None:
+            request.give_up(GIVEN_UP)
+
+    def _greet(self, hello: proto.Hello) -> None:
+        if self._is_greeted:
+            raise FrameError("HELLO came twice")
+        if proto.VERSION not in hello.versions:
+            asked = ", ".join(map(str, hello.versions[:10])) or "none"
+            self.end("version_mismatch", f"{self._host.name} speaks version {proto.VERSION}; you speak {asked}")
+            return
+        self._is_greeted = True
+        self._expect_nothing()
+        self._frames.bytes_max = FRAME_BYTES_MAX
+        self.send(proto.Welcome(proto.VERSION, self._host.name))
+
+    def _begin(self, asked: proto.Request) -> None:
+        if asked.id <= 0 or asked.deadline_ms < 0 or asked.id in self._requests:
+            raise FrameError("the id of a request is above 0 and not in flight, and its deadline not negative")
+        method = self._host.methods.get(asked.method)
+        try:
+            args = self._admitted(asked, method)
+        except RpcError as error:
+            self.send(proto.Failure(asked.id, error.code, error.message))
+            if method is not None and method.is_action:
+                refused = Action(self._call.who, self._call.origin, method.name, {}, error.code, error.message)
+                self._host.services.audit.record(refused)
+            return
+        assert method is not None
+        self._requests[asked.id] = RunningRequest(
+            asked.id, method, args, self._call, asked.deadline_ms, self, self._host.services
+        )
+
+    def _admitted(self, asked: proto.Request, method: Method | None) -> msgspec.Struct:
+        """The arguments of a request.
+
+        Raises:
+            RpcError: It is refused.
+        """
+        if method is None:
+            raise RpcError("unknown_method", _unknown(asked.method, self._host.methods))
+        if len(self._requests) >= IN_FLIGHT_MAX:
+            raise RpcError("too_many_requests", f"{IN_FLIGHT_MAX} requests of this connection are in flight already")
+        if not method.is_vital and (why := self._host.overload()):
+            raise RpcError("overloaded", f"{why}; try again")
+        try:
+            return msgspec.msgpack.decode(asked.args, type=method.args)
+        except msgspec.DecodeError as error:
+            raise RpcError("bad_arguments", f"{method.name}: {_readable(error)}") from error
+
+    def _pause_reading(self) -> None:
+        if not self._is_reading_paused:
+            self._is_reading_paused = True
+            self._transport.pause_reading()
+
+    def _expect(self, seconds: float, otherwise: str) -> None:
+        """Cut the connection after so many seconds, unless what is expected comes."""
+        self._expect_nothing()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._cut, otherwise)
+
+    def _expect_nothing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _cut(self, why: str) -> None:
+        self._ended_for = why
+        self._transport.abort()
+
+    def __repr__(self) -> str:
+        return f"RpcConnection({self._call.who}, {self._call.origin}, {len(self._requests)} in flight)"
+
+
+def _unknown(name: str, methods: Mapping[str, Method]) -> str:
+    area = name.partition(".")[0] + "."
+    valid = [one for one in methods if one.startswith(area)] or sorted({one.partition(".")[0] for one in methods})
+    return f"there is no method {name[:100]!r}; valid are {', '.join(valid)}"
+
+
+def _readable(error: msgspec.DecodeError) -> str:
+    return str(error).replace(" - at `$.", " - at `").replace(" - at `$`", "")

@@ -1,0 +1,121 @@
+"""What can be asked: methods by their names, the call that they are given, and who is told of actions."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
+
+SLICE: Final = 50  # rows of one slice
+HIDDEN: Final = "******"
+DONE: Final = "done"  # the outcome of an action that was carried out
+
+
+class Args(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The arguments of a method: the base of their structs.
+
+    An argument that the node does not know is refused, not passed over: a filter of a newer command must not become
+    "all of them". One that has its default is not sent, so that a newer command can still ask an older node.
+    """
+
+
+class NoArgs(Args, frozen=True):
+    """The arguments of a method that takes none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request.
+
+    Attributes:
+        who: Who asks, as `alice (uid 1000)`.
+        origin: From where, as `control socket, pid 4711`.
+    """
+
+    who: str
+    origin: str
+
+
+class RpcError(Exception):
+    """A request cannot be answered.
+
+    Attributes:
+        code: What it is, for programs; it stands in docs/errors.md.
+        message: What was asked, what is valid and what to do, for people.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+Answered: TypeAlias = Iterator[Sequence[object]] | AsyncIterator[Sequence[object]] | Awaitable[object] | msgspec.Struct
+# Its first argument is the struct of arguments of its method.
+Handler: TypeAlias = Callable[[Any, Call], Answered]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """Something that can be asked.
+
+    The handler is called in the event loop. It answers with a struct at once; or as a coroutine, which may wait; or,
+    for a list, as a generator of slices of at most `SLICE` rows. Each `next` of it is one turn of the loop and takes at
+    most 0.2 ms, and what it walks may change between two of them. A generator that waits is an asynchronous one.
+
+    Attributes:
+        name: `area.verb`.
+        args: The struct of its arguments.
+        handler: What answers.
+        is_action: Whether it changes anything: the audit is told of it, also where it was refused.
+        is_vital: Whether it is answered also while the node has more to do than it can.
+        secrets: The fields of its arguments that the audit does not get.
+    """
+
+    name: str
+    args: type[msgspec.Struct]
+    handler: Handler
+    is_action: bool = False
+    is_vital: bool = False
+    secrets: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action that was asked for, for the audit.
+
+    Attributes:
+        who: Who asked.
+        origin: From where.
+        method: What for.
+        args: Its arguments, with `HIDDEN` for secrets; empty where they could not be read.
+        outcome: `done`, or the code of what went wrong.
+        message: What went wrong, for people; empty where nothing did.
+    """
+
+    who: str
+    origin: str
+    method: str
+    args: Mapping[str, object] = field(default_factory=dict)
+    outcome: str = DONE
+    message: str = ""
+
+
+class Audit(Protocol):
+    """Who is told of actions."""
+
+    def record(self, action: Action) -> None:
+        """Take one, when it has ended or was refused; called in the event loop, and must not wait long."""
+
+
+class NoAudit:
+    """Keeps nothing."""
+
+    def record(self, action: Action) -> None:
+        """Forget it."""
+
+
+def arguments_of(method: Method, args: msgspec.Struct) -> dict[str, object]:
+    """The arguments of a call as the audit gets them."""
+    values: dict[str, object] = msgspec.to_builtins(args)
+    return {name: HIDDEN if name in method.secrets else value for name, value in values.items()}
