@@ -3,7 +3,6 @@
 A subcommand's module is imported only when it is named, so that starting a broker does not pay for the others.
 """
 
-import argparse
 import gc
 import importlib
 import os
@@ -15,10 +14,13 @@ from typing import Final
 from heliograph import __version__
 from heliograph._pure import is_compiled
 from heliograph.cli.output import is_output_closed
+from heliograph.cli.usage import CommandParser
 
 # Each module has `add_parser(subparsers)` and `run(args) -> exit code`.
 _COMMANDS: Final = {
     "start": "run a node in the foreground",
+    "publish": "publish messages, as mosquitto_pub does",
+    "subscribe": "print messages, as mosquitto_sub does",
     "conf": "show or check a configuration file",
     "storage": "show, check and mend stored messages",
     "retainer": "show and delete retained messages",
@@ -35,7 +37,7 @@ _COMMANDS: Final = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="heliograph", description="An MQTT platform that keeps every message as a replayable stream."
     )
     parser.add_argument("--version", action="version", version=_version_line())

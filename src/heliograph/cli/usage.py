@@ -1,10 +1,31 @@
-"""What the modules of the command share: what an action is added to, and the error about options."""
+"""What the modules of the command share: its parser, what an action is added to, and the error about options."""
 
 import argparse
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 class UsageError(Exception):
     """The options do not make sense; the message says what to do."""
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Wraps descriptions, and leaves the lines of examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if not text.startswith("example"):
+            return super()._fill_text(text, width, indent)
+        return "".join(f"{indent}{line}\n" for line in text.splitlines())
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The parser of `heliograph`, and of each command below it: its epilog is an example, as `example_of` makes it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"formatter_class": _HelpFormatter, **options})
+
+
+def example_of(*lines: str) -> str:
+    """The epilog of a parser that shows how the command is used."""
+    return "\n".join([f"example{'s' if len(lines) > 1 else ''}:", *(f"  {line}" for line in lines)])
