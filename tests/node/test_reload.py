@@ -286,20 +286,6 @@ async def test_rewriting_automatic_subscriptions_and_flapping_change(tmp_path: P
 
 
 @pytest.mark.service
-async def test_a_change_that_does_not_go_together_with_what_waits_for_a_restart_is_refused(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    running = Running(tmp_path)
-    await running.node.start()
-    assert not await running.reload("zones.slow.mqtt.max_qos_allowed = 1\nlisteners.tcp.default.zone = slow\n")
-    assert "nothing is applied [config_invalid]: with the settings that change when the node is" in "\n".join(
-        caplog.messages
-    )
-    assert 'listeners.tcp.default.zone: found "slow", but there is no such zone' in "\n".join(caplog.messages)
-    await running.stop()
-
-
-@pytest.mark.service
 async def test_bans_and_the_last_word_on_access_change(tmp_path: Path) -> None:
     running = Running(tmp_path)
     await running.node.start()

@@ -85,13 +85,27 @@ class Router:
     def set_sink(self, sink: DurableSink | None) -> None:
         """Set what stores messages; forgets all routes."""
         self._sink = sink
-        self._forget_routes()
+        self.forget_routes()
 
     def set_publish_hook(self, point: HookPoint[MessagePublishCallback]) -> None:
         """Set the hook point `message.publish`; routes are forgotten when its callbacks change."""
         self._publish_hook = point
-        point.on_change = self._forget_routes
-        self._forget_routes()
+        point.on_change = self.forget_routes
+        self.forget_routes()
+
+    def set_levels_max(self, topic_levels_max: int) -> None:
+        """Let topic names have other levels at the most; forgets all routes, of which some may have too many."""
+        self.levels_max = topic_levels_max
+        self._cache.clear()
+        self.forget_routes()
+
+    def set_routes_max(self, routes_max: int) -> None:
+        """Let the route cache have another size; it starts again if it is too large."""
+        is_small = self._cached_max < self._routes_max
+        self._routes_max = routes_max
+        self._cached_max = routes_max >> _SMALL_LOG2 if is_small else routes_max
+        if len(self._cache) > self._cached_max:
+            self._start_again()
 
     @property
     def visited(self) -> i64:
@@ -190,9 +204,7 @@ class Router:
         if len(self._cache) >= self._cached_max:
             # Starting again is cheaper than an order of use kept on every publish, and as bounded. Channels that hold
             # a route must ask again: one that is not in the cache can no longer be withdrawn.
-            self._cache.clear()
-            self.cache_resets += 1
-            self._forget_routes()
+            self._start_again()
         route = Route(name, topic, [], durable, hooked, self.epoch)
         self._find(route)
         self._cache[name] = route
@@ -250,13 +262,17 @@ class Router:
     def keep_small(self, is_small: bool) -> None:
         """Let the cache be small from now on, or as large as it may be: memory is short, or no longer."""
         if is_small and len(self._cache) > self._routes_max >> _SMALL_LOG2:
-            self._cache.clear()
-            self.cache_resets += 1
-            self._forget_routes()
+            self._start_again()
         self._cached_max = self._routes_max >> _SMALL_LOG2 if is_small else self._routes_max
 
-    def _forget_routes(self) -> None:
-        """Let every route be resolved again."""
+    def _start_again(self) -> None:
+        """Empty the cache."""
+        self._cache.clear()
+        self.cache_resets += 1
+        self.forget_routes()
+
+    def forget_routes(self) -> None:
+        """Let every route be resolved again; channels that hold one ask for it again."""
         self._appeared = []
         self._prefixes = []
         self.epoch += 1

@@ -125,20 +125,27 @@ class SharedGroup(Subscriber):
 
     def __init__(self, groups: "SharedGroups", key: str, name: str, topic_filter: str) -> None:
         super().__init__(key)
-        options = groups.options
-        strategy = options.group_strategies.get(name, options.strategy)
-        initial = options.group_initial_sticky_picks.get(name, options.initial_sticky_pick)
+        strategy, choice = groups.options.choice_of(name)
         self.strategy = strategy
         self.members: list[Subscription] = []
         self.subscription = Subscription(self, topic_filter, 2, False, True, 0, 0)  # the one that the router knows
         self._is_sticky: bool = strategy == STICKY
-        self._choice: i64 = _CHOICES[initial if strategy == STICKY else strategy]
+        self._choice: i64 = _CHOICES[choice]
         self._groups = groups
         self._goes_by_publisher: bool = self._is_sticky or self._choice in (_NEXT_OF_PUBLISHER, _BY_CLIENTID)
         self._publishers: PublisherTable | None = None  # made with the first message
         self._last_slot: i64 = -1  # where the member stands that took the last message
         self.is_durable = False  # stored messages come to its members another way
         self._offering: i64 = 0  # offers under way: the members are being walked through
+
+    def choose_by(self, strategy: str, choice: str) -> None:
+        """Choose members otherwise from the next message on; `choice` is for a publisher that has no member yet."""
+        self.strategy = strategy
+        self._is_sticky = strategy == STICKY
+        self._choice = _CHOICES[choice]
+        self._goes_by_publisher = self._is_sticky or self._choice in (_NEXT_OF_PUBLISHER, _BY_CLIENTID)
+        if not self._goes_by_publisher:
+            self._publishers = None
 
     def join(self, member: Subscription) -> None:
         """Add a member."""
@@ -314,6 +321,16 @@ class SharedGroups:
             del self._groups[key]
             self._router.remove(group.subscription)
         return group.is_durable
+
+    def keys(self) -> list[str]:
+        """What the groups are known by, for `choose_anew`."""
+        return list(self._groups)
+
+    def choose_anew(self, key: str) -> None:
+        """Have one group choose by the options as they are now, if it is there."""
+        group = self._groups.get(key)
+        if group is not None:
+            group.choose_by(*self.options.choice_of(key.partition("/")[0]))
 
     def redispatch(self, message: Message, member: Subscription) -> bool:
         """Hand a message that a member leaves behind to another one; whether one took it.

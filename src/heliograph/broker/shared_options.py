@@ -35,3 +35,9 @@ class SharedOptions:
         self.initial_sticky_pick = initial_sticky_pick
         self.group_strategies = group_strategies or {}
         self.group_initial_sticky_picks = group_initial_sticky_picks or {}
+
+    def choice_of(self, name: str) -> tuple[str, str]:
+        """The strategy of a group, and what it chooses a member by where it has none for a publisher yet."""
+        strategy = self.group_strategies.get(name, self.strategy)
+        initial = self.group_initial_sticky_picks.get(name, self.initial_sticky_pick)
+        return strategy, initial if strategy == STICKY else strategy

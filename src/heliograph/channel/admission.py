@@ -105,6 +105,11 @@ class Admission:
             if not answer:
                 raise _held()
 
+    def set_options(self, options: ChannelOptions) -> None:
+        """Open the session with other options."""
+        self._options = options
+        self.authorizer.set_options(options)
+
     def cancel(self) -> None:
         """The client is gone: nothing is asked for it any more."""
         if self._rights is not None:

@@ -112,6 +112,13 @@ class Authorizer(AccessCheck):
         self._subscribing: dict[str, int] | None = None
         self._asked: dict[tuple[str, str], PendingDecision] | None = None  # by action and topic
 
+    def set_options(self, options: ChannelOptions) -> None:
+        """Remember answers as other options say: those that are remembered may be too many, or for too long."""
+        self._options = options
+        self.allowed_until_us = 0
+        self._publishing = None
+        self._subscribing = None
+
     def may_publish(self, topic: str) -> bool:
         """Whether the client may publish to a topic; look at `awaited` if not."""
         return self._decide(self._cache(PUBLISH), PUBLISH, topic, False)

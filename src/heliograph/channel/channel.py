@@ -20,10 +20,11 @@ from heliograph.channel.context import ChannelContext
 from heliograph.channel.conversation import ConnectedClient, Conversation
 from heliograph.channel.filter_request import DECODED_AT_ONCE, FilterRequest
 from heliograph.channel.filter_work import subscribe_now, unsubscribe_now
+from heliograph.channel.option_changes import OptionChanges
 from heliograph.channel.options import ChannelOptions
 from heliograph.channel.peer import Peer
 from heliograph.channel.publishing import Publishing
-from heliograph.channel.reader import CLOSED, CONGESTED, CONNECTED, FILTERS, Reader
+from heliograph.channel.reader import CLOSED, CONGESTED, CONNECTED, FILTERS, IDLE, Reader
 from heliograph.channel.receipts import take_receipt
 from heliograph.channel.subscribing import Subscribing
 from heliograph.mqtt import packets as p
@@ -164,13 +165,10 @@ class Channel(Conversation):
         queued = held_bytes(session)[1] if session is not None and session.expiry_interval_s == 0 else 0
         return int(self._outbox.waiting_bytes + self._wire.unsent_bytes()) + self.reader.unparsed_bytes() + queued
 
-    def held_bytes(self, shared: dict[int, int]) -> int:
+    def held_bytes(self, shared: dict[int, int]) -> tuple[int, int]:
         """Bytes that the connection holds, without its session's; see `ChannelHandle.held_bytes`."""
-        return int(self._outbox.waiting_bytes + self._wire.note_shared(shared)) + self.reader.unparsed_bytes()
-
-    def alias_bytes(self) -> int:
-        """Bytes of the topic aliases that the client set."""
-        return 0 if self._publishing is None else self._publishing.alias_bytes()
+        waiting = int(self._outbox.waiting_bytes + self._wire.note_shared(shared)) + self.reader.unparsed_bytes()
+        return waiting, 0 if self._publishing is None else self._publishing.alias_bytes()
 
     def cut(self, code: int, why: str) -> None:
         """End the conversation at once: what waits for the peer is lost."""
@@ -206,6 +204,25 @@ class Channel(Conversation):
         subscribing = self._subscriber()
         return [] if subscribing is None else unsubscribe_now(subscribing, topic_filters)
 
+    def change_options(self, changes: OptionChanges) -> None:
+        """Go on with the options that it has from now on: for packets that come, and messages that are delivered."""
+        reader, connected = self.reader, self._connected
+        if reader.state == CLOSED:
+            return
+        options = changes.for_connection(self._options, reader.version == p.V5 and reader.state != IDLE)
+        self._options = options
+        reader.set_options(options)
+        if self._flow is not None:
+            self._flow.set_options(options)
+        if connected is None or self._publishing is None:
+            self._silence_us_max = options.idle_timeout_us
+            return
+        self._silence_us_max = _silence_us_max(connected.client, options)
+        self._publishing.set_options(options)
+        if self._subscribing is not None:
+            self._subscribing.options = options
+        connected.set_options(options)
+
     # --- called by the connect flow
 
     def begin(self, connected: ConnectedClient) -> None:
@@ -218,7 +235,7 @@ class Channel(Conversation):
         self._publishing = Publishing(context, options, self.reader, self._outbox, self._ids, connected)
         self.reader.state = CONNECTED
         self.reader.heard_at_us = self._broker.uptime_us
-        self._silence_us_max = client.keepalive_s * 10_000 * options.keepalive_multiplier_percent
+        self._silence_us_max = _silence_us_max(client, options)
         if self._flow is not None and not self._flow.is_kept:
             self._flow = None
         if session.keeps_wills():
@@ -368,6 +385,11 @@ class Channel(Conversation):
         peername = "nowhere" if self._peer is None else self._peer.peername
         client = self.client_info()
         return f"Channel({'' if client is None else client.clientid!r} at {peername}, {state})"
+
+
+def _silence_us_max(client: ClientInfo, options: ChannelOptions) -> i64:
+    """How long a client may be silent; 0 for ever."""
+    return client.keepalive_s * 10_000 * options.keepalive_multiplier_percent
 
 
 def _is_over_ceiling(options: ChannelOptions, outbox: Outbox, wire: Wire, session: Session | None) -> bool:

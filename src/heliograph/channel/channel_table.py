@@ -36,6 +36,10 @@ class ChannelTable:
         """A connection is gone."""
         self._all.pop(number, None)
 
+    def numbers(self) -> list[int]:
+        """The numbers of all channels."""
+        return list(self._all)
+
     def all(self) -> list[ChannelHandle]:
         """Every channel."""
         return list(self._all.values())

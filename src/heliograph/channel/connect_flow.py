@@ -77,6 +77,12 @@ class ConnectFlow:
             return "" if connect is None else connect.clientid
         return client.clientid
 
+    def set_options(self, options: ChannelOptions) -> None:
+        """Go on with other options."""
+        self._options = options
+        if self._admission is not None:
+            self._admission.set_options(options)
+
     # --- CONNECT and AUTH
 
     def on_packet(self, data: bytes, pos: i64, body: i64, stop: i64) -> None:
@@ -220,7 +226,15 @@ class ConnectFlow:
         wants_reasons = connect.properties.number(props.REQUEST_PROBLEM_INFORMATION, 1) == 1
         # [MQTT-3.1.2-7] 3.1.1 [MQTT-3.1.2-8]
         conversation.begin(
-            ConnectedClient(client, session, admission.authorizer, connect.will, bytes_max, wants_reasons)
+            ConnectedClient(
+                client,
+                session,
+                admission.authorizer,
+                connect.will,
+                bytes_max,
+                decide.receive_maximum(connect),
+                wants_reasons,
+            )
         )
         self._broker.counters.connack_sent += 1
         # [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2] 3.1.1 [MQTT-3.1.4-4] 3.1.1 [MQTT-3.2.0-1]

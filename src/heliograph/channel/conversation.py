@@ -21,6 +21,7 @@ class ConnectedClient:
         authorizer: Asks what it may do.
         will: The will of its CONNECT.
         packet_bytes_max: Bytes of the largest packet that it takes; 0 for anything.
+        receive_maximum: How many messages at QoS 1 and 2 it takes unacknowledged.
         wants_reasons: Whether refusals carry a reason string [MQTT-3.1.2-29].
     """
 
@@ -31,6 +32,7 @@ class ConnectedClient:
         authorizer: Authorizer,
         will: p.Will | None,
         packet_bytes_max: i64,
+        receive_maximum: i64,
         wants_reasons: bool,
     ) -> None:
         self.client = client
@@ -38,7 +40,13 @@ class ConnectedClient:
         self.authorizer = authorizer
         self.will = will
         self.packet_bytes_max: i64 = packet_bytes_max
+        self._receive_maximum: i64 = receive_maximum
         self.wants_reasons = wants_reasons
+
+    def set_options(self, options: ChannelOptions) -> None:
+        """Have its session and its rights keep to other options from now on."""
+        self.authorizer.set_options(options)
+        self.session.set_options(options.session, self._receive_maximum)
 
     def make_will(self, options: ChannelOptions, id_low: int, now_us: int) -> Will | None:
         """Its will, on its way to be published."""

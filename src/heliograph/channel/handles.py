@@ -5,6 +5,7 @@ from mypy_extensions import i64, mypyc_attr
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.fanout import Spreader
 from heliograph.broker.pending import Pending
+from heliograph.channel.option_changes import OptionChanges
 from heliograph.mqtt.packets import SubscribeEntry
 
 
@@ -82,17 +83,16 @@ class ChannelHandle:
         """
         return 0
 
-    def held_bytes(self, shared: dict[int, int]) -> int:
-        """Bytes that the connection holds beside its session.
+    def held_bytes(self, shared: dict[int, int]) -> tuple[int, int]:
+        """Bytes that the connection holds beside its session, and those of the topic aliases that its client set.
 
         Args:
             shared: Where larger pieces are noted instead, by the identity of the object: others may hold them too.
         """
-        return 0
+        return 0, 0
 
-    def alias_bytes(self) -> int:
-        """Bytes of the topic aliases that the client set."""
-        return 0
+    def change_options(self, changes: OptionChanges) -> None:
+        """Go on with the options that it has from now on; it keeps those that it began with if it has none of these."""
 
     def cut(self, code: int, why: str) -> None:
         """End the conversation at once: what waits for the peer is lost."""

@@ -78,23 +78,29 @@ class Publishing:
         self._connected = connected
         self._joined = False  # other databases keep the message that is handled now too
         self._mountpoint: bytes = client.mountpoint.encode("utf-8")
-        # What makes every PUBLISH take the long way through `_check`.
-        self._checks_all: bool = (
-            options.max_qos_allowed < 2
-            or options.strict_mode
-            or options.message_expiry_interval_s >= 0
-            or len(self._mountpoint) > 0
-        )
-        # Where the zone allows fewer than the router; 0 otherwise.
-        self._levels_max: i64 = (
-            options.max_topic_levels if options.max_topic_levels < self._broker.router.levels_max else 0
-        )
+        self._checks_all = True  # every PUBLISH takes the long way through `_check`
+        self._levels_max: i64 = 0  # where the zone allows fewer than the router; 0 otherwise
         self._aliases: InboundAliases | None = None
         self._route: Route | None = None  # that of the last PUBLISH
         self._allowed_route: Route | None = None  # the last one that the client was allowed, and until when
         self._allowed_until_us: i64 = 0
         self._waiting: WaitingPublish | None = None  # until an answer is there
         self._acks: PendingAcks | None = None  # made when the first acknowledgement must wait
+        self.set_options(options)
+
+    def set_options(self, options: ChannelOptions) -> None:
+        """Take further messages as these options say; aliases are those of the connection's beginning."""
+        self._options = options
+        self._checks_all = (
+            options.max_qos_allowed < 2
+            or options.strict_mode
+            or options.message_expiry_interval_s >= 0
+            or len(self._mountpoint) > 0
+        )
+        of_router = self._broker.router.levels_max
+        self._levels_max = options.max_topic_levels if options.max_topic_levels < of_router else 0
+        self._route = None
+        self._allowed_route = None
 
     def on_publish(self, publish: p.Publish) -> None:
         """Route, store and deliver a message; its acknowledgement leaves now or after its commit.

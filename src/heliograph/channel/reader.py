@@ -91,6 +91,10 @@ class Reader(ReaderHandle):
         if options.messages_rate > 0.0 or options.bytes_rate > 0.0:
             self._rate = RatePause(self, context, options)
 
+    def set_options(self, options: ChannelOptions) -> None:
+        """Read on with other limits; its rates are those of its connection's beginning."""
+        self._options = options
+
     # --- bytes to packets
 
     def receive(self, data: bytes) -> None:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from heliograph.settings.fields import section, setting
-from heliograph.settings.how import How
 from heliograph.settings.kinds import Boolean, Choice, Duration, Integer
 
 
@@ -25,13 +24,10 @@ class Authorization:
         Choice("ignore", "disconnect"),
         "ignore",
         "Whether a client that is denied keeps its connection.",
-        how=How.NEW_CONNECTIONS,
     )
     check_retained_source: bool = setting(
         Boolean(),
         True,
         "Whether a retained message is held back while its publisher may no longer publish to its topic.",
     )
-    cache: AuthorizationCache = section(
-        AuthorizationCache, "Decisions that a connection remembers.", how=How.NEW_CONNECTIONS
-    )
+    cache: AuthorizationCache = section(AuthorizationCache, "Decisions that a connection remembers.")

@@ -26,13 +26,16 @@ class MqttConfig:
         "How long a new connection may wait before it sends CONNECT, and how long the answer of a hook is waited for.",
     )
     max_packet_size: int = setting(Size(16, 256 * _MB), _MB, "Largest MQTT packet that a client may send.")
-    max_clientid_len: int = setting(Integer(23, 65535), 65535, "Longest client id, in bytes.")
-    max_topic_levels: int = setting(Integer(1, 65535), 128, "Most levels of a topic or topic filter.", how=How.RESTART)
+    max_clientid_len: int = setting(Integer(23, 65535), 65535, "Longest client id, in bytes.", how=How.NEW_CONNECTIONS)
+    max_topic_levels: int = setting(Integer(1, 65535), 128, "Most levels of a topic or topic filter.")
     max_qos_allowed: int = setting(
         Integer(0, 2), 2, "Highest QoS that a client may publish with; subscriptions are granted no higher one."
     )
     max_topic_alias: int = setting(
-        Integer(0, 65535), 65535, "Topic aliases per connection and direction; 0 allows none."
+        Integer(0, 65535),
+        65535,
+        "Topic aliases per connection and direction; 0 allows none.",
+        how=How.NEW_CONNECTIONS,
     )
     max_user_properties: int = setting(
         Integer(0, 200_000), 256, "Most user properties of one packet; a client that sends more is disconnected."
@@ -43,16 +46,12 @@ class MqttConfig:
         Boolean(), True, "Whether `$share/group/filter` and `$queue/filter` are allowed."
     )
     shared_subscription_strategy: str = setting(
-        Choice(*SHARED_STRATEGIES),
-        "round_robin",
-        "How a shared subscription picks the member that gets a message.",
-        how=How.RESTART,
+        Choice(*SHARED_STRATEGIES), "round_robin", "How a shared subscription picks the member that gets a message."
     )
     shared_subscription_initial_sticky_pick: str = setting(
         Choice(*INITIAL_STICKY_PICKS),
         "random",
         "How the strategy `sticky` picks a member for the first time.",
-        how=How.RESTART,
     )
     exclusive_subscription: bool = setting(
         Boolean(), False, "Whether `$exclusive/topic` may be subscribed to, by one client at a time."
@@ -64,7 +63,10 @@ class MqttConfig:
         Boolean(), False, "Whether strings may not hold control characters and Unicode non-characters either."
     )
     response_information: str = setting(
-        AnyText(), "", "Response Information for clients that ask for it; empty for none."
+        AnyText(),
+        "",
+        "Response Information for clients that ask for it; empty for none.",
+        how=How.NEW_CONNECTIONS,
     )
     upgrade_qos: bool = setting(
         Boolean(), False, "Whether a message is delivered at the QoS of the subscription if that is the higher one."
@@ -76,6 +78,7 @@ class MqttConfig:
         Unless(Integer(1, 65535), "disabled", "disable"),
         None,
         "Keepalive in seconds that the broker imposes on MQTT 5 clients instead of their own.",
+        how=How.NEW_CONNECTIONS,
     )
     retry_interval: float | None = setting(
         Unless(Duration(1.0), "infinity"),
@@ -121,27 +124,32 @@ class MqttConfig:
         Duration(0.0, 4294967295.0),
         2 * _HOUR,
         "How long the session of an MQTT 3.1.1 client without clean session outlives its connection.",
+        how=How.NEW_CONNECTIONS,
     )
     message_expiry_interval: float | None = setting(
         Unless(Duration(1.0, 4294967295.0), "infinity"),
         None,
         "How long a message without an expiry interval of its own may wait for its receivers.",
     )
-    use_username_as_clientid: bool = setting(Boolean(), False, "Whether the user name replaces the client id.")
+    use_username_as_clientid: bool = setting(
+        Boolean(), False, "Whether the user name replaces the client id.", how=How.NEW_CONNECTIONS
+    )
     peer_cert_as_username: str = setting(
         Choice("disabled", "cn", "dn", "crt", "pem", "md5"),
         "disabled",
         "What of a client's certificate replaces its user name (TLS listeners that ask for certificates).",
+        how=How.NEW_CONNECTIONS,
     )
     peer_cert_as_clientid: str = setting(
         Choice("disabled", "cn", "dn", "crt", "pem", "md5"),
         "disabled",
         "What of a client's certificate replaces its client id.",
+        how=How.NEW_CONNECTIONS,
     )
     client_attrs_init: tuple[ClientAttribute, ...] = section_list(
         ClientAttribute,
         "What is made of a client when it connects, to be known of it as `client_attrs.NAME`.",
-        how=How.RESTART,
+        how=How.NEW_CONNECTIONS,
     )
 
 

@@ -76,7 +76,10 @@ class SysTopics:
     )
     sys_event_messages: SysEventMessages = section(SysEventMessages, "Which events of clients are published.")
     allow_publish: bool = setting(
-        Boolean(), False, "Whether clients may publish below `$SYS/`, where they can pass for the broker."
+        Boolean(),
+        False,
+        "Whether clients may publish below `$SYS/`, where they can pass for the broker.",
+        how=How.LIVE,
     )
 
 

@@ -66,6 +66,7 @@ class NodeConfig:
         60.0,
         "How far the wall clock may jump ahead and be followed at once; one that jumps further is followed after it "
         "stayed there for as long.",
+        how=How.LIVE,
     )
 
 
@@ -80,10 +81,8 @@ class LogConfig:
 class Zone:
     """One zone: settings for the listeners that name it; what it leaves out is as the root settings say."""
 
-    mqtt: MqttConfig = section(MqttConfig, "The MQTT protocol in this zone.", how=How.NEW_CONNECTIONS)
-    force_shutdown: ForceShutdown = section(
-        ForceShutdown, "Peers that do not read in this zone.", how=How.NEW_CONNECTIONS
-    )
+    mqtt: MqttConfig = section(MqttConfig, "The MQTT protocol in this zone.", how=How.LIVE)
+    force_shutdown: ForceShutdown = section(ForceShutdown, "Peers that do not read in this zone.", how=How.LIVE)
     flapping_detect: FlappingDetect = section(FlappingDetect, "Clients of this zone that come and go.", how=How.LIVE)
     durable_sessions: DurableSessionsConfig = section(
         DurableSessionsConfig,
@@ -98,15 +97,13 @@ class Config:
 
     node: NodeConfig = section(NodeConfig, "The node.", how=How.RESTART)
     listeners: Listeners = section(Listeners, "Where clients connect.", how=How.RESTART)
-    mqtt: MqttConfig = section(MqttConfig, "The MQTT protocol.", how=How.NEW_CONNECTIONS)
+    mqtt: MqttConfig = section(MqttConfig, "The MQTT protocol.", how=How.LIVE)
     zones: Mapping[str, Zone] = overlays(
-        Zone, "Named sets of settings, for the listeners that name them.", how=How.RESTART
+        Zone, "Named sets of settings, for the listeners that name them.", how=How.LIVE
     )
-    force_shutdown: ForceShutdown = section(
-        ForceShutdown, "Peers that do not read what they are sent.", how=How.NEW_CONNECTIONS
-    )
+    force_shutdown: ForceShutdown = section(ForceShutdown, "Peers that do not read what they are sent.", how=How.LIVE)
     authorization: Authorization = section(Authorization, "Who may publish and subscribe to what.", how=How.LIVE)
-    broker: BrokerConfig = section(BrokerConfig, "Routing.", how=How.RESTART)
+    broker: BrokerConfig = section(BrokerConfig, "Routing.", how=How.LIVE)
     retainer: RetainerConfig = section(RetainerConfig, "Retained messages.", how=How.RESTART)
     durable_storage: DurableStorageConfig = section(DurableStorageConfig, "Stored messages.", how=How.RESTART)
     durable_sessions: DurableSessionsConfig = section(

@@ -7,16 +7,20 @@ from functools import partial
 from heliograph.broker import hooks
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.context import ChannelContext
+from heliograph.channel.option_changes import OptionChanges
+from heliograph.channel.standing import StandingOptions
 from heliograph.config import Config
+from heliograph.config.zones import DEFAULT_ZONE, levels_max
 from heliograph.node.clock import NodeClock, uptime_us
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.metrics import kernel as metrics
+from heliograph.node.options import channel_options, microseconds, shared_options
 from heliograph.node.publisher import SystemPublisher
 from heliograph.node.reports import ProtocolErrorLog
 from heliograph.observe.alarms import Alarm, Alarms
 from heliograph.observe.metric import Sample, by_label, plain
 from heliograph.observe.outgoing import SystemMessageQueue
-from heliograph.parts import Part, each
+from heliograph.parts import Change, Part, each
 from heliograph.session.table import SessionTable
 
 
@@ -62,9 +66,8 @@ class KernelPart(Part):
         "node.name",
         "node.max_clock_jump",
         "sys_topics.allow_publish",
-        *(f"{zone}mqtt.max_topic_levels" for zone in ("", "zones.*.")),
-        "mqtt.shared_subscription_strategy",
-        "mqtt.shared_subscription_initial_sticky_pick",
+        *("mqtt", "zones.*.mqtt", "force_shutdown", "zones.*.force_shutdown"),
+        *("authorization.cache", "authorization.deny_action"),
     )
 
     context: ChannelContext
@@ -75,14 +78,13 @@ class KernelPart(Part):
         self.broker = broker
         self._config = config
         self._directory = directory
+        self._standing: StandingOptions | None = None  # from its start on
         self._is_ticking = False  # channels still look at the time of an earlier tick
 
     async def start(self) -> None:
         """Make them; nothing is connected yet."""
         broker, loop, config = self.broker, asyncio.get_running_loop(), self._config
-        broker.protects_sys = not config.sys_topics.allow_publish
         sessions = SessionTable(broker)
-        sessions.away_max = config.broker.max_disconnected_sessions or 0
         self.context = ChannelContext(
             self._directory.number,
             broker,
@@ -93,9 +95,40 @@ class KernelPart(Part):
             lambda: f"auto-{secrets.token_hex(11).upper()}",
             ProtocolErrorLog(),
         )
+        self._standing = StandingOptions(self.context)
+        self._limit(config)
         self.voice = Voice(config.node.name, self.context)
         self.clock = NodeClock(broker, self.alarms)
         self.clock.begin_turn()
+
+    async def stop(self) -> None:
+        """End what it does in later turns."""
+        if self._standing is not None:
+            self._standing.stop()
+
+    async def check(self, new: Config) -> Change:
+        """What holds for routing, and for connections and sessions that are there."""
+        changes = OptionChanges({zone: channel_options(new, zone) for zone in (DEFAULT_ZONE, *new.zones)})
+        return Change(partial(self._use, new, changes))
+
+    def _use(self, new: Config, changes: OptionChanges) -> None:
+        before, self._config = self._config, new
+        self._limit(new)
+        self.broker.shared.options = shared_options(new)
+        if self._standing is not None and _of_standing(new) != _of_standing(before):
+            self._standing.change(changes)
+
+    def _limit(self, config: Config) -> None:
+        """Have the broker keep to the limits of the whole node."""
+        broker, router = self.broker, self.broker.router
+        broker.clock.jump_max_us = microseconds(config.node.max_clock_jump)
+        self.context.sessions.away_max = config.broker.max_disconnected_sessions or 0
+        router.set_routes_max(config.broker.route_cache_size)
+        if router.levels_max != levels_max(config):
+            router.set_levels_max(levels_max(config))
+        if broker.protects_sys is config.sys_topics.allow_publish:
+            broker.protects_sys = not config.sys_topics.allow_publish
+            router.forget_routes()
 
     @property
     def alarms(self) -> Alarms:
@@ -127,3 +160,9 @@ class KernelPart(Part):
         if self.context.channels.tick(self.clock.begin_turn()):
             self._is_ticking = True
             self.context.defer(self._tick_channels)
+
+
+def _of_standing(config: Config) -> tuple[object, ...]:
+    """What connections, sessions and shared groups have got their options from."""
+    groups, rights = config.broker.shared_subscription_group, config.authorization
+    return config.mqtt, config.force_shutdown, config.zones, groups, rights.cache, rights.deny_action

@@ -153,11 +153,10 @@ class MemoryContract:
             numbers[sample.name] += int(sample.value)
             in_memory = in_memory and (sample.name, sample.labels) != _RETAINED_ON_DISK
         shared: dict[int, int] = {}
-        connections = [CONNECTION_BYTES + channel.held_bytes(shared) for channel in self._channels.all()]
+        connections = [channel.held_bytes(shared) for channel in self._channels.all()]
         storage = sum(value for name, value in numbers.items() if name.endswith((".memory_bytes", ".buffered_bytes")))
         streams = sum(value for name, value in numbers.items() if name.endswith(".streams"))
         retained = numbers["retained.bytes"] + numbers["retained.count"] * RETAINED_BYTES
-        aliases = sum(channel.alias_bytes() for channel in self._channels.all())
         now, free = self._allocator.measure()
         return now.all_bytes, {
             "sessions": census.sessions + self._table.asleep_count * ASLEEP_BYTES,
@@ -169,8 +168,8 @@ class MemoryContract:
             "shared_groups": sum(numbers[f"shared_groups.{name}"] * size for name, size in _GROUPS),
             "caches": numbers["routes.cached"] * ROUTE_BYTES,
             "storage": storage + streams * STREAM_BYTES,
-            "aliases": aliases,
-            "connections": sum(connections) + sum(shared.values()),
+            "aliases": sum(of_aliases for _, of_aliases in connections),
+            "connections": sum(CONNECTION_BYTES + size for size, _ in connections) + sum(shared.values()),
             "interpreter": self._begin_bytes + now.all_bytes - now.own_bytes,
             "free": free,
         }

@@ -28,16 +28,18 @@ _HIGHEST_PRIORITY = 256  # above all that can be configured
 def make_broker(config: Config, hooks: Hooks) -> Broker:
     """The kernel with its routing table and shared groups."""
     router = Router(levels_max(config), config.broker.route_cache_size)
+    return Broker(router, hooks, shared_options(config), secrets.randbits(32))
+
+
+def shared_options(config: Config) -> SharedOptions:
+    """How shared groups choose."""
     groups = config.broker.shared_subscription_group
-    shared = SharedOptions(
+    return SharedOptions(
         config.mqtt.shared_subscription_strategy,
         config.mqtt.shared_subscription_initial_sticky_pick,
         {name: group.strategy for name, group in groups.items()},
         {name: group.initial_sticky_pick for name, group in groups.items()},
     )
-    broker = Broker(router, hooks, shared, secrets.randbits(32))
-    broker.clock.jump_max_us = microseconds(config.node.max_clock_jump)
-    return broker
 
 
 def database_options(settings: MessagesConfig) -> DatabaseOptions:
@@ -102,7 +104,7 @@ def channel_options(config: Config, zone: str) -> ChannelOptions:
     settings = zone_of(config, zone)
     mqtt, ceiling, authorization = settings.mqtt, settings.force_shutdown, config.authorization
     return ChannelOptions(
-        session=_session_options(mqtt, settings.durable_sessions.enable),
+        session=_session_options(zone, mqtt, settings.durable_sessions.enable),
         zone=zone,
         idle_timeout_us=microseconds(mqtt.idle_timeout or 0),
         max_packet_size=mqtt.max_packet_size,
@@ -160,8 +162,9 @@ def microseconds(seconds: float) -> int:
     return min(int(seconds * 1_000_000), _MICROSECONDS_MAX)
 
 
-def _session_options(mqtt: MqttConfig, durable: bool) -> SessionOptions:
+def _session_options(zone: str, mqtt: MqttConfig, durable: bool) -> SessionOptions:
     return SessionOptions(
+        zone=zone,
         max_inflight=mqtt.max_inflight,
         retry_interval_us=microseconds(mqtt.retry_interval or 0),
         max_mqueue_len=min(mqtt.max_mqueue_len or 0, INFINITE),

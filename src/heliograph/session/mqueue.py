@@ -58,6 +58,17 @@ def make_queue(options: SessionOptions) -> "MessageQueue":
     return MessageQueue(options.max_mqueue_len, options.mqueue_store_qos0, options.max_mqueue_bytes)
 
 
+def wants_same_queue(one: SessionOptions, other: SessionOptions) -> bool:
+    """Whether a queue that was made for one serves the other as it is."""
+    return (
+        one.max_mqueue_len == other.max_mqueue_len
+        and one.max_mqueue_bytes == other.max_mqueue_bytes
+        and one.mqueue_store_qos0 == other.mqueue_store_qos0
+        and one.mqueue_default_priority == other.mqueue_default_priority
+        and one.mqueue_priorities == other.mqueue_priorities
+    )
+
+
 class MessageQueue:
     """A bounded queue of deliveries; owned by its session.
 

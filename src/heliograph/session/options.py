@@ -1,4 +1,7 @@
-"""The operator's limits that sessions obey, as the hot path wants them: plain numbers."""
+"""The operator's limits that sessions obey, as the hot path wants them: plain numbers.
+
+A record never changes: a session gets another one when the settings do.
+"""
 
 from dataclasses import dataclass, field
 
@@ -10,6 +13,7 @@ class SessionOptions:
     """Limits of every session of a zone; see the `mqtt` section of the configuration.
 
     Attributes:
+        zone: The zone.
         max_inflight: PUBLISH packets at QoS 1 and 2 that a client may leave unacknowledged.
         retry_interval_us: After how long an MQTT 3 client is sent an unacknowledged message again while it stays
             connected; 0 for never. MQTT 5 forbids it.
@@ -25,6 +29,7 @@ class SessionOptions:
         durable: Sessions that do not end with their connections survive the broker, where it keeps any.
     """
 
+    zone: str = "default"
     max_inflight: i64 = 32
     retry_interval_us: i64 = 0
     max_mqueue_len: i64 = 1000

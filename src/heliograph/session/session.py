@@ -13,7 +13,7 @@ from heliograph.session.access_check import AccessCheck
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.encoder import Encoder
 from heliograph.session.group_delivery import GroupDelivery, GroupDispatcher
-from heliograph.session.mqueue import Delivery
+from heliograph.session.mqueue import Delivery, wants_same_queue
 from heliograph.session.options import SessionOptions
 from heliograph.session.outbox import Outbox
 from heliograph.session.sender import BYTES_PER_WORK_LOG2, UNSENT_BYTES_MAX, MessageSender
@@ -41,19 +41,32 @@ class Session(MessageSender):
 
     # --- the connection
 
-    def set_options(self, options: SessionOptions) -> None:
-        """Keep to other limits: the client came back through another listener."""
-        if options is self.options:
-            return
-        self.options = options
+    def set_options(self, options: SessionOptions, receive_maximum: i64 = 0) -> None:
+        """Keep to other limits: settings changed, or the client came back through another listener.
+
+        What is too much for its queue then is dropped as from a full one; what is too much in flight stays there.
+
+        Args:
+            receive_maximum: How many messages at QoS 1 and 2 the client takes unacknowledged, if it is connected.
+        """
+        before, self.options = self.options, options
         if self.unreleased is not None:
             self.unreleased.options = options
-        queue, self.queue = self.queue, None
-        while queue is not None:
-            delivery = queue.pop()
-            if delivery is None:
-                return
-            self._wait(delivery)
+        queue = self.queue
+        if queue is not None and not wants_same_queue(before, options):
+            self.queue = None
+            self.broker.work += queue.count
+            while True:
+                delivery = queue.pop()
+                if delivery is None:
+                    break
+                self._wait(delivery)
+            if self._qos0_waits and not _holds_qos0(self):
+                self._qos0_waits = False
+                self._open_direct()
+        if self.attached:
+            self.window.size = min(options.max_inflight, receive_maximum)
+            self.pump()
 
     @property
     def dropped_count(self) -> int:
@@ -311,6 +324,11 @@ class Session(MessageSender):
     def __repr__(self) -> str:
         state = "attached" if self.attached else "away"
         return f"Session({self.clientid!r}, {state}, {len(self.window.deliveries)} inflight)"
+
+
+def _holds_qos0(session: Session) -> bool:
+    queue = session.queue
+    return queue is not None and queue.holds_qos0()
 
 
 def _hides(mountpoint: str, topic: str, subscription: Subscription) -> bool:
