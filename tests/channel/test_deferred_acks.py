@@ -301,7 +301,7 @@ def test_a_subscribe_stops_when_a_callback_ends_its_client() -> None:
     peer = kernel.connect("c")
     peer.send_subscribe(*(p.SubscribeEntry(name, 0, False, False, 0) for name in ("a", "$exclusive/x")))
     kernel.run()
-    assert (peer.heard(), list(kernel.broker.exclusive)) == (["DISCONNECT 0x98"], [])
+    assert (peer.heard(), len(kernel.broker.exclusive)) == (["DISCONNECT 0x98"], 0)
 
 
 def test_a_client_that_goes_while_its_rights_are_asked_is_asked_no_more() -> None:

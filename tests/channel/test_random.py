@@ -269,7 +269,7 @@ def assert_nothing_is_left(kernel: Kernel) -> None:
     assert (statistics["topics.count"], statistics["subscriptions.count"]) == (0, 0)
     assert (statistics["shared_groups.count"], statistics["subscriptions.shared.count"]) == (0, 0)
     assert kernel.broker.router.filters.trie.root.is_empty()
-    assert kernel.broker.exclusive == {}
+    assert len(kernel.broker.exclusive) == 0
     for _ in range(kernel.sink.open_ticket - kernel.sink.committed_ticket):
         kernel.commit()
     assert count(kernel.context.commits, CommitWaiter) == count(kernel.context.commits, ReaderHandle) == 0

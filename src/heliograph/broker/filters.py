@@ -4,6 +4,7 @@ from mypy_extensions import i64
 
 from heliograph.broker.subscription import FilterEntry, Subscription
 from heliograph.broker.trie import TopicTrie
+from heliograph.broker.walkable import ListWalk, WalkableList
 from heliograph.mqtt.topic import SYS_PREFIX
 
 
@@ -17,6 +18,7 @@ class FilterTable:
     def __init__(self) -> None:
         self.trie = TopicTrie()
         self._exact: dict[str, FilterEntry] = {}
+        self._listed: WalkableList[FilterEntry] = WalkableList()
         self._sys_count: i64 = 0  # filters below `$SYS/`; without one $SYS messages have no subscriber
 
     def __len__(self) -> int:
@@ -33,7 +35,8 @@ class FilterTable:
                 known = FilterEntry(topic_filter)
                 self._exact[topic_filter] = known
             entry = known
-        if entry.is_empty():
+        if entry.place < 0:
+            self._listed.add(entry)
             self._sys_count += i64(topic_filter.startswith(SYS_PREFIX))
         return entry
 
@@ -42,14 +45,24 @@ class FilterTable:
         topic_filter = subscription.topic_filter
         return self.trie.find(topic_filter) if subscription.is_wild else self._exact.get(topic_filter)
 
-    def drop(self, subscription: Subscription) -> None:
-        """The filter of a subscription has lost its last one."""
-        topic_filter = subscription.topic_filter
+    def drop(self, entry: FilterEntry, is_wild: bool) -> None:
+        """A filter has lost its last subscription."""
+        topic_filter = entry.topic_filter
+        self._listed.remove(entry)
         self._sys_count -= i64(topic_filter.startswith(SYS_PREFIX))
-        if subscription.is_wild:
+        if is_wild:
             self.trie.remove(topic_filter)
         else:
             del self._exact[topic_filter]
+
+    def walk(self) -> ListWalk[FilterEntry]:
+        """Begin a walk through the entries of all filters."""
+        return self._listed.walk()
+
+    def named(self, topic_filter: str) -> FilterEntry | None:
+        """The entry of a filter by its name, if it has one."""
+        found = self._exact.get(topic_filter)
+        return self.trie.find(topic_filter) if found is None else found
 
     def exact(self, topic: str) -> FilterEntry | None:
         """The entry of the filter that is a topic itself."""

@@ -11,6 +11,7 @@ from heliograph.broker.clock import Clock
 from heliograph.broker.counters import Counters
 from heliograph.broker.drops import DropLedger
 from heliograph.broker.durable_sink import NOT_STORED, DurableSink
+from heliograph.broker.exclusive import ExclusiveTopics
 from heliograph.broker.fanout import Fanout, Fanouts, Spreader
 from heliograph.broker.faults import DELIVERIES, PUBLISHING, Faults
 from heliograph.broker.hooks import Hooks
@@ -21,7 +22,7 @@ from heliograph.broker.retained import RetainedStore
 from heliograph.broker.router import Route, Router
 from heliograph.broker.shared import SharedGroups
 from heliograph.broker.shared_options import SharedOptions
-from heliograph.broker.subscription import FilterEntry, Subscriber, Subscription
+from heliograph.broker.subscription import FilterEntry, Subscription
 from heliograph.mqtt.topic import SYS_PREFIX
 
 # Subscriptions that a message is handed to in one go, 0.1 to 0.3 us each; the flusher spreads the writes they cost.
@@ -72,7 +73,7 @@ class Broker:
         self.is_refusing = False
         self.refusal_reason = ""
         self.protects_sys = False  # whether only the broker itself publishes below `$SYS/`
-        self.exclusive: dict[str, Subscriber] = {}  # exclusive filters and their holders
+        self.exclusive = ExclusiveTopics()
         self.clock = Clock()
         self.now_us: i64 = 0  # the time of this turn in microseconds since the epoch; never falls
         self.uptime_us: i64 = 0  # the time of this turn on the monotonic clock; what times out runs on it

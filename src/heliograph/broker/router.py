@@ -152,7 +152,7 @@ class Router:
         entry.remove(subscription, self.dispatching != 0)
         self.subscriptions_count -= 1
         if entry.is_empty():
-            self.filters.drop(subscription)
+            self.filters.drop(entry, subscription.is_wild)
 
     def park(self, subscription: Subscription) -> None:
         """Only count a subscription from now on, listed or new: its messages reach it by another way, see `unpark`."""

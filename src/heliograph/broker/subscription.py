@@ -6,6 +6,7 @@ from typing import Final
 from mypy_extensions import i16, i32, i64, mypyc_attr
 
 from heliograph.broker.message import Message
+from heliograph.broker.walkable import Listed
 from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, has_wildcard
 
 UNLISTED: Final = -1  # the slot of a subscription that no list has,
@@ -13,13 +14,14 @@ PARKED: Final = -2  # and of one that the router only counts
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Subscriber:
+class Subscriber(Listed):
     """Receives messages from the broker: a session, a shared group, or an internal consumer.
 
     Subclasses take each message at once and without waiting; what they cannot pass on they queue or drop.
     """
 
     def __init__(self, clientid: str) -> None:
+        super().__init__()
         self.clientid = clientid
 
     def deliver(self, message: Message, subscription: "Subscription") -> None:
@@ -102,7 +104,7 @@ class Subscription:
         return f"Subscription({self.subscriber.clientid!r} on {self.topic_filter!r}, qos={int(self.qos)})"
 
 
-class FilterEntry:
+class FilterEntry(Listed):
     """All subscriptions of one filter; owned by the router, referred to by routes while it has a subscriber.
 
     Most filters have one subscriber, and a list of one costs as much as its subscription. So the only one stands in
@@ -110,10 +112,11 @@ class FilterEntry:
     """
 
     def __init__(self, topic_filter: str, tail_at: i64 = 0) -> None:
+        super().__init__()
+        self.tail_at: i32 = i32(tail_at)  # the trie's: where the levels begin that no node stands for
         self.topic_filter = topic_filter
         self.only: Subscription | None = None
         self.many: list[Subscription] | None = None
-        self.tail_at: i32 = i32(tail_at)  # the trie's: where the levels begin that no node stands for
         self.walkers: i32 = 0  # messages that are on their way through `many` over several turns
 
     def add(self, subscription: Subscription) -> None:

@@ -4,6 +4,8 @@ Each filter is decided and carried out at once; how those of a packet share turn
 messages that new subscriptions match follow as the client takes them (`retained`).
 """
 
+from mypy_extensions import i64
+
 from heliograph.broker import hooks
 from heliograph.broker.subscription import Subscription
 from heliograph.channel.context import ChannelContext
@@ -152,14 +154,14 @@ class Subscribing:
         if topic_filter.startswith(EXCLUSIVE_PREFIX):
             if not options.exclusive_subscription or has_wildcard(topic_filter):
                 return rc.TOPIC_FILTER_INVALID
-            holder = self.broker.exclusive.get(self._mounted(bare_filter(topic_filter)))
+            holder = self.broker.exclusive.holder(self._mounted(bare_filter(topic_filter)))
             if holder is not None and holder is not self._session:
                 return rc.QUOTA_EXCEEDED
         if topic_filter in held:
             return rc.SUCCESS
         if len(held) >= options.max_subscriptions or not self.broker.pressure.may_grow(self._client.clientid):
             return rc.QUOTA_EXCEEDED
-        if group and self._session.shared_count >= options.max_shared_subscriptions:
+        if group and i64(self._session.shared_count) >= options.max_shared_subscriptions:
             return rc.QUOTA_EXCEEDED
         return rc.SUCCESS
 
@@ -181,7 +183,7 @@ class Subscribing:
         group, _ = split_share(name)
         topic_filter = self._mounted(bare_filter(name))
         if name.startswith(EXCLUSIVE_PREFIX):
-            self.broker.exclusive[topic_filter] = self._session
+            self.broker.exclusive.take(topic_filter, self._session)
         return Subscription(
             self._session,
             topic_filter,

@@ -158,7 +158,7 @@ class SessionLoader:
                 continue
             topic_filter = session.mountpoint + bare_filter(name)
             if name.startswith(EXCLUSIVE_PREFIX):
-                self._broker.exclusive[topic_filter] = session
+                self._broker.exclusive.take(topic_filter, session)
             options = saved.qos, saved.no_local, saved.retain_as_published, saved.retain_handling, saved.subscription_id
             subscription = Subscription(session, topic_filter, *options, split_share(name)[0])
             subscription.is_new = False

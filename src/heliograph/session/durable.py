@@ -29,7 +29,6 @@ class DurableSession(ReplayedSession):
     """One client's session that outlives the broker; owned by the session table.
 
     Attributes:
-        left_us: When its client left, on the wall clock; 0 while it is connected.
         parked: The subscriptions whose messages are all stored are out of the routing table: publishing does not come
             across them.
         will_number: That of the newest will that was saved for it.
@@ -41,7 +40,6 @@ class DurableSession(ReplayedSession):
         self, clientid: str, broker: Broker, options: SessionOptions, created_at_us: i64, durability: Durability
     ) -> None:
         super().__init__(clientid, broker, options, created_at_us, durability)
-        self.left_us: i64 = 0
         self.parked = False
         self.will_number: i64 = 0
         self.will: Will | None = None
@@ -56,7 +54,6 @@ class DurableSession(ReplayedSession):
     ) -> None:
         """As a session in memory does; what was in flight is read again, unless it never left memory."""
         self.recall()
-        self.left_us = 0
         self._came_us = self.broker.now_us
         super().attach(outbox, encoder, receive_maximum, access_check)
 

@@ -4,7 +4,7 @@ The broker hands it messages in the publisher's turn. While a connection is atta
 them into that connection's outbox; otherwise, or when the window is full, messages at QoS 1 and 2 wait in its queue.
 """
 
-from mypy_extensions import i64
+from mypy_extensions import i32, i64
 
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
@@ -27,16 +27,18 @@ class Session(MessageSender):
         mountpoint: The one that its subscriptions were made with, and that its topics stand behind.
         subscriptions: By the filters as the client knows them.
         shared_count: How many of these are shared.
+        left_us: When its client left, on the wall clock; 0 while it is connected.
         unreleased: See `awaiting_rel`; made when first needed.
     """
 
     def __init__(self, clientid: str, broker: Broker, options: SessionOptions, created_at_us: i64) -> None:
         super().__init__(clientid, broker, options)
+        self.shared_count: i32 = 0  # here it fills a gap
         self.created_at_us = created_at_us
         self.expiry_interval_s: i64 = 0
+        self.left_us: i64 = 0
         self.mountpoint = ""
         self.subscriptions: dict[str, Subscription] = {}
-        self.shared_count: i64 = 0
         self.unreleased: AwaitingRel | None = None
 
     # --- the connection
@@ -89,6 +91,7 @@ class Session(MessageSender):
             access_check: Asked before a message is handed out for a filter with wildcards; None if all may be.
         """
         self.outbox = outbox
+        self.left_us = 0
         self._encoder = encoder
         self._access_check = access_check
         self._qos0_waits = self.queue is not None and self.queue.holds_qos0()
@@ -120,6 +123,8 @@ class Session(MessageSender):
 
     def detach(self) -> None:
         """The connection is gone; from now on messages wait."""
+        if self.outbox is not None:
+            self.left_us = self.broker.now_us
         self.outbox = None
         self._encoder = None
         self._direct = None
@@ -344,8 +349,8 @@ def _withdraw(session: Session, name: str, subscription: Subscription) -> None:
     if subscription.group:
         session.shared_count -= 1
     broker.unsubscribe(subscription)
-    if is_exclusive(name) and broker.exclusive.get(subscription.topic_filter) is session:
-        del broker.exclusive[subscription.topic_filter]
+    if is_exclusive(name):
+        broker.exclusive.release(subscription.topic_filter, session)
 
 
 def _pass_on(session: Session, message: Message, subscription: Subscription) -> None:
