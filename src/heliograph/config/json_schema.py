@@ -14,6 +14,7 @@ from heliograph.config.settings import Config
 from heliograph.settings.json_schema import (
     DURATION_PATTERN,
     SIZE_PATTERN,
+    Place,
     Shape,
     alternatives,
     group_shape,
@@ -32,7 +33,7 @@ def json_schema() -> Shape:
         "$schema": DIALECT,
         "title": "Configuration of a Heliograph node",
         "description": "Texts have the units of the configuration file; a number alone is milliseconds or bytes.",
-        **group_shape(Config),
+        **group_shape(Config, Place()),
     }
 
 

@@ -4,17 +4,19 @@ It describes the preferred form of each value: durations, sizes and rates are te
 that files may hold), and a word that switches a limit off is one alternative. Numbers and booleans in quotes, which a
 file may hold too, are not described. Keywords of our own begin with `x-`: `x-kind` says what a value means, such as
 `duration`, `x-word` marks the alternative that is a word, `x-path` is where the setting stands (`NAME` and `N` for
-names and positions), `x-expected` what is valid, in the words of error messages, `x-minimum` and `x-maximum` are
-bounds with units.
+names and positions), `x-how` how a change takes effect, `x-expected` what is valid, in the words of error messages,
+`x-minimum` and `x-maximum` are bounds with units.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, Final, TypeAlias
 
 from heliograph.hocon import parse_text, to_plain
 from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, Overlays, Section, Setting, settings_of
+from heliograph.settings.how import How
 from heliograph.settings.kinds import (
     NAME,
     Anything,
@@ -52,34 +54,46 @@ def shape_of(kind: Kind[Any]) -> Shape:
     raise TypeError(f"{type(kind).__name__} has no JSON Schema")
 
 
-def group_shape(model: type[Any], path: str = "", *, has_defaults: bool = True) -> Shape:
-    """A group of settings, and the groups within it, as the schema of an object.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a group stands, and what it has from there.
 
-    Args:
-        model: Its dataclass.
-        path: Where it stands; empty for the root.
+    Attributes:
+        path: Its path; empty for the root.
+        how: How its settings change that do not say it themselves; None at the root, whose settings all do.
         has_defaults: Whether what a file leaves out has its default; a group of an overlay has the root group's value.
     """
+
+    path: str = ""
+    how: How | None = None
+    has_defaults: bool = True
+
+    def below(self, name: str, how: How | None = None) -> Place:
+        """The place of something in the group."""
+        return replace(self, path=f"{self.path}.{name}" if self.path else name, how=how or self.how)
+
+
+def group_shape(model: type[Any], place: Place) -> Shape:
+    """A group of settings, and the groups within it, as the schema of an object."""
     settings = settings_of(model)
-    described = {
-        name: _setting_shape(setting, f"{path}.{name}" if path else name, has_defaults)
-        for name, setting in settings.items()
-    }
+    described = {name: _setting_shape(setting, place.below(name, setting.how)) for name, setting in settings.items()}
     shape: Shape = {"type": "object", "properties": described, "additionalProperties": False}
     needed = [name for name, setting in settings.items() if setting.is_required]
     return {**shape, "required": needed} if needed else shape
 
 
-def _setting_shape(setting: Setting, path: str, has_defaults: bool) -> Shape:
+def _setting_shape(setting: Setting, place: Place) -> Shape:
     kind = setting.kind
-    shape = _any_shape(kind, path, has_defaults)
+    shape = _any_shape(kind, place)
     if isinstance(kind, Kind | ListOf):
         shape["x-expected"] = kind.expected
-        if has_defaults and _has_written_default(setting, kind):
+        if place.has_defaults and _has_written_default(setting, kind):
             shape["default"] = written(kind, setting.default)
         if setting.is_secret or isinstance(kind, SecretText):
             shape["writeOnly"] = True
-    return {"description": setting.description, **shape, "x-path": path}
+    if not isinstance(kind, Section) and place.how is not None:
+        shape["x-how"] = str(place.how)
+    return {"description": setting.description, **shape, "x-path": place.path}
 
 
 def _has_written_default(setting: Setting, kind: Kind[Any] | ListOf[Any]) -> bool:
@@ -95,18 +109,20 @@ def _has_written_default(setting: Setting, kind: Kind[Any] | ListOf[Any]) -> boo
     return True
 
 
-def _any_shape(kind: AnyKind, path: str, has_defaults: bool) -> Shape:
+def _any_shape(kind: AnyKind, place: Place) -> Shape:
     if isinstance(kind, Section):
-        shape = group_shape(kind.model, path, has_defaults=has_defaults)
+        shape = group_shape(kind.model, place)
         if kind.has_switch:
-            switch = {"type": "boolean", "description": "Whether it is there.", "x-path": f"{path}.{_ENABLE}"}
+            path = place.below(_ENABLE).path
+            switch = {"type": "boolean", "description": "Whether it is there.", "x-path": path}
             shape["properties"] = {_ENABLE: switch, **shape["properties"]}
         return shape
     if isinstance(kind, Named | Overlays):
-        each = group_shape(kind.model, f"{path}.NAME", has_defaults=isinstance(kind, Named))
-        return {"type": "object", "propertyNames": _matching(NAME.pattern), "additionalProperties": each}
+        each = replace(place.below("NAME"), has_defaults=isinstance(kind, Named))
+        names = _matching(NAME.pattern)
+        return {"type": "object", "propertyNames": names, "additionalProperties": group_shape(kind.model, each)}
     if isinstance(kind, ListOfSections):
-        return {"type": "array", "items": group_shape(kind.model, f"{path}.N", has_defaults=has_defaults)}
+        return {"type": "array", "items": group_shape(kind.model, place.below("N"))}
     if isinstance(kind, ListOf):
         shape = {"type": "array", "items": shape_of(kind.kind)}
         return {**shape, "minItems": kind.at_least} if kind.at_least else shape
