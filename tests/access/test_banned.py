@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.access.banned import KINDS, Ban, BanError, BanList
+from heliograph.access.ban_table import KINDS, Ban, BanError
+from heliograph.access.banned import BanList
 from heliograph.access.bootstrap import BootstrapFileError, load_bans
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
@@ -284,3 +285,29 @@ def test_the_configuration_names_the_file(tmp_path: Path) -> None:
     assert peer.take(p.Connack).code == rc.BANNED
     with pytest.raises(BootstrapFileError):
         Node('banned.bootstrap_file = "nowhere.csv"')
+
+
+def test_a_ban_of_the_file_holds_when_one_that_was_made_before_it_ends() -> None:
+    now = [NOW_S]
+    banned = BanList(lambda: now[0], 1)
+    assert banned.add(Ban("clientid", "c", until_s=NOW_S + 10))
+    banned.use_file(bans(Ban("clientid", "c", "of the file"), Ban("peerhost_net", "192.0.2.0/24"), entries_max=2))
+    assert len(list(banned)) == 2
+    now[0] += 11
+    found = banned.check("c", None, "")
+    assert found is not None
+    assert found.reason == "of the file"
+    banned.expire()
+    assert len(banned) == 2
+    assert not banned.add(Ban("clientid", "d"))  # there is no room beside those of the file
+    banned.use_file(bans(Ban("clientid", "e"), entries_max=2))
+    assert banned.check("c", None, "192.0.2.1") is None
+    assert banned.add(Ban("clientid", "d"))
+
+
+def test_bans_of_a_file_hold_however_many_were_made_before() -> None:
+    banned = bans(*(Ban("clientid", f"made{number}") for number in range(3)), entries_max=3)
+    banned.use_file(bans(Ban("username", "joe", until_s=NOW_S + 10), entries_max=3))
+    assert banned.check("other", "joe", "") is not None
+    assert banned.remove("username", "joe")  # until the file is read again
+    assert banned.check("other", "joe", "") is None

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from heliograph.access.banned import Ban
+from heliograph.access.ban_table import Ban
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.mqtt import packets as p

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final
 
-from heliograph.access.banned import Ban, BanError, BanList
+from heliograph.access.ban_table import Ban, BanError
+from heliograph.access.banned import BanList
 
 COLUMNS: Final = ("as", "who", "reason", "by", "at", "until")
 _NEEDED: Final = ("as", "who")

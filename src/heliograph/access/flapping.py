@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from logging import Logger
 from typing import Final
 
-from heliograph.access.banned import CLIENTID, Ban, BanList
+from heliograph.access.ban_table import CLIENTID, Ban
+from heliograph.access.banned import BanList
 from heliograph.broker.client import ClientInfo
 from heliograph.config import FlappingDetect
 from heliograph.observe.bounded_log import BoundedLog

@@ -3,9 +3,8 @@
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
-from heliograph.access.banned import Ban, BanError, BanList
+from heliograph.access.banned import BanList
 from heliograph.access.bootstrap import load_bans
 from heliograph.access.flapping import FlappingDetector
 from heliograph.broker import hooks
@@ -48,7 +47,6 @@ class BansPart(HookedPart):
         super().__init__(hooks)
         self.now_s = now_s
         self._settings = config.banned
-        self._of_file: Sequence[Ban] = ()
 
     async def start(self) -> None:
         """Begin with those of the file.
@@ -56,18 +54,20 @@ class BansPart(HookedPart):
         Raises:
             BootstrapFileError: The file cannot be used.
         """
-        self.bans = self._read(self._settings)
-        self._of_file = list(self.bans)
+        self.bans = BanList(self.now_s)
+        self.bans.use_file(self._read(self._settings))
         self.hook_in()
 
     async def check(self, new: Config) -> Change:
         """Read the file again: what is new in it is banned, what is not in it any more is lifted.
 
+        Bans that were made while the node runs stay.
+
         Raises:
             BootstrapFileError: The file cannot be used.
         """
         fresh = self._read(new.banned)
-        return Change(lambda: self._replace(fresh))
+        return Change(lambda: self.bans.use_file(fresh))
 
     def tick(self, uptime_us: int) -> None:
         """Forget those that have ended."""
@@ -82,22 +82,11 @@ class BansPart(HookedPart):
         return (Hook(hooks.CLIENT_CONNECT, self.bans.on_client_connect, ACCESS),)
 
     def _read(self, settings: Banned) -> BanList:
+        """The bans of the file."""
         bans, file = BanList(self.now_s, settings.max_entries), settings.bootstrap_file
         if file:
             _log.info("%d bans from %s", load_bans(bans, file, self.now_s()), file)
         return bans
-
-    def _replace(self, fresh: BanList) -> None:
-        """Those that were made while the node runs stay."""
-        bans = self.bans
-        bans.entries_max = fresh.entries_max
-        for ban in self._of_file:
-            if fresh.find(ban.kind, ban.who) != ban and bans.find(ban.kind, ban.who) == ban:
-                bans.remove(ban.kind, ban.who)
-        self._of_file = list(fresh)
-        for ban in self._of_file:
-            with suppress(BanError):  # it has ended meanwhile
-                bans.add(ban)
 
 
 class FlappingPart(HookedPart):

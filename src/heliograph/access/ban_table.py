@@ -1,0 +1,215 @@
+"""A table of bans: by client id, user name, address, regular expression and network.
+
+A client id, a user name or an address is one look into a table, and so are networks (one look for each length of prefix
+that is in use); regular expressions are tried one after the other, so there may only be so many. Who may add a ban and
+when it ends is the `BanList`'s.
+"""
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import regex
+
+CLIENTID: Final = "clientid"
+USERNAME: Final = "username"
+PEERHOST: Final = "peerhost"
+CLIENTID_RE: Final = "clientid_re"
+USERNAME_RE: Final = "username_re"
+PEERHOST_NET: Final = "peerhost_net"
+KINDS: Final = (CLIENTID, USERNAME, PEERHOST, CLIENTID_RE, USERNAME_RE, PEERHOST_NET)
+
+_MATCH_S: Final = 0.01
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class BanError(ValueError):
+    """A ban that cannot be; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ban:
+    """One ban.
+
+    Attributes:
+        kind: What `who` is: one of `KINDS`.
+        who: A client id, user name, address, regular expression or network (10.0.0.0/8).
+        reason: Why, for people.
+        by: Who decided it.
+        at_s: Since when, in seconds since the epoch.
+        until_s: Until when, or None for ever.
+    """
+
+    kind: str
+    who: str
+    reason: str = ""
+    by: str = ""
+    at_s: int = 0
+    until_s: int | None = None
+
+
+@dataclass(slots=True)
+class _Pattern:
+    ban: Ban
+    compiled: "regex.Pattern[str]" = field(repr=False)
+
+
+class BanTable:
+    """Bans by what they name; owned by a ban list, which says which of them hold."""
+
+    def __init__(self) -> None:
+        self._exact: dict[tuple[str, str], Ban] = {}
+        self._patterns: dict[tuple[str, str], _Pattern] = {}
+        self._networks: dict[tuple[int, int], dict[int, Ban]] = {}  # by version and prefix length, then by prefix
+        self._networks_count = 0
+
+    def __len__(self) -> int:
+        return len(self._exact) + len(self._patterns) + self._networks_count
+
+    @property
+    def patterns_count(self) -> int:
+        """How many are regular expressions."""
+        return len(self._patterns)
+
+    def put(self, ban: Ban) -> None:
+        """Add a ban, in the place of one of that name.
+
+        Raises:
+            BanError: The ban makes no sense.
+        """
+        key = key_of(ban.kind, ban.who)
+        if ban.kind in (CLIENTID_RE, USERNAME_RE):
+            self._patterns[key] = _Pattern(ban, _compiled(ban))
+        elif ban.kind == PEERHOST_NET:
+            network = _network(ban.who)
+            bans = self._networks.setdefault((network.version, network.prefixlen), {})
+            self._networks_count += int(network.network_address) not in bans
+            bans[int(network.network_address)] = ban
+        else:
+            self._exact[key] = ban
+
+    def remove(self, kind: str, who: str) -> bool:
+        """Take a ban out; whether there was one.
+
+        Raises:
+            BanError: There cannot be such a ban.
+        """
+        key = key_of(kind, who)
+        if kind != PEERHOST_NET:
+            return self._exact.pop(key, None) is not None or self._patterns.pop(key, None) is not None
+        network = _network(who)
+        length = (network.version, network.prefixlen)
+        bans = self._networks.get(length, {})
+        if bans.pop(int(network.network_address), None) is None:
+            return False
+        if not bans:
+            del self._networks[length]
+        self._networks_count -= 1
+        return True
+
+    def get(self, kind: str, who: str) -> Ban | None:
+        """The ban of exactly that name, whether it holds or has ended.
+
+        Raises:
+            BanError: There cannot be such a ban.
+        """
+        key = key_of(kind, who)
+        if kind == PEERHOST_NET:
+            network = _network(who)
+            return self._networks.get((network.version, network.prefixlen), {}).get(int(network.network_address))
+        pattern = self._patterns.get(key)
+        return self._exact.get(key) if pattern is None else pattern.ban
+
+    def __iter__(self) -> Iterator[Ban]:
+        yield from list(self._exact.values())
+        yield from [pattern.ban for pattern in self._patterns.values()]
+        for bans in list(self._networks.values()):
+            yield from list(bans.values())
+
+    def check(self, clientid: str, username: str | None, peerhost: str, holds: Callable[[Ban], bool]) -> Ban | None:
+        """The ban that keeps such a client out, or None.
+
+        Args:
+            holds: Whether a ban has not ended.
+        """
+        ban = self._exact.get((CLIENTID, clientid))
+        if ban is not None and holds(ban):
+            return ban
+        ban = None if username is None else self._exact.get((USERNAME, username))
+        if ban is not None and holds(ban):
+            return ban
+        return self._check_address(peerhost, holds) or self._check_patterns(clientid, username, holds)
+
+    def _check_patterns(self, clientid: str, username: str | None, holds: Callable[[Ban], bool]) -> Ban | None:
+        for pattern in self._patterns.values():
+            text = clientid if pattern.ban.kind == CLIENTID_RE else username
+            if text is not None and holds(pattern.ban) and _matches(pattern.compiled, text):
+                return pattern.ban
+        return None
+
+    def _check_address(self, peerhost: str, holds: Callable[[Ban], bool]) -> Ban | None:
+        address = _address(peerhost) if self._exact or self._networks else None
+        if address is None:  # a Unix socket has none
+            return None
+        ban = self._exact.get((PEERHOST, str(address)))
+        if ban is not None and holds(ban):
+            return ban
+        for (version, length), bans in self._networks.items():
+            if version == address.version:
+                shift = address.max_prefixlen - length
+                ban = bans.get(int(address) >> shift << shift)
+                if ban is not None and holds(ban):
+                    return ban
+        return None
+
+
+def _matches(pattern: "regex.Pattern[str]", text: str) -> bool:
+    try:
+        return pattern.search(text, timeout=_MATCH_S) is not None
+    except TimeoutError:
+        return True  # a client must not get in by making a ban's expression run for ever
+
+
+def key_of(kind: str, who: str) -> tuple[str, str]:
+    """What a ban is known by.
+
+    Raises:
+        BanError: There cannot be such a ban.
+    """
+    if kind not in KINDS:
+        raise BanError(f"{kind!r} is no kind of ban; {', '.join(KINDS)} are valid")
+    if not who:
+        raise BanError(f"the ban names no {kind}")
+    if kind != PEERHOST:
+        return kind, who
+    address = _address(who)
+    if address is None:
+        raise BanError(f"{who!r} is no address")
+    return kind, str(address)
+
+
+def _compiled(ban: Ban) -> "regex.Pattern[str]":
+    try:
+        return regex.compile(ban.who)
+    except (regex.error, OverflowError, RecursionError) as error:
+        raise BanError(f"{ban.who!r} is no regular expression: {error}") from None
+
+
+def _network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError as error:
+        raise BanError(f"{text!r} is no network: {error}") from None
+
+
+def _address(text: str) -> Address | None:
+    """The address, an IPv4 address within an IPv6 one as itself; None if the text is none."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return address if mapped is None else mapped
