@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import heliograph
+from heliograph.rpc import codes as rpc_codes
 from heliograph.storage.reader.request import INVALID_REQUEST
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
@@ -20,7 +21,18 @@ def codes_in_code() -> set[str]:
         for thing in vars(importlib.import_module(module.name)).values():
             if isinstance(thing, type) and issubclass(thing, Exception) and isinstance(vars(thing).get("code"), str):
                 codes.add(vars(thing)["code"])
-    return codes
+    return codes | codes_of_answers()
+
+
+def codes_of_answers() -> set[str]:
+    """Those that a node answers requests with: the server's own, and those that methods raise."""
+    own = {code for name, code in vars(rpc_codes).items() if name.isupper()}
+    texts = [path.read_text() for path in Path(rpc_codes.__file__).parents[1].rglob("*.py")]
+    return (
+        own
+        | {code for text in texts for code in re.findall(r'\bRpcError\(\s*"([a-z_]+)"', text)}
+        | {code for text in texts for code in re.findall(r'\b_fail\("([a-z_]+)"', text)}
+    )
 
 
 def test_every_code_is_explained_and_no_other() -> None:

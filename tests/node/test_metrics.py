@@ -51,7 +51,7 @@ def every_part(config: Config) -> list[Part]:
     """The parts of a node that has all that a node can have; none of them is ever started."""
     broker = make_broker(config, Hooks(lambda name, error: None))
     whole = replace(config, pipeline=replace(config.pipeline, enable=True, file="-"))
-    return make_parts(whole, broker, lambda names: {}, lambda name: (), lambda uptime_us: {})
+    return make_parts(whole, broker, lambda: Parts(whole, broker.faults, ()))
 
 
 def owners() -> dict[str, Iterable[Metric]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from heliograph.cli.output import is_output_closed
-from heliograph.cli.usage import Actions
+from heliograph.cli.usage import Actions, add_node_options
 from heliograph.config import ConfigError, load_config
 from heliograph.storage.errors import StorageError
 
@@ -21,9 +21,7 @@ def add_action(
 ) -> argparse.ArgumentParser:
     """Add an action on a data directory, with the options that say which one."""
     parser = actions.add_parser(name, help=summary, description=description, epilog=epilog)
-    parser.add_argument("--config", metavar="FILE", type=Path, help="the node's HOCON file, for its node.data_dir")
-    parser.add_argument("--data-dir", metavar="DIR", help="the node's data directory (node.data_dir; default ./data)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_node_options(parser)
     return parser
 
 

@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "start": "run a node in the foreground",
     "publish": "publish messages, as mosquitto_pub does",
     "subscribe": "print messages, as mosquitto_sub does",
+    "ctl": "ask a running node, and change what it does",
     "conf": "show or check a configuration file",
     "storage": "show, check and mend stored messages",
     "retainer": "show and delete retained messages",

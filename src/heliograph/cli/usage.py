@@ -1,6 +1,7 @@
 """What the modules of the command share: its parser, what an action is added to, and the error about options."""
 
 import argparse
+from pathlib import Path
 from typing import Any, TypeAlias
 
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -29,3 +30,10 @@ class CommandParser(argparse.ArgumentParser):
 def example_of(*lines: str) -> str:
     """The epilog of a parser that shows how the command is used."""
     return "\n".join([f"example{'s' if len(lines) > 1 else ''}:", *(f"  {line}" for line in lines)])
+
+
+def add_node_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which node's data directory is meant, and `--json`."""
+    parser.add_argument("--config", metavar="FILE", type=Path, help="the node's HOCON file, for its node.data_dir")
+    parser.add_argument("--data-dir", metavar="DIR", help="the node's data directory (node.data_dir; default ./data)")
+    parser.add_argument("--json", action="store_true", help="print JSON")

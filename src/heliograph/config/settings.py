@@ -31,7 +31,7 @@ from heliograph.config.shared_groups import SharedGroupsConfig
 from heliograph.config.storage import DurableStorageConfig
 from heliograph.settings.fields import overlays, section, section_list, setting
 from heliograph.settings.how import How
-from heliograph.settings.kinds import Choice, Duration, Integer, Text, Unless
+from heliograph.settings.kinds import AnyText, Choice, Duration, Integer, Text, Unless
 from heliograph.settings.units import Percentage
 
 
@@ -48,6 +48,13 @@ class NodeConfig:
         Text("a directory"),
         "data",
         "Directory for everything that the node stores; relative to the working directory. `--data-dir` overrides it.",
+    )
+    control_group: str = setting(
+        AnyText("the name of a group of users, or empty"),
+        "",
+        "Group whose users may ask the node over its control socket (`heliograph ctl`), besides the user that it runs "
+        "as. They may then enter the data directory, and read nothing in it.",
+        how=How.LIVE,
     )
     number: int | None = setting(
         Unless(Integer(0, 32_767), "auto"),

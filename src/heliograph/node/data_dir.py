@@ -49,7 +49,7 @@ class DataDirectory(Part):
         Raises:
             NodeError: It cannot be used, or another node uses it.
         """
-        self._lock = _lock(self.path)
+        self._lock = _lock(self.path, 0o067 if self._config.node.control_group else 0o077)
         configured = self._config.node.number
         self.number = read_or_choose_number(self.path) if configured is None else configured
         announcements.tell_begin(self._config, self.path, self.number)
@@ -82,11 +82,11 @@ def read_or_choose_number(data_dir: Path) -> int:
     return number
 
 
-def _lock(data_dir: Path) -> TextIO:
+def _lock(data_dir: Path, closed_to: int) -> TextIO:
     os.umask(0o077)  # what was published is for this user only
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
-        _close_to_others(data_dir)
+        _close_to_others(data_dir, closed_to)
         lock = (data_dir / "node.lock").open("a")
     except OSError as error:
         raise NodeError(f"node.data_dir {str(data_dir)!r} cannot be used: {error.strerror}. Choose another") from error
@@ -99,9 +99,9 @@ def _lock(data_dir: Path) -> TextIO:
     return lock
 
 
-def _close_to_others(data_dir: Path) -> None:
+def _close_to_others(data_dir: Path, closed_to: int) -> None:
     """Close a data directory that is open to other users: an earlier version's, or one made by hand."""
-    if data_dir.stat().st_mode & 0o077 == 0:
+    if data_dir.stat().st_mode & closed_to == 0:
         return
     try:
         data_dir.chmod(0o700)

@@ -6,7 +6,6 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Collection, Mapping
 from typing import Final
 
 from heliograph import __version__
@@ -18,7 +17,6 @@ from heliograph.node.options import make_broker
 from heliograph.node.parts import make_parts
 from heliograph.node.reports import FaultLog, HookFailureLog
 from heliograph.node.rules import RulesPart
-from heliograph.observe.metric import Sample
 from heliograph.parts import Parts
 from heliograph.rules.engine import RuleEngine
 
@@ -47,8 +45,9 @@ class Node:
     def __init__(self, config: Config, reader_process: asyncio.subprocess.Process | None = None) -> None:
         self.broker = make_broker(config, Hooks(HookFailureLog()))
         self.broker.faults.on_fault = FaultLog()
-        given = (self._numbers, self._samples, self._tick)
-        self.parts = Parts(config, self.broker.faults, make_parts(config, self.broker, *given, reader_process))
+        self.parts = Parts(
+            config, self.broker.faults, make_parts(config, self.broker, lambda: self.parts, reader_process)
+        )
 
     async def start(self) -> None:
         """Start every part, listeners last; if one cannot start, those before it are stopped.
@@ -106,15 +105,6 @@ class Node:
         self.parts.apply(plan)
         announcements.tell_changed(plan)
         return True
-
-    def _numbers(self, names: Collection[str]) -> Mapping[str, float]:
-        return self.parts.numbers(names)
-
-    def _samples(self, leaving_out: str) -> list[Sample]:
-        return self.parts.samples(leaving_out)
-
-    def _tick(self, uptime_us: int) -> dict[str, str]:
-        return self.parts.tick(uptime_us)
 
 
 def tune_interpreter() -> None:

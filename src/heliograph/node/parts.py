@@ -1,7 +1,7 @@
 """The list of what a node is made of, as its configuration says."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 
 from heliograph.access.authorization import AuthorizationPart
 from heliograph.access.parts import BansPart, FlappingPart
@@ -11,6 +11,7 @@ from heliograph.events.sys_topics import Numbers
 from heliograph.message_policies.parts import NodeInfo, TransformationPart, ValidationPart
 from heliograph.node.client_log import ClientLogPart
 from heliograph.node.clock import uptime_us
+from heliograph.node.control import ControlPart
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import CommitsPart, Databases
 from heliograph.node.delayed import DelayedPart
@@ -28,29 +29,21 @@ from heliograph.node.rules import RulesPart
 from heliograph.node.sparkplug import SparkplugPart
 from heliograph.node.sys_topics import SysTopicsPart
 from heliograph.node.ticker import Ticker
-from heliograph.observe.metric import Sample
-from heliograph.parts import Part
+from heliograph.parts import Part, Parts
 from heliograph.policies.parts import AutoSubscribePart, RewritePart
 from heliograph.rules.parts import EnvironmentPart
-
-Others = Callable[[str], Iterable[Sample]]
-Tick = Callable[[int], Mapping[str, str]]
 
 
 def make_parts(
     config: Config,
     broker: Broker,
-    numbers: Numbers,
-    others: Others,
-    tick: Tick,
+    all_parts: Callable[[], Parts],
     reader_process: asyncio.subprocess.Process | None = None,
 ) -> list[Part]:
     """The parts of a node, none of them started.
 
     Args:
-        numbers: The values of some metrics by their names.
-        others: The samples of all parts but the one with that name.
-        tick: Tells all parts the time; the names of those that raised, with what.
+        all_parts: What is made of them; asked when they have started.
         reader_process: The process of its storage reader, if that is launched already.
     """
     directory = DataDirectory(config)
@@ -73,15 +66,16 @@ def make_parts(
         parts.append(RetainedPart(config, directory, kernel, databases))
     parts += [
         AuthorizationPart(config, broker),
-        *make_policies(config, kernel, bans, environment, numbers),
+        *make_policies(config, kernel, bans, environment, lambda names: all_parts().numbers(names)),
         RulesPart(config, kernel, environment, databases),
-        MemoryPart(config, kernel, delayed, lambda: others("memory")),
+        MemoryPart(config, kernel, delayed, lambda: all_parts().samples("memory")),
         *([reader] if config.durable_storage.flight.enable else []),
         listeners,
-        Ticker(kernel, tick),
+        Ticker(kernel, lambda now_us: all_parts().tick(now_us)),
     ]
     if config.pipeline.enable and config.durable_storage.flight.enable:
         parts.append(PipelinePart(config, directory, kernel, reader, listeners))
+    parts.append(ControlPart(config, directory, kernel, all_parts))
     return parts
 
 

@@ -27,6 +27,9 @@ class Ticker(Part):
     Args:
         kernel: Whose clock is looked at.
         tick: Tells all parts the time; the names of those that raised, with what.
+
+    Attributes:
+        lag_s: How late the last tick came, in seconds.
     """
 
     name = "ticker"
@@ -37,7 +40,7 @@ class Ticker(Part):
         self._kernel = kernel
         self._tick = tick
         self._task: asyncio.Task[None] | None = None
-        self._lag_s = self._longest_lag_s = 0.0
+        self._longest_lag_s = self.lag_s = 0.0
         self._lags = Histogram(_LAG_BOUNDS_S)
 
     async def start(self) -> None:
@@ -52,7 +55,7 @@ class Ticker(Part):
 
     def samples(self) -> list[Sample]:
         """How late ticks come."""
-        lags = {"loop.lag_s": round(self._lag_s, 6), "loop.longest_lag_s": round(self._longest_lag_s, 6)}
+        lags = {"loop.lag_s": round(self.lag_s, 6), "loop.longest_lag_s": round(self._longest_lag_s, 6)}
         return [*plain(lags), *self._lags.samples("loop.lag")]
 
     async def _run(self) -> None:
@@ -60,9 +63,9 @@ class Ticker(Part):
         while True:
             began_us = uptime_us()
             await asyncio.sleep(_TICK_S)
-            self._lag_s = max(0.0, (uptime_us() - began_us) / 1e6 - _TICK_S)
-            self._longest_lag_s = max(self._longest_lag_s, self._lag_s)
-            self._lags.add(self._lag_s)
+            self.lag_s = max(0.0, (uptime_us() - began_us) / 1e6 - _TICK_S)
+            self._longest_lag_s = max(self._longest_lag_s, self.lag_s)
+            self._lags.add(self.lag_s)
             for name, error in self._tick(self._kernel.clock.begin_turn()).items():
                 failing.happened(name, f"the part {name} of the node fails when it is ticked: {error}", {"part": name})
             failing.tick()

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import msgspec
 
+from heliograph.rpc import codes
 from heliograph.rpc import proto_v1 as proto
 from heliograph.rpc.frames import FRAME_BYTES_MAX, HELLO_BYTES_MAX, FrameError, RpcFrameReader, encoded, from_asker
 from heliograph.rpc.methods import Action, Call, Method, RpcError
@@ -16,7 +17,7 @@ from heliograph.rpc.running import GIVEN_UP, RunningRequest, Services
 IN_FLIGHT_MAX: Final = 4
 _FRAMES_A_TURN: Final = 16
 _CLOSE_S: Final = 1.0  # for a last frame to be read
-_GONE: Final = RpcError("connection_lost", "its asker is gone")
+_GONE: Final = RpcError(codes.CONNECTION_LOST, "its asker is gone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +82,14 @@ class RpcConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It is open."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # that of uvloop is none by its class
         who, pid = peer_of(transport.get_extra_info("socket"))
         self._call = Call(who, f"{self._host.place}, pid {pid}")
         self._is_open = True
         if self._host.joined(self):
             self._expect(self._host.patience.hello_s, "it sent no HELLO")
         else:
-            self.end("too_many_connections", "too many connections ask already; try again")
+            self.end(codes.TOO_MANY_CONNECTIONS, "too many connections ask already; try again")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is closed: what is in flight is given up."""
@@ -160,7 +160,7 @@ class RpcConnection(asyncio.Protocol):
                     return
                 self._take(from_asker(frame))
         except FrameError as error:
-            self.end("bad_frame", str(error))
+            self.end(codes.BAD_FRAME, str(error))
             return
         self._pause_reading()
         asyncio.get_running_loop().call_soon(self._read)
@@ -192,7 +192,7 @@ class RpcConnection(asyncio.Protocol):
             raise FrameError("HELLO came twice")
         if proto.VERSION not in hello.versions:
             asked = ", ".join(map(str, hello.versions[:10])) or "none"
-            self.end("version_mismatch", f"{self._host.name} speaks version {proto.VERSION}; you speak {asked}")
+            self.end(codes.VERSION_MISMATCH, f"{self._host.name} speaks version {proto.VERSION}; you speak {asked}")
             return
         self._is_greeted = True
         self._expect_nothing()
@@ -223,15 +223,15 @@ class RpcConnection(asyncio.Protocol):
             RpcError: It is refused.
         """
         if method is None:
-            raise RpcError("unknown_method", _unknown(asked.method, self._host.methods))
+            raise RpcError(codes.UNKNOWN_METHOD, _unknown(asked.method, self._host.methods))
         if len(self._requests) >= IN_FLIGHT_MAX:
-            raise RpcError("too_many_requests", f"{IN_FLIGHT_MAX} requests of this connection are in flight already")
+            raise RpcError(codes.TOO_MANY_REQUESTS, f"{IN_FLIGHT_MAX} requests of it are in flight already")
         if not method.is_vital and (why := self._host.overload()):
-            raise RpcError("overloaded", f"{why}; try again")
+            raise RpcError(codes.OVERLOADED, f"{why}; try again")
         try:
             return msgspec.msgpack.decode(asked.args, type=method.args)
         except msgspec.DecodeError as error:
-            raise RpcError("bad_arguments", f"{method.name}: {_readable(error)}") from error
+            raise RpcError(codes.BAD_ARGUMENTS, f"{method.name}: {_readable(error)}") from error
 
     def _pause_reading(self) -> None:
         if not self._is_reading_paused:

@@ -7,13 +7,14 @@ from typing import Final, Protocol
 
 import msgspec
 
+from heliograph.rpc import codes
 from heliograph.rpc.frames import FrameError, raw
 from heliograph.rpc.methods import DONE, Action, Answered, Audit, Call, Method, RpcError, arguments_of
 from heliograph.rpc.proto_v1 import Answer, End, Failure, Slice, ToAsker
 from heliograph.rpc.turns import RequestTurns
 
-GIVEN_UP: Final = RpcError("cancelled", "it was given up by its asker")
-OUT_OF_TIME: Final = RpcError("deadline_exceeded", "it did not end before its deadline")
+GIVEN_UP: Final = RpcError(codes.CANCELLED, "it was given up by its asker")
+OUT_OF_TIME: Final = RpcError(codes.DEADLINE_EXCEEDED, "it did not end before its deadline")
 
 
 class RequestWire(Protocol):
@@ -184,11 +185,11 @@ class RunningRequest:
 
     def _said(self, error: Exception) -> tuple[str, str]:
         """The code and the message of what was raised; a fault of the program is reported here and told nothing of."""
-        code = "answer_too_large" if isinstance(error, FrameError) else getattr(error, "code", None)
+        code = codes.ANSWER_TOO_LARGE if isinstance(error, FrameError) else getattr(error, "code", None)
         if isinstance(code, str):
             return code, str(error)
         self._services.on_fault(self._method.name, error)
-        return "internal", f"{self._method.name} failed: {type(error).__name__}; the log of the node says more"
+        return codes.INTERNAL, f"{self._method.name} failed: {type(error).__name__}; the log of the node says more"
 
     def _end(self, last: ToAsker, outcome: str = DONE, message: str = "") -> None:
         try:

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from heliograph.rpc import codes
 from heliograph.rpc.connection import Patience, RpcConnection
 from heliograph.rpc.methods import Audit, Method, NoAudit, RpcError
 from heliograph.rpc.running import Services
@@ -14,7 +15,7 @@ from heliograph.rpc.turns import RequestTurns
 _log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX: Final = 32
-_STOPPING: Final = RpcError("stopping", "the node stops")
+_STOPPING: Final = RpcError(codes.STOPPING, "the node stops")
 
 
 class RpcServer:
@@ -77,7 +78,7 @@ class RpcServer:
             if idle is None:
                 return False
             del self._connections[idle]
-            idle.end("idle", "another connection needed its place, and it was idle")
+            idle.end(codes.IDLE, "another connection needed its place, and it was idle")
         self._connections_count += 1
         self._connections[connection] = None
         return True

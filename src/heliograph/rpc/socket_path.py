@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+CONTROL_SOCKET: Final = "control.sock"  # of a node, in its data directory
 PATH_BYTES_MAX: Final = 107  # what `sockaddr_un` holds
 
 

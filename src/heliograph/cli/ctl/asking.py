@@ -1,0 +1,69 @@
+"""Finds the node that a command asks, and asks it.
+
+The data directory is that of `--data-dir`, else that of the file of `--config` or of the environment, else `./data`.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from heliograph.cli.usage import Actions, UsageError, add_node_options, example_of
+from heliograph.rpc.client import RpcClient, UnreachableError
+from heliograph.rpc.socket_path import CONTROL_SOCKET
+
+DEFAULT_DATA_DIR: Final = "data"  # that of node.data_dir, without loading all settings
+_ENVIRONMENT: Final = "HELIOGRAPH_NODE__DATA_DIR"
+
+
+def add_command(actions: Actions, name: str, summary: str, description: str, *examples: str) -> argparse.ArgumentParser:
+    """Add a command that asks a node, with the options that say which one and how to print.
+
+    Args:
+        summary: One line for the list of commands.
+        description: What it does.
+        examples: Lines that a user could type.
+    """
+    parser = actions.add_parser(name, help=summary, description=description, epilog=example_of(*examples))
+    add_node_options(parser)
+    return parser
+
+
+@contextmanager
+def asked(args: argparse.Namespace) -> Iterator[RpcClient]:
+    """A connection to the node that the options name.
+
+    Raises:
+        UnreachableError: No node answers there.
+        RpcError: It takes no more connections, or is of another time.
+    """
+    path = data_dir(args) / CONTROL_SOCKET
+    try:
+        client = RpcClient(path, "heliograph ctl")
+    except UnreachableError as error:
+        raise UnreachableError(
+            f"no node answers: {error}. Start it, or name its data directory with --data-dir DIR, or its file with "
+            "--config FILE"
+        ) from error
+    with client:
+        yield client
+
+
+def data_dir(args: argparse.Namespace) -> Path:
+    """The data directory of the node that the options name.
+
+    Raises:
+        UsageError: The file of `--config` cannot be used.
+    """
+    if args.data_dir is not None:
+        return Path(args.data_dir)
+    if args.config is None and _ENVIRONMENT not in os.environ:
+        return Path(DEFAULT_DATA_DIR).absolute()
+    from heliograph.config import ConfigError, load_config  # it takes longer than most requests
+
+    try:
+        return Path(load_config(args.config, os.environ).node.data_dir).absolute()
+    except ConfigError as error:
+        raise UsageError(f"[{error.code}] {error}") from error

@@ -1,0 +1,52 @@
+"""`ctl status`: whether a node is ready; its exit code says so to machines."""
+
+import argparse
+from typing import Final
+
+from heliograph.cli.ctl.asking import add_command, asked
+from heliograph.cli.ctl.printing import print_json, text_of
+from heliograph.cli.usage import Actions
+from heliograph.control.proto_v1.node import NodeStatus
+
+_READY: Final = "ready"
+_TIMEOUT_S: Final = 10.0
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `status`."""
+    parser = add_command(
+        actions,
+        "status",
+        "say whether the node is ready, and if not, why",
+        "Say whether the node is ready. Exit code 0: it is; 1: it is degraded, for the reasons that are printed (parts "
+        "that cannot do their work, and active alarms); 3: no node answers.",
+        "heliograph ctl status --data-dir /var/lib/heliograph || systemctl restart heliograph",
+    )
+    parser.set_defaults(act=_status)
+
+
+def _status(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        status = node.ask("node.status", NodeStatus, timeout_s=_TIMEOUT_S)
+    if args.json:
+        print_json(status)
+    else:
+        print(
+            f"{status.name} is {status.state}: heliograph {status.version}, process {status.pid}, up for "
+            f"{duration(status.uptime_s)}, {status.connections:,} connections, {status.sessions:,} sessions"
+        )
+        for place in status.places:
+            print(f"  {place}")
+        for reason in status.reasons:
+            print(f"degraded: {text_of(reason.what)}: {text_of(reason.message)}")
+    return 0 if status.state == _READY else 1
+
+
+def duration(seconds: int) -> str:
+    """Seconds for people: `3d 4h`, `5m 12s`."""
+    parts = []
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s")):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2]) or "0s"
