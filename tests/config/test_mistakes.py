@@ -88,7 +88,7 @@ from heliograph.config import ConfigError, load_config
         ('node.data_dir = ""', 'node.data_dir: found "", expected a directory'),
         ("mqtt.max_inflght = 5", "mqtt.max_inflght: unknown key; did you mean max_inflight?"),
         ("mqt.max_inflight = 5", "mqt: unknown key; did you mean mqtt?"),
-        ("log.zzz = 5", "log.zzz: unknown key; valid here: level"),
+        ("log.zzz = 5", "log.zzz: unknown key; valid here: audit, level"),
         (
             "zzz = 5",
             "zzz: unknown key; valid here: ",

@@ -58,6 +58,7 @@ __all__ = [
     "CLIENT_UNSUBSCRIBE",
     "CLOSED",
     "CLOSED_UNLESS_DECIDED",
+    "CONFIG_CHANGED",
     "DELIVERY_COMPLETED",
     "DELIVERY_DROPPED",
     "FAILED",
@@ -93,6 +94,7 @@ __all__ = [
     "ClientDisconnectedCallback",
     "ClientSubscribeCallback",
     "ClientUnsubscribeCallback",
+    "ConfigChangedCallback",
     "DeferredAck",
     "DeliveryCallback",
     "DeliveryDroppedCallback",
@@ -136,6 +138,7 @@ DELIVERY_DROPPED: Final = "delivery.dropped"
 DELIVERY_COMPLETED: Final = "delivery.completed"
 SCHEMA_VALIDATION_FAILED: Final = "schema.validation_failed"
 MESSAGE_TRANSFORMATION_FAILED: Final = "message.transformation_failed"
+CONFIG_CHANGED: Final = "config.changed"
 ALARM_ACTIVATED: Final = "alarm.activated"
 ALARM_DEACTIVATED: Final = "alarm.deactivated"
 
@@ -157,6 +160,7 @@ DeliveryCallback = Callable[[str, Message, None], object]
 MessageDroppedCallback = Callable[[Message, str, None], object]
 DeliveryDroppedCallback = Callable[[str, Message, str, None], object]
 PolicyFailedCallback = Callable[[Message, str, None], object]
+ConfigChangedCallback = Callable[[int, list[str], None], object]
 AlarmCallback = Callable[[object, None], object]  # an `observe.alarms.Alarm`, which this package does not know
 
 
@@ -226,6 +230,7 @@ HOOK_POINTS: Final = (
     HookSpec(DELIVERY_COMPLETED, DeliveryCallback, "clientid message"),
     HookSpec(SCHEMA_VALIDATION_FAILED, PolicyFailedCallback, "message name"),
     HookSpec(MESSAGE_TRANSFORMATION_FAILED, PolicyFailedCallback, "message name"),
+    HookSpec(CONFIG_CHANGED, ConfigChangedCallback, "revision paths"),
     HookSpec(ALARM_ACTIVATED, AlarmCallback, "alarm"),
     HookSpec(ALARM_DEACTIVATED, AlarmCallback, "alarm"),
 )
@@ -270,6 +275,7 @@ class Hooks:
         self.delivery_completed: HookPoint[DeliveryCallback] = self.point(DELIVERY_COMPLETED)
         self.schema_validation_failed: HookPoint[PolicyFailedCallback] = self.point(SCHEMA_VALIDATION_FAILED)
         self.message_transformation_failed: HookPoint[PolicyFailedCallback] = self.point(MESSAGE_TRANSFORMATION_FAILED)
+        self.config_changed: HookPoint[ConfigChangedCallback] = self.point(CONFIG_CHANGED)
         self.alarm_activated: HookPoint[AlarmCallback] = self.point(ALARM_ACTIVATED)
         self.alarm_deactivated: HookPoint[AlarmCallback] = self.point(ALARM_DEACTIVATED)
 

@@ -11,19 +11,21 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import uvloop
 
 from heliograph._pure import is_compiled
 from heliograph.cli.usage import Actions
-from heliograph.config import Config, ConfigError, load_config
+from heliograph.config import Config, ConfigError, Layers, Sources, config_of
 from heliograph.storage.reader.process import give_up, launch_reader
 
 if TYPE_CHECKING:
     from heliograph.node import Node
 
 _log = logging.getLogger(__name__)
+
+Loaded: TypeAlias = tuple[Config, Layers]
 
 
 def add_parser(subparsers: Actions) -> None:
@@ -47,9 +49,11 @@ def run(args: argparse.Namespace) -> int:
     """Run the node; 0 after an orderly end, 1 when it cannot start."""
     # Before the level is known: reading the configuration may warn.
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    sources = Sources(args.config, os.environ, _overrides(args), args.base)
     try:
-        config = load_config(args.config, os.environ, _overrides(args), base=args.base)
-    except ConfigError as error:
+        layers = sources.read(_recover)
+        config = config_of(layers)
+    except (ConfigError, OSError) as error:
         return _fail(error)
     logging.getLogger().setLevel(config.log.level.upper())
     _allow_open_files()
@@ -59,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             "then install heliograph again from its sources (HELIOGRAPH_PURE=1 says that it is wanted so)"
         )
     try:
-        return uvloop.run(_serve_beside_reader(config, partial(_load, args)))
+        return uvloop.run(_serve_beside_reader(config, partial(_load, layers)))
     except Exception as error:
         if not hasattr(error, "code"):
             raise
@@ -75,15 +79,19 @@ def _overrides(args: argparse.Namespace) -> dict[str, str]:
     return {} if args.data_dir is None else {"node.data_dir": args.data_dir}
 
 
-def _load(args: argparse.Namespace) -> Config:
-    """The configuration, with all that only the languages in it can find wrong."""
-    from heliograph.message_policies.faults import policy_faults
-    from heliograph.rules.client_attrs import client_attribute_faults
-    from heliograph.rules.engine.faults import rule_faults
-    from heliograph.rules.schemas.configured import schema_faults
+def _recover(data_dir: Path) -> None:
+    """Mend what a process left that was killed while its configuration changed."""
+    if (data_dir / "configs").is_dir():
+        from heliograph.config_changes.recovery import recover
 
-    checks = (schema_faults, client_attribute_faults, policy_faults, rule_faults)
-    return load_config(args.config, os.environ, _overrides(args), checks, args.base)
+        recover(data_dir)
+
+
+def _load(layers: Layers) -> Loaded:
+    """The configuration, with all that only the languages in it can find wrong, and what it is made of."""
+    from heliograph.node.checked_config import checked_config
+
+    return checked_config(layers, layers.sources.environ), layers
 
 
 class _Signals:
@@ -113,7 +121,7 @@ class _Signals:
                 self._starting.cancel()
 
 
-async def _serve_beside_reader(config: Config, load: Callable[[], Config]) -> int:
+async def _serve_beside_reader(config: Config, load: Callable[[], Loaded]) -> int:
     """Launch the storage reader before the node is imported: each of the two takes a third of a second for that."""
     asked, flight = _Signals(), config.durable_storage.flight
     if not flight.enable:
@@ -126,19 +134,17 @@ async def _serve_beside_reader(config: Config, load: Callable[[], Config]) -> in
         await give_up(launched)
 
 
-async def _serve(load: Callable[[], Config], asked: _Signals, reader_process: asyncio.subprocess.Process | None) -> int:
+async def _serve(load: Callable[[], Loaded], asked: _Signals, reader_process: asyncio.subprocess.Process | None) -> int:
     gc.disable()  # as while `heliograph.cli.main` loads modules
     try:
-        config = load()
+        config, layers = load()
         from heliograph.node import Node
     finally:
         gc.enable()
-    node = Node(config, reader_process)
+    node = Node(config, reader_process, layers)
     try:
         await asked.begin(node)
-        if asked.reload.is_set():
-            await _reload(node, load, asked.reload)
-        reloading = asyncio.create_task(_reload_when_asked(node, load, asked.reload), name="reload")
+        reloading = asyncio.create_task(_reload_when_asked(node, asked.reload), name="reload")
         print(node.ready_line(), flush=True)
         await asked.stop.wait()
         reloading.cancel()
@@ -151,22 +157,11 @@ async def _serve(load: Callable[[], Config], asked: _Signals, reader_process: as
     return 0
 
 
-async def _reload_when_asked(node: "Node", load: Callable[[], Config], asked: asyncio.Event) -> None:
+async def _reload_when_asked(node: "Node", asked: asyncio.Event) -> None:
     while True:
         await asked.wait()
-        await _reload(node, load, asked)
-
-
-async def _reload(node: "Node", load: Callable[[], Config], asked: asyncio.Event) -> None:
-    from heliograph.node.announcements import tell_refused
-
-    asked.clear()
-    try:
-        config = load()
-    except ConfigError as error:
-        tell_refused(error)
-    else:
-        await node.reload(config)
+        asked.clear()
+        await node.read_again()
 
 
 def _allow_open_files() -> None:

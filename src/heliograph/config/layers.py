@@ -15,7 +15,7 @@ What the values mean is in `reading`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -69,30 +69,26 @@ class Layers:
     """All layers of one reading, a value that is never changed.
 
     Attributes:
+        sources: What they were read from.
         files: The trees of the layers that are files, by the names of the layers, lowest first; empty ones where
             there is no such file.
         cluster_file: Where the cluster's layer is, whether it exists or not.
         variables: The environment variables that name settings, in the order in which they apply.
-        options: Values by dotted path of the command line, taken as they are.
         merged: All of them, one over the other.
     """
 
+    sources: Sources
     files: Mapping[str, Node]
     cluster_file: Path
     variables: Sequence[Override]
-    options: Mapping[str, str]
     merged: Node = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "merged", self._over(NAMES))
+        object.__setattr__(self, "merged", self._merge())
 
     def with_cluster(self, tree: Node) -> Layers:
         """The same with another layer of the cluster."""
         return replace(self, files={**self.files, CLUSTER: tree})
-
-    def up_to(self, layer: str) -> Node:
-        """A layer with all below it."""
-        return self._over(NAMES[: NAMES.index(layer) + 1])
 
     def origin(self, path: Sequence[str]) -> Origin | None:
         """What set the value at a path, or the newest of what is below it; None where only the default holds."""
@@ -109,17 +105,15 @@ class Layers:
                 return Origin(layer, found.position)
         return Origin(NODE, found.position)  # it came in by an edit of a list of another layer
 
-    def _over(self, names: Sequence[str]) -> Node:
-        trees = [self.files[name] for name in names if name in self.files and self.files[name].value]
-        merged = trees[0] if trees else Node({}, SourcePosition(DEFAULTS))
+    def _merge(self) -> Node:
+        trees = [tree for tree in self.files.values() if tree.value]
+        merged = trees[0] if trees else _NOTHING
         try:
             for tree in trees[1:]:
                 merged = run_walk(merge_nodes(merged, tree))
-            if ENVIRONMENT in names:
-                merged = apply_overrides(merged, self.variables)
-            if COMMAND_LINE in names:
-                for path, text in self.options.items():
-                    merged = set_value(merged, tuple(path.split(".")), Node(text, SourcePosition(COMMAND_LINE)))
+            merged = apply_overrides(merged, self.variables)
+            for path, text in self.sources.options.items():
+                merged = set_value(merged, tuple(path.split(".")), Node(text, SourcePosition(COMMAND_LINE)))
         except HoconError as error:
             raise ConfigSyntaxError.of(error) from None
         return merged
@@ -141,26 +135,22 @@ class Sources:
     options: Mapping[str, str] = field(default_factory=dict)
     base: str | os.PathLike[str] | None = None
 
-    def read(self) -> Layers:
+    def read(self, before_cluster: Callable[[Path], object] = lambda data_dir: None) -> Layers:
         """Read every layer again.
+
+        Args:
+            before_cluster: Called with the data directory before the layer of the cluster is read from it.
 
         Raises:
             ConfigSyntaxError: A file or a variable is not HOCON, or a file that was named cannot be read.
         """
         layers = self._without_cluster()
+        before_cluster(layers.cluster_file.parents[1])
         if not layers.cluster_file.is_file():
             return layers
         tree = parse(layers.cluster_file)
         refuse_data_dir(tree)
         return layers.with_cluster(tree)
-
-    def data_dir(self) -> Path:
-        """The data directory, which tells where the layer of the cluster is.
-
-        Raises:
-            ConfigSyntaxError: As `read` does.
-        """
-        return self._without_cluster().cluster_file.parents[1]
 
     def _without_cluster(self) -> Layers:
         base = self._base()
@@ -169,7 +159,7 @@ class Sources:
             CLUSTER: _NOTHING,
             NODE: _NOTHING if self.file is None else parse(self.file),
         }
-        layers = Layers(files, Path(), known_overrides(self.environ), self.options)
+        layers = Layers(self, files, Path(), known_overrides(self.environ))
         found = node_at(layers.merged, _DATA_DIR)
         said = found.value if found is not None and isinstance(found.value, str) else NodeConfig().data_dir
         return replace(layers, cluster_file=Path(said, *_CLUSTER_FILE))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.config.access import Authorization
+from heliograph.config.audit import AuditLogConfig
 from heliograph.config.kinds import SizeOrPart
 from heliograph.config.listeners import Listeners
 from heliograph.config.message_transformation import MessageTransformationConfig
@@ -82,6 +83,7 @@ class LogConfig:
     """The log."""
 
     level: str = setting(Choice("debug", "info", "warning", "error"), "info", "Least severe entries that are written.")
+    audit: AuditLogConfig = section(AuditLogConfig, "Who changed what.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,9 +82,9 @@ def tell_refused(error: Exception) -> None:
 def tell_changed(plan: Plan) -> None:
     """A configuration was applied."""
     if plan.now:
-        _log.info("the configuration was read again, and changed: %s", ", ".join(plan.now))
+        _log.info("the configuration changed: %s", ", ".join(plan.now))
     else:
-        _log.info("the configuration was read again: no setting changed")
+        _log.info("the configuration was read: no setting changed")
     if plan.restart:
         _log.warning("these settings change when the node is started again: %s", ", ".join(plan.restart))
 

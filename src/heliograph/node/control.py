@@ -12,6 +12,7 @@ from heliograph import __version__
 from heliograph.config import Config
 from heliograph.control import broker, node
 from heliograph.node.clock import uptime_us
+from heliograph.node.config_changes import ConfigChangesPart
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.node.ticker import Ticker
@@ -46,7 +47,7 @@ class ControlPart(Part):
     """
 
     name = "control"
-    needs = ("data_dir", "kernel", "listeners", "ticker")
+    needs = ("data_dir", "kernel", "listeners", "ticker", "config_changes")
     roots = ("node.control_group", "node.name")
     metrics = (
         gauge("control.connections", "Connections to the control socket."),
@@ -79,6 +80,7 @@ class ControlPart(Part):
             "control socket",
             on_fault=lambda method, error: self._kernel.broker.faults.contain(f"control.{method}", error),
             overload=self._overload,
+            audit=self._parts().get(ConfigChangesPart).audit,
         )
         try:
             listening = bind(self._path)

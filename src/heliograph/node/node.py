@@ -10,8 +10,9 @@ from typing import Final
 
 from heliograph import __version__
 from heliograph.broker.hooks import Hooks
-from heliograph.config import Config
+from heliograph.config import Config, Layers
 from heliograph.node import announcements
+from heliograph.node.config_changes import ConfigChangesPart
 from heliograph.node.kernel import KernelPart
 from heliograph.node.options import make_broker
 from heliograph.node.parts import make_parts
@@ -36,18 +37,24 @@ class Node:
     Args:
         config: The whole configuration.
         reader_process: The process of its storage reader, if that is launched already.
+        layers: What the configuration was made of, so that it can be changed while the node runs.
 
     Attributes:
         broker: The kernel, there before the start, so that callbacks can be added to its hook points.
         parts: What the node is made of.
     """
 
-    def __init__(self, config: Config, reader_process: asyncio.subprocess.Process | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        reader_process: asyncio.subprocess.Process | None = None,
+        layers: Layers | None = None,
+    ) -> None:
         self.broker = make_broker(config, Hooks(HookFailureLog()))
         self.broker.faults.on_fault = FaultLog()
-        self.parts = Parts(
-            config, self.broker.faults, make_parts(config, self.broker, lambda: self.parts, reader_process)
-        )
+        made = make_parts(config, self.broker, lambda: self.parts, reader_process)
+        changes = ConfigChangesPart(config, layers, lambda: self.parts)
+        self.parts = Parts(config, self.broker.faults, [*made, changes])
 
     async def start(self) -> None:
         """Start every part, listeners last; if one cannot start, those before it are stopped.
@@ -105,6 +112,10 @@ class Node:
         self.parts.apply(plan)
         announcements.tell_changed(plan)
         return True
+
+    async def read_again(self) -> bool:
+        """Read all files of the configuration again, and apply what differs; the log says what, or why not."""
+        return await self.parts.get(ConfigChangesPart).reload()
 
 
 def tune_interpreter() -> None:

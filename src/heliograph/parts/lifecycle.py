@@ -140,11 +140,17 @@ class Parts:
             raise ExceptionGroup("the configuration cannot be used", errors)
         return plan
 
-    def apply(self, plan: Plan) -> None:
-        """Apply what was checked."""
+    def apply(self, plan: Plan) -> dict[str, str]:
+        """Apply what was checked: the names of the parts that raised, with what."""
+        failed: dict[str, str] = {}
         for name, change in plan.changes.items():
-            self._faults.run(f"parts.{name}", change.apply)
+            try:
+                change.apply()
+            except Exception as error:  # noqa: BLE001 - it was to do so while it was asked; the others have checked too
+                self._faults.contain(f"parts.{name}", error)
+                failed[name] = f"{type(error).__name__}: {error}"
         self._config = plan.config
+        return failed
 
     def undo(self, plan: Plan) -> None:
         """Give up what was checked, last part first."""

@@ -1,0 +1,133 @@
+"""The audit log: a line of JSON for each action and each refused attempt, appended to a file that is rotated by size.
+
+An action does not wait for its line, and is done also where the disk does not take it: then an alarm begins, and the
+next line that is written says how many are missing before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from heliograph.config.audit import AuditLogConfig
+from heliograph.observe.alarms import Alarms
+from heliograph.rpc.methods import Action
+
+ALARM: Final = "audit_log_not_written"
+_WAITING_MAX: Final = 10_000
+_MODE: Final = 0o600
+
+
+class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line.
+
+    Attributes:
+        at: When, as ISO 8601 in UTC.
+        who: Who asked, for example `alice (uid 1000)`.
+        origin: From where.
+        method: What was asked for, for example `clients.kick`.
+        outcome: `done`, or the code of what went wrong.
+        args: What it was asked with, without secrets.
+        message: What went wrong, for people.
+        missing: How many lines could not be written before this one.
+    """
+
+    at: str
+    who: str
+    origin: str
+    method: str
+    outcome: str
+    args: Mapping[str, object] = msgspec.field(default_factory=dict)
+    message: str = ""
+    missing: int = 0
+
+
+class AuditLog:
+    """Writes the audit log of one node; owned by the part of the configuration's changes.
+
+    Args:
+        file: The newest file.
+        settings: Its limits.
+        alarms: Told when the disk does not take a line.
+        now_s: The time, in seconds since the epoch.
+    """
+
+    def __init__(self, file: Path, settings: AuditLogConfig, alarms: Alarms, now_s: Callable[[], float]) -> None:
+        self.settings = settings
+        self._file = file
+        self._alarms = alarms
+        self._now_s = now_s
+        self._waiting: list[AuditRecord] = []
+        self._missing = 0
+        self._writing: asyncio.Task[None] | None = None
+
+    def record(self, action: Action) -> None:
+        """Have a line written, some time after this returns."""
+        if not self.settings.enable:
+            return
+        if len(self._waiting) >= _WAITING_MAX:
+            self._missing += 1
+            return
+        at = datetime.fromtimestamp(self._now_s(), UTC).isoformat(timespec="milliseconds")
+        line = AuditRecord(at, action.who, action.origin, action.method, action.outcome, action.args, action.message)
+        self._waiting.append(line)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write(), name="audit log")
+
+    async def stop(self) -> None:
+        """Wait until all lines are written."""
+        if self._writing is not None:
+            await self._writing
+
+    async def _write(self) -> None:
+        while self._waiting:
+            records, self._waiting = self._waiting, []
+            if self._missing:
+                records[0] = msgspec.structs.replace(records[0], missing=self._missing)
+            content = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
+            try:
+                await asyncio.to_thread(self._append, content)
+            except OSError as error:
+                self._missing += len(records)
+                told = f"{self._file} cannot be written: {error.strerror}. Actions are done all the same"
+                self._alarms.activate(ALARM, told, {"file": str(self._file)})
+            else:
+                self._missing = 0
+                self._alarms.deactivate(ALARM)
+        self._writing = None
+
+    def _append(self, content: bytes) -> None:
+        if self._file.exists() and self._file.stat().st_size + len(content) > self.settings.rotation_size:
+            self._rotate()
+        with open(self._file, "ab", opener=_open_closed_to_others) as out:
+            begin = out.tell()
+            try:
+                out.write(content)
+                out.flush()
+            except OSError:
+                out.truncate(begin)  # half a line would spoil the next one
+                raise
+
+    def _rotate(self) -> None:
+        kept = self.settings.rotation_count
+        self._numbered(kept).unlink(missing_ok=True)
+        for number in range(kept - 1, 0, -1):
+            if self._numbered(number).exists():
+                self._numbered(number).replace(self._numbered(number + 1))
+        self._file.replace(self._numbered(1))
+
+    def _numbered(self, number: int) -> Path:
+        return self._file.with_name(f"{self._file.name}.{number}")
+
+    def __repr__(self) -> str:
+        return f"AuditLog({self._file})"
+
+
+def _open_closed_to_others(path: str, flags: int) -> int:
+    return os.open(path, flags, _MODE)

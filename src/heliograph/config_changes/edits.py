@@ -1,0 +1,112 @@
+"""What a change asks for, and the layer that results: HOCON laid over it, roots replaced, or single values set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from heliograph.config.layers import BASE, CLUSTER, KeyPath, Layers, node_at, refuse_data_dir
+from heliograph.config_changes.errors import ConfigRefusedError
+from heliograph.hocon import HoconError, Node, SourcePosition, parse_text
+from heliograph.hocon.environment import read_value
+from heliograph.hocon.merging import merge_nodes
+from heliograph.hocon.walking import Walk, run_walk
+from heliograph.settings.masking import NoSecretError, kept_secrets
+
+MERGE: Final = "merge"
+REPLACE: Final = "replace"
+WHOLE: Final = "whole"
+#: How a text changes the layer: objects merge; each root of the text replaces that root; the text is the whole layer.
+MODES: Final = (MERGE, REPLACE, WHOLE)
+_NAME: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|([^."]+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What is asked for: a text, or values for single paths; `null` unsets a value, so that lower layers hold.
+
+    Attributes:
+        text: HOCON.
+        mode: One of `MODES`.
+        values: Texts by dotted path, each read as HOCON or else taken as the text that it is.
+        name: What errors call the text.
+    """
+
+    text: str = ""
+    mode: str = MERGE
+    values: Sequence[tuple[str, str]] = ()
+    name: str = "<change>"
+
+
+def edited(layers: Layers, edit: Edit) -> Node:
+    """The layer of the cluster as an edit leaves it.
+
+    Raises:
+        ConfigRefusedError: The text is not HOCON, a path is none, or stars stand for no secret.
+        ConfigSyntaxError: It sets what this layer cannot set.
+    """
+    own = layers.files[CLUSTER]
+    try:
+        asked = _asked(edit)
+        asked = kept_secrets(asked, own, layers.merged)
+        tree = run_walk(merge_nodes(own, asked)) if edit.mode == MERGE else _replaced(own, asked, edit.mode)
+    except HoconError as error:
+        raise ConfigRefusedError([f"[{error.code}] {error}"]) from None
+    except NoSecretError as error:
+        raise ConfigRefusedError([f"{error.node.position}: {error}"]) from None
+    tree = run_walk(_without_nulls(tree, layers.files[BASE]))
+    refuse_data_dir(tree)
+    return tree
+
+
+def path_of(text: str) -> KeyPath:
+    """The names of a dotted path; a name with dots is in quotes.
+
+    Raises:
+        ConfigRefusedError: It is no path.
+    """
+    names: list[str] = []
+    at = 0
+    while True:
+        found = _NAME.match(text, at)
+        if found is None:
+            raise ConfigRefusedError(
+                [f"{text!r} is no path of a setting: expected names with dots, as in mqtt.max_inflight"]
+            )
+        names.append(found[2] if found[1] is None else found[1])
+        at = found.end()
+        if at == len(text):
+            return tuple(names)
+        if text[at] != ".":
+            raise ConfigRefusedError([f"{text!r} is no path of a setting: expected a dot before {text[at:]!r}"])
+        at += 1
+
+
+def _asked(edit: Edit) -> Node:
+    tree = parse_text(edit.text, name=edit.name)
+    for path, text in edit.values:
+        value = read_value(text, f"{path}={text}"[:80]) or Node(None, SourcePosition(path))
+        for name in reversed(path_of(path)):
+            value = Node({name: value}, value.position)
+        tree = run_walk(merge_nodes(tree, value))
+    return tree
+
+
+def _replaced(own: Node, asked: Node, mode: str) -> Node:
+    assert isinstance(own.value, dict)
+    assert isinstance(asked.value, dict)
+    return Node({**({} if mode == WHOLE else own.value), **asked.value}, asked.position)
+
+
+def _without_nulls(node: Node, base: Node | None) -> Walk[Node]:
+    """A tree without the nulls that hide nothing of the layer below."""
+    if not isinstance(node.value, dict):
+        return node
+    fields = {}
+    for name, child in node.value.items():
+        below = None if base is None else node_at(base, (name,))
+        if child.value is not None or below is not None:
+            fields[name] = yield _without_nulls(child, below)
+    return Node(fields, node.position, node.source)

@@ -1,0 +1,57 @@
+"""Why a change of the configuration is not made; everything is then as it was, on the disk too."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+
+class ConfigChangeError(Exception):
+    """A change that is not made, for the reason that the text says."""
+
+    code: ClassVar[str] = "config_change"
+
+
+class ConfigRefusedError(ConfigChangeError):
+    """The configuration that would result cannot be used.
+
+    Attributes:
+        problems: Each reason, with its file and line where there is one.
+    """
+
+    code = "config_change_refused"
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class HiddenChangeError(ConfigChangeError):
+    """A higher layer sets what the change is to set."""
+
+    code = "config_change_hidden"
+
+
+class ChangeConflictError(ConfigChangeError):
+    """The configuration is not the one that the change was made for, or another change has to be settled first."""
+
+    code = "config_change_conflict"
+
+
+class NoRevisionError(ConfigChangeError):
+    """There is no such revision, or it cannot be gone back to."""
+
+    code = "config_no_revision"
+
+
+class ConfigWriteError(ConfigChangeError):
+    """The disk does not take the change."""
+
+    code = "config_change_not_written"
+
+
+def reasons(error: Exception) -> list[str]:
+    """Everything that an exception says, for people: an `ExceptionGroup` says what its exceptions say."""
+    if isinstance(error, ExceptionGroup):
+        return [told for one in error.exceptions for told in reasons(one)]
+    code = getattr(error, "code", "")
+    text = str(error) or type(error).__name__
+    return [f"[{code}] {text}" if code else f"{type(error).__name__}: {text}"]

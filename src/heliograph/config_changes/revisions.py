@@ -1,0 +1,78 @@
+"""What is kept of each configuration that a node had: who made it, when and why, and its text without secrets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import msgspec
+
+from heliograph.config.layers import leaves
+from heliograph.hocon import Node, parse_text, to_json
+from heliograph.hocon.writing import key_text
+
+#: What stands before the first change.
+FIRST = 0
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """One configuration of the cluster's layer.
+
+    Attributes:
+        number: One more than the one before.
+        time: When it was made, in seconds since the epoch.
+        who: Who made it.
+        origin: From where.
+        comment: Why.
+        digest: SHA-256 of the text.
+        text: The layer as HOCON, with stars for secrets.
+    """
+
+    number: int
+    time: float
+    who: str
+    origin: str
+    comment: str
+    digest: str
+    text: str
+
+    @property
+    def tree(self) -> Node:
+        """The text as a tree."""
+        return parse_text(self.text, name=f"revision {self.number}")
+
+
+class Unconfirmed(msgspec.Struct, frozen=True):
+    """A revision that goes back by itself, and what it goes back to.
+
+    Attributes:
+        revision: Its number.
+        until: The deadline, in seconds since the epoch.
+        before: The text before it, secrets included.
+    """
+
+    revision: int
+    until: float
+    before: str
+
+
+class RevisionDifference(msgspec.Struct, frozen=True):
+    """One setting that differs between two revisions, as JSON; None where a revision does not set it."""
+
+    path: str
+    old: str | None
+    new: str | None
+
+
+def digest_of(text: str) -> str:
+    """What names a text of a revision."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def revision_differences(old: Revision, new: Revision) -> Iterator[RevisionDifference]:
+    """Every setting that two revisions do not have alike."""
+    before = {path: to_json(node, None) for path, node in leaves(old.tree)}
+    after = {path: to_json(node, None) for path, node in leaves(new.tree)}
+    for path in {**before, **after}:
+        if before.get(path) != after.get(path):
+            yield RevisionDifference(".".join(map(key_text, path)), before.get(path), after.get(path))

@@ -1,0 +1,62 @@
+"""Who changes a configuration, on which terms, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from heliograph.config_changes.planning import PlannedSetting
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who asks for something, as revisions and the audit log have it.
+
+    Attributes:
+        who: For example `alice (uid 1000)`.
+        origin: From where, for example `control socket, pid 4711`.
+    """
+
+    who: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a change is made with.
+
+    Attributes:
+        force: Whether it is also made where a higher layer hides some of it.
+        revision: The revision that it was made for; it is refused if there is a newer one. None: for any.
+        confirm_s: In how many seconds it has to be confirmed to stay; None: it stays.
+        comment: Why, for people.
+    """
+
+    force: bool = False
+    revision: int | None = None
+    confirm_s: float | None = None
+    comment: str = ""
+
+
+#: Whatever holds now, for good.
+ANY_TERMS: Final = Terms()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOutcome:
+    """What a change did, or would do.
+
+    Attributes:
+        revision: The revision that holds now.
+        settings: Each setting that differs or was to differ.
+        restart: Paths of all settings that wait for the next start, from this change or an earlier one.
+        failed: The parts that could not have it hold, which is a fault of the program, each with what it raised.
+        confirm_until: When it goes back if it is not confirmed, in seconds since the epoch; None: it stays.
+    """
+
+    revision: int
+    settings: Sequence[PlannedSetting] = ()
+    restart: Sequence[str] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    confirm_until: float | None = None

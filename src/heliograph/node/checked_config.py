@@ -1,0 +1,21 @@
+"""What layers say, with all that only the languages in a configuration can find wrong."""
+
+from collections.abc import Mapping
+
+from heliograph.config import Config, Layers, config_of
+from heliograph.message_policies.faults import policy_faults
+from heliograph.rules.client_attrs import client_attribute_faults
+from heliograph.rules.engine.faults import rule_faults
+from heliograph.rules.schemas.configured import schema_faults
+
+
+def checked_config(layers: Layers, environ: Mapping[str, str] | None = None) -> Config:
+    """The configuration of a node; may be called in a thread.
+
+    Args:
+        environ: Where variables are that a warning tells to have no meaning; None for no warning.
+
+    Raises:
+        ConfigError: With every problem that was found.
+    """
+    return config_of(layers, (schema_faults, client_attribute_faults, policy_faults, rule_faults), environ)
