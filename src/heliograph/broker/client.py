@@ -32,6 +32,7 @@ class ClientInfo:
         expiry_interval_s: How long its session outlives its connection; known when the session is opened.
         client_attrs: What the operator has made of it by name (`mqtt.client_attrs_init`); an authenticator may replace
             it by more.
+        will_topic: The topic of the will that it connected with, without the mountpoint; None if it has none.
         is_superuser: Set by an authenticator: what it does is not asked about.
     """
 
@@ -51,6 +52,7 @@ class ClientInfo:
         self.subject: str | None = None
         self.expiry_interval_s: i64 = 0
         self.client_attrs: Mapping[str, str] = _NO_ATTRS
+        self.will_topic: str | None = None
         self.is_superuser = False
 
     @property

@@ -75,6 +75,7 @@ def client_info(
     client.zone = options.zone
     client.version = connect.version
     client.clean_start = connect.clean_start
+    client.will_topic = None if connect.will is None else connect.will.topic
     client.keepalive_s = _keepalive_s(connect, options)
     client.connected_at_us = now_us
     if options.attributes_of is not None:

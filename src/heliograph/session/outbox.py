@@ -180,7 +180,12 @@ class Barrier:
 
 
 class Outbox:
-    """The packets that wait for one connection; a view of that connection, and gone with it."""
+    """The packets that wait for one connection; a view of that connection, and gone with it.
+
+    Attributes:
+        sent_bytes: What was handed to the transport since the connection began.
+        received_bytes: What came from its peer; counted by its reader, here beside the other.
+    """
 
     def __init__(self, flusher: Flusher, wire: Wire) -> None:
         self._flusher = flusher
@@ -188,6 +193,8 @@ class Outbox:
         self._write: Callable[[bytes], object] | None = None  # instead of the wire's
         self._chunks: list[bytes] = []
         self.waiting_bytes: i64 = 0
+        self.sent_bytes: i64 = 0
+        self.received_bytes: i64 = 0
         self.congested = False
         self.closing = False
         self._touched = False
@@ -316,6 +323,7 @@ class Outbox:
             self._send(wire, data)
 
     def _send(self, wire: Wire, data: bytes) -> None:
+        self.sent_bytes += len(data)
         write = self._write
         if write is None:
             wire.write(data)

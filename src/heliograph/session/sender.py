@@ -33,6 +33,7 @@ class MessageSender(Subscriber):
         window: What is in flight.
         queue: What waits; made when first needed, since most sessions never queue.
         outbox: Where packets for the connection go; None while the client is away.
+        drops: What its client did not get, by reason; made with the first of it.
         dispatcher: Gives messages of the durable groups that the session is a member of.
     """
 
@@ -46,7 +47,7 @@ class MessageSender(Subscriber):
         self.dispatcher: GroupDispatcher | None = None
         self._encoder: Encoder | None = None  # the connection's
         self._access_check: AccessCheck | None = None
-        self._drops: Drops | None = None  # made with the first drop
+        self.drops: Drops | None = None
         self._direct: Encoder | None = None  # the encoder, while QoS 0 messages may take the shortest way to it
         # Together they take eight bytes, each by itself as many.
         self._qos0_waits = False  # QoS 0 messages that came while it was away are still in the queue
@@ -169,10 +170,10 @@ class MessageSender(Subscriber):
         if reason == "no_local":  # what the client asked for is no loss
             broker.counters.delivery_dropped_no_local += 1
         else:
-            drops = self._drops
+            drops = self.drops
             if drops is None:
                 drops = Drops(self.clientid)
-                self._drops = drops
+                self.drops = drops
             broker.drops.count(drops, reason, broker.counters)
         if broker.hooks.delivery_dropped.callbacks:
             broker.hooks.delivery_dropped.run((self.clientid, message, reason))

@@ -73,7 +73,7 @@ class Session(MessageSender):
     @property
     def dropped_count(self) -> int:
         """How many messages its client did not get since it began, apart from those that it did not want."""
-        return 0 if self._drops is None else sum(self._drops.counts().values())
+        return 0 if self.drops is None else sum(self.drops.counts().values())
 
     @property
     def attached(self) -> bool:
