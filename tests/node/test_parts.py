@@ -25,7 +25,7 @@ NAMES = [
     *("log", "data_dir", "kernel", "bans", "databases", "delayed", "environment", "sessions", "commits", "retained"),
     *("authorization", "flapping", "rewrite", "auto_subscribe", "known_clients", "sys_topics", "event_messages"),
     *("client_log", "sparkplug", "schema_validation", "message_transformation", "rules", "memory", "listeners"),
-    "ticker",
+    *("ticker", "control", "tracing"),
 ]
 
 

@@ -5,6 +5,7 @@ from typing import Final, Generic, TypeVar
 
 from heliograph.broker.message import Message
 from heliograph.broker.pending import Pending
+from heliograph.broker.tracer import Tracer
 
 OK: Final = "ok"
 STOP: Final = "stop"
@@ -66,6 +67,9 @@ class Chain:
         fails: `OPEN`, `CLOSED` or `CLOSED_UNLESS_DECIDED`.
         may_wait: Whether callbacks may answer with a `Pending`.
         on_failure: Called with the hook point's name and the exception when a callback raised.
+
+    Attributes:
+        tracer: Told of verdicts; None while no trace is on.
     """
 
     def __init__(
@@ -76,6 +80,7 @@ class Chain:
         self.may_wait = may_wait
         self.callbacks: list[Callback] = []
         self.failures_count = 0
+        self.tracer: Tracer | None = None
         self._on_failure = on_failure
 
     def run(self, args: tuple[object, ...], accumulator: object = None) -> tuple[str, object]:
@@ -98,11 +103,16 @@ class Chain:
     ) -> tuple[str, object]:
         """Run a chain from one of its callbacks on; see `run`."""
         arguments = (*args, accumulator)
+        tracer = self.tracer
+        if tracer is not None and not tracer.is_about(self.name, arguments):
+            tracer = None
         while at < len(callbacks):
             callback = callbacks[at]
             at += 1
             try:
                 verdict = callback(*arguments)
+                if tracer is not None:
+                    tracer.on_verdict(self.name, callback, arguments, verdict)
                 if verdict is None:  # most only take notice
                     continue
                 if isinstance(verdict, Pending):
@@ -112,6 +122,8 @@ class Chain:
                     arguments = (*args, accumulator)
             except Exception as error:  # noqa: BLE001 - the chain is the boundary to code of others
                 self.report(error)
+                if tracer is not None:
+                    tracer.on_verdict(self.name, callback, arguments, error)
                 has_failed = self.fails != OPEN
                 continue
             if verdict == STOP:
@@ -199,6 +211,10 @@ class HookPoint(Chain, Generic[CallbackT]):
         if self.on_change is not None:
             self.on_change()
 
+    def priority_of(self, callback: Callback) -> int | None:
+        """The priority that a callback was added with; None if it is not in the chain."""
+        return self._priorities[self.callbacks.index(callback)] if callback in self.callbacks else None
+
     def is_wanted(self, topic: str) -> bool:
         """Whether a callback of the chain is for messages of that topic."""
         return any(wants is None or wants(topic) for wants in self._wants)
@@ -278,6 +294,7 @@ class PendingChain(Pending[tuple[str, object]]):
     def _on_answer(self, answer: object) -> None:
         if self.is_cancelled:
             return
+        self._trace(answer)
         verdict = answer
         try:
             if isinstance(answer, tuple):
@@ -291,9 +308,16 @@ class PendingChain(Pending[tuple[str, object]]):
             self._go_on()
 
     def _fail(self, error: Exception) -> None:
+        self._trace(error)
         self._point.report(error)
         self._has_failed = self._point.fails != OPEN
         self._go_on()
+
+    def _trace(self, verdict: object) -> None:
+        """Tell of the verdict of the callback that was waited for."""
+        tracer, arguments = self._point.tracer, (*self._args, self._accumulator)
+        if tracer is not None and tracer.is_about(self._point.name, arguments):
+            tracer.on_verdict(self._point.name, self._callbacks[self._at - 1], arguments, verdict)
 
     def _go_on(self) -> None:
         outcome = self._point.go_on(self._callbacks, self._args, self._accumulator, self._has_failed, self._at)

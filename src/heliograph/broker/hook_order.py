@@ -6,6 +6,7 @@ goes nowhere. A callback of a plugin has priority 0 unless it says otherwise.
 
 from typing import Final
 
+TRACES: Final = 1000
 KNOWN_CLIENTS: Final = 990
 REWRITE: Final = 980
 ACCESS: Final = 970
@@ -24,6 +25,7 @@ FORGOTTEN_CLIENTS: Final = -10
 NO_MATCH: Final = -1_000_000
 
 PRIORITIES: Final = {
+    "traces": TRACES,
     "clients that connect, for `$event`": KNOWN_CLIENTS,
     "topic rewriting": REWRITE,
     "bans, flapping": ACCESS,

@@ -45,6 +45,7 @@ class Message:
         self.publish = publish
         self.qos: i64 = publish.qos
         self.retain: bool = publish.retain
+        self.is_traced = False  # a trace is, or was, about it
         self.clientid = clientid
         self.username = username
         self.expiry_s = expiry_s

@@ -16,6 +16,7 @@ from heliograph.broker.message import Message
 from heliograph.broker.pending import Pending
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.router import Route
+from heliograph.broker.tracer import PUBLISHED
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 
@@ -93,21 +94,25 @@ def publish(
     """
     if route is None:
         route = broker.route(message.topic.encode("utf-8"))
+        if broker.tracer is not None:
+            broker.tracer.follow(message, PUBLISHED)
         if route.is_sys and broker.refuses(message, route.topic):
             return _deny(broker, message)
     broker.counters.messages_published += 1
     if may_refuse and broker.is_refusing:
         code = _refusal_code(broker, route, message)
         if code != rc.SUCCESS:
-            return _unkept(broker, code)
+            return _unkept(broker, message, code)
     if route.hooked and not directly:
+        if broker.tracer is not None:  # topics that a trace is about are hooked
+            broker.tracer.follow(message, PUBLISHED)
         verdict, hooked = broker.hooks.message_publish.run((), message)
         if isinstance(hooked, PendingChain):
             outcome = Outcome(NOT_STORED, False, 0, False, None, 0)
             outcome.pending = PendingOutcome(broker, message, spreader, may_refuse, hooked)
             return outcome
         return _publish_hooked(broker, message, route, spreader, may_refuse, verdict, hooked)
-    if route.durable or message.retain:
+    if route.durable or message.retain or message.is_traced:
         return _keep_and_dispatch(broker, message, route, spreader, directly)
     receivers = broker.dispatch(route, message, spreader)
     if 0 < receivers < 64:
@@ -139,7 +144,7 @@ def _publish_hooked(
         if may_refuse and broker.is_refusing:
             code = _refusal_code(broker, route, hooked)
             if code != rc.SUCCESS:
-                return _unkept(broker, code)
+                return _unkept(broker, hooked, code)
     return _keep_and_dispatch(broker, hooked, route, spreader, False)
 
 
@@ -152,6 +157,7 @@ def _keep_and_dispatch(
     if message.retain and not directly:
         is_joined = True
         if not _retain(broker, message):
+            _trace_drop(broker, message, "clears_retained")
             return Outcome(broker.pending_ticket(), True, 0, False, None, 0)
     if route.durable:
         sink = broker.sink
@@ -164,6 +170,8 @@ def _keep_and_dispatch(
                 is_joined = True
     elif is_joined:
         ticket = broker.pending_ticket()
+    if message.is_traced and broker.tracer is not None:
+        broker.tracer.on_routed(message, route.entries, route.is_wide, ticket)
     receivers = broker.dispatch(route, message, spreader)
     is_unheard = receivers == 0 and not route.durable
     if is_unheard:
@@ -237,10 +245,16 @@ def _hooked(broker: Broker, message: Message, verdict: str, outcome: object) -> 
             return message
         if not isinstance(outcome, Refusal):
             return TAKEN
+        if outcome.reason:
+            _trace_drop(broker, message, outcome.reason)
         if outcome.reason and broker.hooks.message_dropped.callbacks:
             broker.hooks.message_dropped.run((message, outcome.reason))
         return outcome
-    return outcome if outcome.topic == message.topic or _has_route(broker, outcome) else message
+    if outcome.topic != message.topic and not _has_route(broker, outcome):
+        return message
+    if outcome is not message and broker.tracer is not None:
+        broker.tracer.on_changed(message, outcome)
+    return outcome
 
 
 def reshape(broker: Broker, message: Message) -> Message | None:
@@ -278,14 +292,21 @@ def _refusal_code(broker: Broker, route: Route, message: Message) -> int:
     return sink.refusal(route.topic) if route.durable and sink is not None else 0
 
 
-def _unkept(broker: Broker, code: int) -> Outcome:
+def _unkept(broker: Broker, message: Message, code: int) -> Outcome:
     broker.counters.messages_refused += 1
+    _trace_drop(broker, message, rc.name_of(code))
     return Outcome(NOT_STORED, False, 0, False, None, code)
 
 
 def _deny(broker: Broker, message: Message) -> Outcome:
     """A client has caused a message to a topic that is the broker's own."""
     broker.counters.messages_not_authorized += 1
+    _trace_drop(broker, message, NOT_AUTHORIZED.reason)
     if broker.hooks.message_dropped.callbacks:
         broker.hooks.message_dropped.run((message, NOT_AUTHORIZED.reason))
     return Outcome(NOT_STORED, False, 0, False, NOT_AUTHORIZED, 0)
+
+
+def _trace_drop(broker: Broker, message: Message, reason: str) -> None:
+    if broker.tracer is not None:
+        broker.tracer.on_dropped(message, reason)

@@ -3,6 +3,7 @@
 What comes before that on a message's path (hooks, retained store, storage) is in `publishing`.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from mypy_extensions import i64
@@ -23,6 +24,7 @@ from heliograph.broker.router import Route, Router
 from heliograph.broker.shared import SharedGroups
 from heliograph.broker.shared_options import SharedOptions
 from heliograph.broker.subscription import FilterEntry, Subscription
+from heliograph.broker.tracer import Tracer
 from heliograph.mqtt.topic import SYS_PREFIX
 
 # Subscriptions that a message is handed to in one go, 0.1 to 0.3 us each; the flusher spreads the writes they cost.
@@ -65,6 +67,7 @@ class Broker:
         self.counters = Counters()
         self.drops = DropLedger()
         self.pressure = Pressure()
+        self.tracer: Tracer | None = None  # while a trace is on; see `set_tracer`
         self.sink: DurableSink | None = None
         self.retained: RetainedStore | None = None
         # Whether retained messages are held back whose publishers lost the right to publish them.
@@ -110,6 +113,13 @@ class Broker:
         """Set what stores messages."""
         self.sink = sink
         self.router.set_sink(sink)
+
+    def set_tracer(self, tracer: Tracer | None, points: Sequence[str]) -> None:
+        """Have a tracer told of what becomes of messages, and of the verdicts at some hook points; None for no more."""
+        self.tracer = tracer
+        self.shared.tracer = tracer
+        for name in points:
+            self.hooks.point(name).tracer = tracer
 
     def route(self, name: bytes) -> Route:
         """The route of a topic name as it stood in a packet.
@@ -194,6 +204,8 @@ class Broker:
     def tell_unheard(self, message: Message) -> None:
         """No subscription matched a message, and nothing stores it: count it, and run the callbacks."""
         self.counters.messages_dropped_no_subscribers += 1
+        if message.is_traced and self.tracer is not None:
+            self.tracer.on_dropped(message, "no_subscribers")
         if self.hooks.message_dropped.callbacks:
             self.hooks.message_dropped.run((message, "no_subscribers"))
 

@@ -26,6 +26,7 @@ from heliograph.broker.shared_options import (
     SharedOptions,
 )
 from heliograph.broker.subscription import Subscriber, Subscription
+from heliograph.broker.tracer import DROPPED, Tracer
 
 # How many publishers a group remembers for certain, where its strategy goes by publisher; see `PublisherTable`.
 PUBLISHERS_MAX: Final = 10_000
@@ -186,6 +187,9 @@ class SharedGroup(Subscriber):
         self._offering -= 1
         if taker is None:
             self._groups.dropped_count += 1
+            tracer = self._groups.tracer
+            if tracer is not None and message.is_traced:
+                tracer.on_delivery(self.clientid, message, self.subscription, DROPPED, "no_member_takes_it")
             return False
         if turn is None:
             self._last_slot = i64(taker.slot)
@@ -258,6 +262,7 @@ class SharedGroups:
     ) -> None:
         self.faults = faults
         self.options = options
+        self.tracer: Tracer | None = None
         self.keeper: GroupKeeper | None = None  # set before the first member joins
         self.publishers_max = publishers_max
         self.refusals: i64 = 0  # offers that were not taken; they cost time as deliveries do

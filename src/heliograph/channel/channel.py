@@ -82,6 +82,8 @@ class Channel(Conversation):
         self._outbox.set_writer(self._wire.writer())
         self._context.channels.add(self._number, self)
         self._broker.counters.connections_accepted += 1
+        if self._context.taps is not None:
+            self._context.taps.on_connection(self, peer.peername)
 
     def on_congested(self, congested: bool) -> None:
         """The transport's buffer passed its high mark, or is below its low mark again."""

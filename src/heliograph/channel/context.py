@@ -5,6 +5,7 @@ from collections.abc import Callable
 from heliograph.broker.pubsub import Broker
 from heliograph.channel.channel_table import ChannelTable
 from heliograph.channel.commits import Commits
+from heliograph.channel.handles import TapSource
 from heliograph.channel.turns import Turns
 from heliograph.session.outbox import Flusher
 from heliograph.session.table import SessionTable
@@ -45,6 +46,7 @@ class ChannelContext:
         self.commits = Commits(broker.faults)
         self.channels = ChannelTable(broker.faults)
         self.turns = Turns(broker, self.flusher, clock, defer)
+        self.taps: TapSource | None = None  # while a trace is on
         self._last_number: int = 0
 
     def begin_turn(self) -> None:

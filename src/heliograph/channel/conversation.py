@@ -79,6 +79,9 @@ class Conversation(ChannelHandle):
         """Tell why the conversation ends badly."""
         raise NotImplementedError
 
+    def on_parted(self) -> None:
+        """The connection is gone, and the reader parts from it."""
+
     # --- for the connect flow
 
     def begin(self, connected: ConnectedClient) -> None:

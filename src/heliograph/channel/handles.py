@@ -97,3 +97,12 @@ class ChannelHandle:
     def cut(self, code: int, why: str) -> None:
         """End the conversation at once: what waits for the peer is lost."""
         self.shut_down(code)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class TapSource:
+    """Says which connections are tapped; owned by the node, and joined to the channels while a trace is on."""
+
+    def on_connection(self, channel: ChannelHandle, peername: str) -> None:
+        """A connection was accepted; `taps.attach` taps it."""
+        raise NotImplementedError(type(self).__name__)

@@ -16,6 +16,7 @@ from heliograph.broker.hooks import DeferredAck, Refusal
 from heliograph.broker.message import NEVER, Message
 from heliograph.broker.pending import Pending
 from heliograph.broker.router import Route
+from heliograph.broker.tracer import PUBLISHED
 from heliograph.channel import answers
 from heliograph.channel.acks import PendingAcks, put_ack
 from heliograph.channel.context import ChannelContext
@@ -165,6 +166,8 @@ class Publishing:
         message = Message(  # [MQTT-4.3.2-5] 3.1.1 [MQTT-4.3.2-2]
             broker.now_us, self._ids.next_low(), route.topic, publish, self._session.clientid, self._username, expiry_s
         )
+        if self._session.is_traced and broker.tracer is not None:
+            broker.tracer.follow(message, PUBLISHED)
         # At QoS 0 a refused message is not repeated: it goes on to its subscribers.
         outcome = publishing.publish(broker, message, route, self._reader, publish.qos != 0, False)
         if outcome.pending is not None:
@@ -272,9 +275,11 @@ class Publishing:
         """Count, tell and answer a PUBLISH that the client was not allowed."""
         broker = self._broker
         broker.counters.messages_not_authorized += 1
-        if broker.hooks.message_dropped.callbacks:
+        if broker.hooks.message_dropped.callbacks or broker.tracer is not None:
             client, low = self._session.clientid, self._ids.next_low()
             message = Message(broker.now_us, low, route.topic, publish, client, self._username, NEVER)
+            if broker.tracer is not None:
+                broker.tracer.on_dropped(message, "not_authorized")
             broker.hooks.message_dropped.run((message, "not_authorized"))
         self._answer_denied(publish, route, route.is_sys and broker.protects_sys)
 

@@ -58,6 +58,7 @@ class Reader(ReaderHandle):
 
     Attributes:
         conversation: None when the connection is gone, so that the two are freed at once.
+        outbox: The connection's.
         state: What the conversation waits for; set by the modules that advance it.
         version: The protocol version, once CONNECT was read.
         heard_at_us: When the last packet came, or the conversation ended.
@@ -73,7 +74,7 @@ class Reader(ReaderHandle):
         self._broker = context.broker
         self._options = options
         self._wire = wire
-        self._outbox = outbox
+        self.outbox = outbox
         self.conversation: Conversation | None = conversation
         self.state: i64 = IDLE
         self.version: i64 = p.V3_1_1
@@ -126,7 +127,7 @@ class Reader(ReaderHandle):
         self._parse(conversation, data)
         if self.has_stored:
             self._wait_for_room()
-        if self._outbox.congested and self._outbox.waiting_bytes > _UNREAD_ANSWERS_MAX:
+        if self.outbox.congested and self.outbox.waiting_bytes > _UNREAD_ANSWERS_MAX:
             self._pause(CONGESTED)
 
     def _parse(self, conversation: Conversation, data: bytes) -> None:
@@ -182,6 +183,8 @@ class Reader(ReaderHandle):
 
     def part(self) -> None:
         """The connection is gone."""
+        if self.conversation is not None:
+            self.conversation.on_parted()
         self.conversation = None
         self._inbox = None
         self._rate = None
@@ -189,11 +192,11 @@ class Reader(ReaderHandle):
     def close(self) -> None:
         """The conversation has ended: close the connection behind what the peer has yet to be sent."""
         self.heard_at_us = self._broker.uptime_us
-        self._outbox.close_after_flush()  # [MQTT-3.2.2-7] [MQTT-3.14.4-1] [MQTT-3.14.4-2] 3.1.1 [MQTT-3.2.2-5]
+        self.outbox.close_after_flush()  # [MQTT-3.2.2-7] [MQTT-3.14.4-1] [MQTT-3.14.4-2] 3.1.1 [MQTT-3.2.2-5]
 
     def abort(self) -> None:
         """Close the connection at once: what it was called for raised, and what waits for the peer is lost."""
-        self._outbox.abandon()
+        self.outbox.abandon()
         self._wire.abort()
 
     # --- turns

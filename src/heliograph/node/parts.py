@@ -29,6 +29,7 @@ from heliograph.node.rules import RulesPart
 from heliograph.node.sparkplug import SparkplugPart
 from heliograph.node.sys_topics import SysTopicsPart
 from heliograph.node.ticker import Ticker
+from heliograph.node.tracing import TracingPart
 from heliograph.parts import Part, Parts
 from heliograph.policies.parts import AutoSubscribePart, RewritePart
 from heliograph.rules.parts import EnvironmentPart
@@ -66,6 +67,7 @@ def make_parts(
         parts.append(RetainedPart(config, directory, kernel, databases))
     parts += [
         AuthorizationPart(config, broker),
+        TracingPart(config, kernel),
         *make_policies(config, kernel, bans, environment, lambda names: all_parts().numbers(names)),
         RulesPart(config, kernel, environment, databases),
         MemoryPart(config, kernel, delayed, lambda: all_parts().samples("memory")),

@@ -136,7 +136,7 @@ class Wire:
         raise NotImplementedError(type(self).__name__)
 
     def writer(self) -> Callable[[bytes], object] | None:
-        """What `write` comes to in the end, if something stands between outbox and transport; asked for once."""
+        """What `write` comes to in the end, if something stands between outbox and transport."""
         return None
 
     def unsent_bytes(self) -> int:
@@ -177,6 +177,19 @@ class Barrier:
         self.state = state
         self.message = message
         self.at = at
+
+
+class TappedWriter:
+    """Shows bytes to a tap before it writes them; owned by an outbox."""
+
+    def __init__(self, tap: Callable[[bytes], object], write: Callable[[bytes], object]) -> None:
+        self._tap = tap
+        self._write = write
+
+    def write(self, data: bytes) -> None:
+        """Send bytes behind those sent before."""
+        self._tap(data)
+        self._write(data)
 
 
 class Outbox:
@@ -333,6 +346,13 @@ class Outbox:
     def set_writer(self, write: Callable[[bytes], object] | None) -> None:
         """The connection stands, and this sends bytes in place of the wire; None if the wire does."""
         self._write = write
+
+    def set_tap(self, tap: Callable[[bytes], object] | None) -> None:
+        """Have something called with all bytes just before they leave; None for no more."""
+        wire = self._wire
+        if wire is not None:
+            write = wire.writer()
+            self._write = write if tap is None else TappedWriter(tap, wire.write if write is None else write).write
 
     def set_congested(self, congested: bool) -> None:
         """Told by the transport when its buffer passes its high mark, and again when it is below its low mark."""

@@ -11,10 +11,12 @@ from mypy_extensions import i64
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.subscription import UNLISTED, Subscription
+from heliograph.broker.tracer import LEFT_TO_REPLAY, REPLAYED
 from heliograph.session.cursor import Caught, Cursor
 from heliograph.session.durability import Durability
 from heliograph.session.mqueue import Delivery
 from heliograph.session.options import SessionOptions
+from heliograph.session.sender import trace_delivery
 from heliograph.session.session import Session
 
 # What of stored messages waits in memory for a client that is connected, where the queue has no limit of its own.
@@ -63,6 +65,8 @@ class ReplayedSession(Session):
         """As a session in memory does, unless it is behind and the message can be replayed."""
         if self.behind and message.ticket != 0 and not self.catching:
             self._ignored = max(self._ignored, message.ticket)  # one to very many may come behind newer ones
+            if message.is_traced or self.is_traced:
+                trace_delivery(self, message, subscription, LEFT_TO_REPLAY)
             return
         super().deliver(message, subscription)
 
@@ -116,8 +120,10 @@ class ReplayedSession(Session):
         if qos == 0 and message.id_high <= (self.qos0_after_us if self.options.mqueue_store_qos0 else self._came_us):
             return
         cursor.emit(key, qos)
+        if self.broker.tracer is not None:
+            self.broker.tracer.follow(message, REPLAYED)
         if message.expired(self.broker.now_us):
-            self.drop(message, "expired")
+            self.drop(message, "expired", subscription)
             return
         self._is_replaying = True
         try:
@@ -182,6 +188,8 @@ class ReplayedSession(Session):
         if not self.behind:
             self._fall_behind()
         self._ignored = max(self._ignored, ticket)
+        if delivery.message.is_traced or self.is_traced:
+            trace_delivery(self, delivery.message, delivery.subscription, LEFT_TO_REPLAY)
 
     def _finish(self, packet_id: int, delivery: Delivery) -> None:
         super()._finish(packet_id, delivery)
@@ -239,6 +247,8 @@ class ReplayedSession(Session):
                 super()._wait(waiting)
             else:
                 self._ignored = max(self._ignored, waiting.message.ticket)
+                if waiting.message.is_traced or self.is_traced:
+                    trace_delivery(self, waiting.message, waiting.subscription, LEFT_TO_REPLAY)
         self.touch()
 
     def _stop_catching(self) -> None:

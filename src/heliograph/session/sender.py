@@ -11,7 +11,8 @@ from mypy_extensions import i64
 from heliograph.broker.drops import Drops
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
-from heliograph.broker.subscription import Subscriber
+from heliograph.broker.subscription import Subscriber, Subscription
+from heliograph.broker.tracer import DROPPED, QUEUED, SENT
 from heliograph.session.access_check import AccessCheck
 from heliograph.session.encoder import Encoder
 from heliograph.session.group_delivery import GroupDelivery, GroupDispatcher
@@ -35,6 +36,7 @@ class MessageSender(Subscriber):
         outbox: Where packets for the connection go; None while the client is away.
         drops: What its client did not get, by reason; made with the first of it.
         dispatcher: Gives messages of the durable groups that the session is a member of.
+        is_traced: A trace is, or was, about its client.
     """
 
     def __init__(self, clientid: str, broker: Broker, options: SessionOptions) -> None:
@@ -51,6 +53,7 @@ class MessageSender(Subscriber):
         self._direct: Encoder | None = None  # the encoder, while QoS 0 messages may take the shortest way to it
         # Together they take eight bytes, each by itself as many.
         self._qos0_waits = False  # QoS 0 messages that came while it was away are still in the queue
+        self.is_traced = False
         self._has_ended = False
 
     # --- the connection
@@ -162,9 +165,9 @@ class MessageSender(Subscriber):
             if delivery is None:
                 return
             self.broker.pressure.qos0_shed += 1
-            self.drop(delivery.message, "qos0_msg")
+            self.drop(delivery.message, "qos0_msg", delivery.subscription)
 
-    def drop(self, message: Message, reason: str) -> None:
+    def drop(self, message: Message, reason: str, subscription: Subscription) -> None:
         """The client does not get a message; count why."""
         broker = self.broker
         if reason == "no_local":  # what the client asked for is no loss
@@ -175,6 +178,8 @@ class MessageSender(Subscriber):
                 drops = Drops(self.clientid)
                 self.drops = drops
             broker.drops.count(drops, reason, broker.counters)
+        if message.is_traced or self.is_traced:
+            trace_delivery(self, message, subscription, DROPPED, reason)
         if broker.hooks.delivery_dropped.callbacks:
             broker.hooks.delivery_dropped.run((self.clientid, message, reason))
 
@@ -185,12 +190,14 @@ class MessageSender(Subscriber):
         may_pass = encoder is not None and encoder.is_shared and not self._qos0_waits and not self.has_backlog()
         self._direct = encoder if may_pass else None
 
-    def _pass(self, encoder: Encoder, outbox: Outbox, message: Message) -> bool:
+    def _pass(self, encoder: Encoder, outbox: Outbox, message: Message, subscription: Subscription) -> bool:
         """Send a message at QoS 0 in the encoding that all its receivers share, unless it is too large for this one."""
         if not encoder.put_plain(outbox, message):
             return False
         broker = self.broker
         broker.counters.qos0_sent += 1
+        if message.is_traced or self.is_traced:
+            trace_delivery(self, message, subscription, SENT)
         if broker.hooks.message_delivered.callbacks:
             broker.hooks.message_delivered.run((self.clientid, message))
         return True
@@ -201,7 +208,7 @@ class MessageSender(Subscriber):
         if outbox is not None and delivery.qos == 0 and not self._qos0_waits:
             if outbox.congested:
                 # A reader too slow for QoS 0 loses it; waiting would only delay the loss.
-                self.drop(delivery.message, "qos0_msg")
+                self.drop(delivery.message, "qos0_msg", delivery.subscription)
             else:
                 self._send(outbox, delivery, 0, False)
         elif (
@@ -229,9 +236,9 @@ class MessageSender(Subscriber):
         message = delivery.message
         self.broker.work += 1 + (len(message.publish.data) >> BYTES_PER_WORK_LOG2)
         if message.expired(self.broker.now_us):  # [MQTT-3.3.2-5] [MQTT-4.3.3-7]
-            self.drop(message, "expired")
+            self.drop(message, "expired", delivery.subscription)
         elif not self._may_have(message.topic):  # its rights may have changed while the message waited
-            self.drop(message, "not_authorized")
+            self.drop(message, "not_authorized", delivery.subscription)
         elif delivery.qos == 0:
             self._send(outbox, delivery, 0, False)
         else:
@@ -242,15 +249,18 @@ class MessageSender(Subscriber):
             return
         if delivery.qos == 0 and self.broker.pressure.sheds_qos0:
             self.broker.pressure.qos0_shed += 1
-            self.drop(delivery.message, "qos0_msg")
+            self.drop(delivery.message, "qos0_msg", delivery.subscription)
             return
         queue = self.queue
         if queue is None:
             queue = make_queue(self.options)
             self.queue = queue
         dropped = queue.push(delivery)
+        if dropped is not delivery and (delivery.message.is_traced or self.is_traced):
+            trace_delivery(self, delivery.message, delivery.subscription, QUEUED)
         while dropped is not None:  # several small ones may have to go for a large one
-            self.drop(dropped.message, "qos0_msg" if dropped is delivery and delivery.qos == 0 else "queue_full")
+            reason = "qos0_msg" if dropped is delivery and delivery.qos == 0 else "queue_full"
+            self.drop(dropped.message, reason, dropped.subscription)
             dropped = queue.shed()
 
     def _may_have(self, topic: str) -> bool:
@@ -291,15 +301,19 @@ class MessageSender(Subscriber):
             return False
         fault = encoder.put(outbox, delivery, packet_id, is_repeated, self.broker.now_us)
         if fault is not None:
-            self.drop(message, fault)
+            self.drop(message, fault, delivery.subscription)
             return False
         count_sent(self, message, delivery.qos)
+        if message.is_traced or self.is_traced:
+            trace_delivery(self, message, delivery.subscription, SENT)
         return True
 
     def _finish(self, packet_id: int, delivery: Delivery) -> None:
         self.window.remove(packet_id)
         broker = self.broker
         broker.counters.messages_acked += 1
+        if (delivery.message.is_traced or self.is_traced) and broker.tracer is not None:
+            broker.tracer.on_completed(self.clientid, delivery.message)
         if broker.hooks.message_acked.callbacks:
             broker.hooks.message_acked.run((self.clientid, delivery.message))
         if broker.hooks.delivery_completed.callbacks:
@@ -325,3 +339,12 @@ def count_sent(sender: MessageSender, message: Message, qos: i64) -> None:
         counters.qos2_sent += 1
     if broker.hooks.message_delivered.callbacks:
         broker.hooks.message_delivered.run((sender.clientid, message))
+
+
+def trace_delivery(
+    sender: MessageSender, message: Message, subscription: Subscription, outcome: str, reason: str = ""
+) -> None:
+    """Tell the tracer, if there is one, what becomes of a message at a session; see `Tracer.on_delivery`."""
+    tracer = sender.broker.tracer
+    if tracer is not None:
+        tracer.on_delivery(sender.clientid, message, subscription, outcome, reason)

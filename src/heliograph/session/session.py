@@ -9,6 +9,7 @@ from mypy_extensions import i32, i64
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.subscription import Subscription, is_exclusive
+from heliograph.broker.tracer import RETAINED
 from heliograph.session.access_check import AccessCheck
 from heliograph.session.awaiting_rel import AwaitingRel
 from heliograph.session.encoder import Encoder
@@ -137,11 +138,11 @@ class Session(MessageSender):
     def deliver(self, message: Message, subscription: Subscription) -> None:
         """Send a message at once if the connection and the window allow it; let it wait otherwise."""
         if subscription.no_local and message.clientid == self.clientid:
-            self.drop(message, "no_local")  # [MQTT-3.8.3-3]
+            self.drop(message, "no_local", subscription)  # [MQTT-3.8.3-3]
             return
         if subscription.is_wild:
             if not self._may_have(message.topic):
-                self.drop(message, "not_authorized")
+                self.drop(message, "not_authorized", subscription)
                 return
             if _hides(self.mountpoint, message.topic, subscription):
                 return
@@ -151,12 +152,12 @@ class Session(MessageSender):
         outbox = self.outbox
         if qos == 0 and outbox is not None and outbox.waiting_bytes > UNSENT_BYTES_MAX:
             # More than its publishers' turns allow: its own subscriptions overlap, and would fill memory in one turn.
-            self.drop(message, "qos0_msg")
+            self.drop(message, "qos0_msg", subscription)
             return
         direct = self._direct
         if qos == 0 and direct is not None and subscription.plain and outbox is not None and not outbox.congested:
-            if not self._pass(direct, outbox, message):
-                self.drop(message, "too_large")
+            if not self._pass(direct, outbox, message, subscription):
+                self.drop(message, "too_large", subscription)
             return
         # [MQTT-3.3.1-12] [MQTT-3.3.1-13] 3.1.1 [MQTT-3.3.1-9]
         retain = message.retain and subscription.retain_as_published
@@ -179,7 +180,7 @@ class Session(MessageSender):
             takes = free and outbox.waiting_bytes <= UNSENT_BYTES_MAX
             direct = self._direct
             if takes and direct is not None and subscription.plain:
-                return self._pass(direct, outbox, message)
+                return self._pass(direct, outbox, message, subscription)
         elif free and self.window.has_room():
             takes = True
         else:
@@ -191,14 +192,16 @@ class Session(MessageSender):
 
     def deliver_retained(self, message: Message, subscription: Subscription) -> None:
         """Send a retained message for a subscription that was just made; its retain flag is set."""
+        if self.broker.tracer is not None:
+            self.broker.tracer.follow(message, RETAINED)
         if subscription.no_local and message.clientid == self.clientid:  # [MQTT-3.8.3-3]
-            self.drop(message, "no_local")
+            self.drop(message, "no_local", subscription)
             return
         access_check = self._access_check
         if (subscription.is_wild and not self._may_have(message.topic)) or (
             access_check is not None and not access_check.may_come_from(message)
         ):
-            self.drop(message, "not_authorized")
+            self.drop(message, "not_authorized", subscription)
             return
         if _hides(self.mountpoint, message.topic, subscription):
             return
@@ -216,7 +219,7 @@ class Session(MessageSender):
         outbox = self.outbox
         message = delivery.message
         if outbox is None or message.expired(self.broker.now_us):
-            self.drop(message, "expired")
+            self.drop(message, "expired", delivery.subscription)
             return False
         self.broker.work += 1 + (len(message.publish.data) >> BYTES_PER_WORK_LOG2)
         if delivery.qos == 0:
@@ -358,7 +361,7 @@ def _pass_on(session: Session, message: Message, subscription: Subscription) -> 
     if not subscription.group:
         return
     if message.expired(session.broker.now_us):
-        session.drop(message, "expired")
+        session.drop(message, "expired", subscription)
     else:
         session.broker.shared.redispatch(message, subscription)
 

@@ -70,6 +70,7 @@ class Wills:
         """Publish a will later, which is saved if its session is."""
         self.restore(clientid, will)
         will.due_us = due_us
+        self._trace(clientid, will, "delayed")
         if will.number != 0 and self.durability is not None:
             self.durability.save_will(clientid, will)
 
@@ -89,6 +90,7 @@ class Wills:
         if will.due_us <= self._broker.uptime_us:
             self.publish(clientid, will)
         else:
+            self._trace(clientid, will, "taken_back")
             self.forget(clientid, will)
 
     def end_delay(self, clientid: str) -> None:
@@ -131,7 +133,9 @@ class Wills:
         outcome: Outcome | None = None
         if not allowed:
             self._broker.counters.messages_not_authorized += 1
+            self._trace(clientid, will, "not_authorized")
         else:
+            self._trace(clientid, will, "published")
             try:
                 outcome = publish(self._broker, will.message, may_refuse=True)
             except Exception as error:  # noqa: BLE001 - its session ends or lives on, whatever it is
@@ -164,6 +168,10 @@ class Wills:
         """A will was taken back, or is published and stored."""
         if will.number != 0 and self.durability is not None:
             self.durability.forget_will(clientid, will)
+
+    def _trace(self, clientid: str, will: Will, step: str) -> None:
+        if self._broker.tracer is not None:
+            self._broker.tracer.on_will(clientid, will.message, step)
 
     def _expire_asked(self, uptime_us: i64) -> None:
         """Do without the answers that have not come in time."""

@@ -1,0 +1,58 @@
+"""Traces as a part of a node."""
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from heliograph.config import Config
+from heliograph.node.kernel import KernelPart
+from heliograph.observe.metric import Sample, counter, gauge, plain
+from heliograph.parts import Part
+
+if TYPE_CHECKING:
+    from heliograph.tracing.traces import Traces
+
+_log = logging.getLogger(__name__)
+
+FOLDER: Final = "trace"  # of the data directory
+
+
+class TracingPart(Part):
+    """Owns the traces of a node, which all end with it; their files stay."""
+
+    name = "tracing"
+    metrics = (
+        gauge("traces.count", "Traces that are on."),
+        counter("traces.records_dropped", "Records that files of traces lack: the disk was too slow, or full."),
+    )
+    needs = ("kernel", "data_dir")
+
+    def __init__(self, config: Config, kernel: KernelPart) -> None:
+        self._folder = Path(config.node.data_dir) / FOLDER
+        self._kernel = kernel
+        self._traces: Traces | None = None  # made when one is asked for
+
+    @property
+    def traces(self) -> "Traces":
+        """The traces; only while the part runs."""
+        traces = self._traces
+        if traces is None:
+            from heliograph.tracing.traces import Traces  # a start does without
+
+            traces = self._traces = Traces(self._folder, self._kernel.context, _log.info)
+        return traces
+
+    def tick(self, uptime_us: int) -> None:
+        """End those whose time is over."""
+        if self._traces is not None:
+            self._traces.tick(uptime_us)
+
+    async def stop(self) -> None:
+        """End all."""
+        if self._traces is not None:
+            await self._traces.close()
+
+    def samples(self) -> list[Sample]:
+        """How many are on, and what they lack."""
+        counts = {"traces.count": 0, "traces.records_dropped": 0}
+        return plain(counts if self._traces is None else self._traces.statistics())

@@ -1,0 +1,106 @@
+"""What traces that are on are joined to: hook points, the broker, and the connections of clients."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+from heliograph.broker import hooks
+from heliograph.broker.client import host_of
+from heliograph.broker.hook_order import TRACES
+from heliograph.broker.hooks import Callback
+from heliograph.channel.channel import Channel
+from heliograph.channel.context import ChannelContext
+from heliograph.channel.handles import ChannelHandle, TapSource
+from heliograph.tracing.client_events import ClientEvents
+from heliograph.tracing.connection_tap import ConnectionTaps
+from heliograph.tracing.recorder import TraceRecorder
+from heliograph.tracing.subject import CLIENT, IP_ADDRESS, TOPIC
+from heliograph.tracing.trace import Trace
+
+_CHANNELS_AT_ONCE: Final = 256  # that are looked at in one turn for their address
+_VERDICTS: Final = (
+    hooks.CLIENT_CONNECT,
+    hooks.CLIENT_AUTHENTICATE,
+    hooks.CLIENT_AUTHORIZE,
+    hooks.CLIENT_SUBSCRIBE,
+    hooks.MESSAGE_PUBLISH,
+)
+
+
+class Joint(TapSource):
+    """Joins a recorder to the broker, as the traces that are on need it, and no more; owned by `Traces`."""
+
+    def __init__(self, recorder: TraceRecorder, context: ChannelContext) -> None:
+        self._recorder = recorder
+        self._context = context
+        self._broker = context.broker
+        self._taps = ConnectionTaps(recorder)
+        self._events = ClientEvents(recorder, self._taps, context)
+        self._hooked: list[tuple[str, Callback]] = []
+        self._watches_topics = False
+
+    def on_connection(self, channel: ChannelHandle, peername: str) -> None:
+        """A connection was accepted: tap it until it is known that no trace is about it."""
+        if isinstance(channel, Channel):
+            host = host_of(peername)
+            self._taps.add(channel, peername, host)
+            self._recorder.record_of_client(None, host, "connection_opened", {"peer": peername})
+
+    def join(self) -> None:
+        """Join what the traces need that are on now."""
+        traces = self._recorder.traces
+        self._broker.set_tracer(self._recorder if traces else None, _VERDICTS)
+        is_about_clients = any(trace.subject.kind != TOPIC for trace in traces)
+        self._context.taps = self if is_about_clients else None
+        is_about_topics = any(trace.subject.kind == TOPIC for trace in traces)
+        point = self._broker.hooks.message_publish
+        if is_about_topics and not self._watches_topics:
+            point.add(self._recorder.on_message_publish, TRACES, self._recorder.wants_topic)
+        elif self._watches_topics and not is_about_topics:
+            point.remove(self._recorder.on_message_publish)
+        elif is_about_topics:
+            point.renew()  # other topics now
+        self._watches_topics = is_about_topics
+        if is_about_clients and not self._hooked:
+            self._hooked = list(self._events.callbacks().items())
+            for name, callback in self._hooked:
+                self._broker.hooks.point(name).add(callback, TRACES)
+        elif self._hooked and not is_about_clients:
+            for name, callback in self._hooked:
+                self._broker.hooks.point(name).remove(callback)
+            self._hooked = []
+
+    async def mark(self, trace: Trace) -> None:
+        """Mark the sessions and connections that are there already."""
+        if trace.subject.kind == CLIENT:
+            self._events.mark(trace.subject.value)
+            channel = self._context.channels.find(trace.subject.value)
+            if channel is not None:
+                self._tap(channel)
+        elif trace.subject.kind == IP_ADDRESS:
+            for channels in _pieces(self._context.channels.all()):
+                for channel in channels:
+                    client = channel.client_info()
+                    if client is not None and trace.subject.is_host(client.peerhost):
+                        self._events.note_address(client)
+                        self._tap(channel)
+                await asyncio.sleep(0)
+
+    def _tap(self, channel: ChannelHandle) -> None:
+        client = channel.client_info()
+        if isinstance(channel, Channel) and client is not None:
+            self._taps.add(channel, client.peername, client.peerhost, client.clientid)
+
+    def unmark(self, trace: Trace) -> None:
+        """Let go what no trace is about any more."""
+        self._taps.forget_untraced()
+        clientids = trace.clientids if trace.subject.kind == IP_ADDRESS else {trace.subject.value}
+        for clientid in clientids:
+            session = self._context.sessions.held(clientid)
+            if session is not None and not self._recorder.traces_of(clientid):
+                session.is_traced = False
+
+
+def _pieces(channels: list[ChannelHandle]) -> Iterator[list[ChannelHandle]]:
+    for at in range(0, len(channels), _CHANNELS_AT_ONCE):
+        yield channels[at : at + _CHANNELS_AT_ONCE]

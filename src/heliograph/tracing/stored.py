@@ -1,0 +1,99 @@
+"""The files of traces: what they say of themselves, and their lines."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+_HEAD_BYTES: Final = 4_096
+_TAIL_BYTES: Final = 1_024
+_LINES: Final = 50
+_SLICE_BYTES: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTrace:
+    """A trace as it is listed.
+
+    Attributes:
+        kind: What it is about: `client`, `topic` or `ip_address`.
+        state: `running`, why it ended, or `interrupted` if its node ended before it.
+        left_s: Seconds until it ends.
+        dropped_count: Records that its file lacks.
+        path: Its file.
+    """
+
+    name: str
+    kind: str
+    value: str
+    state: str
+    started_at: str
+    left_s: int
+    size: int
+    dropped_count: int
+    path: Path
+
+    @classmethod
+    def read(cls, path: Path) -> "StoredTrace":
+        """What the file of an ended trace says; one that is none has its file's name."""
+        with path.open("rb") as file:
+            head = _record(file.read(_HEAD_BYTES).partition(b"\n")[0])
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            tail = _record(file.read().rstrip(b"\n").rpartition(b"\n")[2])
+        has_ended = tail.get("event") == "trace_ended"
+        dropped = tail.get("dropped", 0)
+        return cls(
+            str(head.get("name", path.name)),
+            str(head.get("about", "")),
+            str(head.get("value", "")),
+            str(tail.get("why")) if has_ended else "interrupted",
+            str(head.get("at", "")),
+            0,
+            size,
+            dropped if isinstance(dropped, int) else 0,
+            path,
+        )
+
+
+def stored_traces(folder: Path, count_max: int) -> list[StoredTrace]:
+    """What the files of a folder say, of so many at the most."""
+    found = []
+    try:
+        paths = sorted(folder.iterdir())[:count_max]
+    except OSError:
+        return []
+    for path in paths:
+        try:
+            found.append(StoredTrace.read(path))
+        except OSError:  # it was removed meanwhile, or is none of ours
+            continue
+    return found
+
+
+def lines_of(path: Path, at: int) -> tuple[list[str], int]:
+    """Some whole lines of a file from a place on, and where the next ones begin.
+
+    A line may be larger than a slice; then it comes alone.
+    """
+    size = _SLICE_BYTES
+    with path.open("rb") as file:
+        while True:
+            file.seek(at)
+            data = file.read(size)
+            lines = data.split(b"\n")[:-1][:_LINES]
+            if lines or len(data) < size:
+                break
+            size *= 2
+    end = at + sum(len(line) + 1 for line in lines)
+    return [line.decode("utf-8", "replace") for line in lines], end
+
+
+def _record(line: bytes) -> dict[str, object]:
+    try:
+        record = orjson.loads(line)
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}

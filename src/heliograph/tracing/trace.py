@@ -1,0 +1,68 @@
+"""One trace: what it is about, how long, and what of a message it shows."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from heliograph.tracing.subject import Subject
+from heliograph.tracing.trace_file import TraceFile
+
+HIDDEN: Final = "hidden"
+TEXT: Final = "text"
+HEX: Final = "hex"
+PAYLOADS: Final = (HIDDEN, TEXT, HEX)
+
+_SHOWN_BYTES: Final = 256  # of a payload
+
+
+class Trace:
+    """A trace that is on; owned by `Traces`.
+
+    Args:
+        started_at_us: When it began, microseconds since the epoch.
+        due_us: When it ends, on the monotonic clock.
+        payload: One of `PAYLOADS`.
+
+    Attributes:
+        records_count: How many records it was given.
+        clientids: For an address, the clients that connected from there.
+    """
+
+    def __init__(
+        self, name: str, subject: Subject, file: TraceFile, started_at_us: int, due_us: int, payload: str
+    ) -> None:
+        self.name = name
+        self.subject = subject
+        self.file = file
+        self.started_at_us = started_at_us
+        self.due_us = due_us
+        self.records_count = 0
+        self.clientids: set[str] = set()
+        self._payload = payload
+
+    def put(self, at_us: int, event: str, fields: Mapping[str, object], payload: bytes | None = None) -> None:
+        """Record something.
+
+        Args:
+            at_us: When it happened, microseconds since the epoch.
+            payload: What was published, of which the record has as much as the trace may show.
+        """
+        self.records_count += 1
+        record = {"at": iso(at_us), "event": event, **fields}
+        if payload is not None:
+            record["payload_bytes"] = len(payload)
+            if self._payload != HIDDEN:
+                shown = payload[:_SHOWN_BYTES]
+                record["payload"] = shown.decode("utf-8", "replace") if self._payload == TEXT else shown.hex()
+        self.file.put(record)
+
+    def __repr__(self) -> str:
+        return f"Trace({self.name!r} about {self.subject}, {self.records_count} records)"
+
+
+Ended = Callable[[Trace, str], object]
+
+
+def iso(at_us: int) -> str:
+    """A time of the wall clock as text, in microseconds."""
+    return datetime.fromtimestamp(at_us / 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,274 @@
+"""The traces of a node: which are on, what they are joined to, and when they end."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from heliograph.channel.context import ChannelContext
+from heliograph.tracing.joint import Joint
+from heliograph.tracing.recorder import TraceRecorder
+from heliograph.tracing.stored import StoredTrace, lines_of, stored_traces
+from heliograph.tracing.subject import Subject
+from heliograph.tracing.trace import PAYLOADS, Trace, iso
+from heliograph.tracing.trace_file import TraceFile
+
+SUFFIX: Final = ".jsonl"
+DURATION_S: Final = 600
+DURATION_S_MAX: Final = 86_400
+SIZE_MAX: Final = 16_777_216
+SIZE_BYTES_MIN: Final = 4_096
+
+_TRACES_MAX: Final = 30
+_FILES_MAX: Final = 1_000
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_CLOSING_S: Final = 2.0  # for which a list waits for files that a slow disk has yet to take
+
+
+class TraceError(Exception):
+    """A trace cannot be started, stopped or shown.
+
+    Attributes:
+        code: What it is, for programs.
+    """
+
+    code: ClassVar[str] = "trace"
+
+
+class TraceExistsError(TraceError):
+    """Its name or its file is in use."""
+
+    code: ClassVar[str] = "trace_exists"
+
+
+class TraceNotFoundError(TraceError):
+    """There is no trace of that name."""
+
+    code: ClassVar[str] = "trace_not_found"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOrder:
+    """What is asked for when a trace starts.
+
+    Attributes:
+        file: The name of its file below `trace/` in the data directory; empty for one made of its name.
+        duration_s: When it ends by itself.
+        size_max: Bytes of its file at the most.
+        payload: What it shows of payloads: `hidden`, `text` or `hex`.
+    """
+
+    name: str
+    kind: str
+    value: str
+    file: str = ""
+    duration_s: int = DURATION_S
+    size_max: int = SIZE_MAX
+    payload: str = "hidden"
+
+
+class Traces:
+    """Starts and ends traces; owned by the part `tracing`.
+
+    While none is on, it is joined to nothing.
+
+    Args:
+        folder: Where files are.
+        context: What channels share.
+        tell: Called with a line for the log.
+    """
+
+    def __init__(self, folder: Path, context: ChannelContext, tell: Callable[[str], object]) -> None:
+        self._folder = folder
+        self._context = context
+        self._broker = context.broker
+        self._tell = tell
+        self._recorder = TraceRecorder(context)
+        self._joint = Joint(self._recorder, context)
+        self._running: dict[str, Trace] = {}
+        self._closing: dict[str, asyncio.Task[None]] = {}
+        self._executor: ThreadPoolExecutor | None = None
+        self._dropped_count = 0  # by traces that have ended
+
+    # --- asked for by people
+
+    async def start(self, order: TraceOrder) -> StoredTrace:
+        """Begin a trace.
+
+        Raises:
+            TraceError: It cannot begin; says what is valid.
+        """
+        subject = self._checked(order)
+        path = self._folder / (order.file or order.name + SUFFIX)
+        executor = self._executor or ThreadPoolExecutor(1, "trace")
+        self._executor = executor
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            file = TraceFile(path, executor, order.size_max, lambda why: self._end_soon(order.name, why))
+        except FileExistsError:
+            detail = f"the file {path} exists: choose another name, or `trace delete {order.name}`"
+            raise TraceExistsError(detail) from None
+        except OSError as error:
+            raise TraceError(f"the file {path} cannot be made: {error.strerror}") from error
+        self._context.begin_turn()
+        due_us = int(self._broker.uptime_us) + order.duration_s * 1_000_000
+        trace = Trace(order.name, subject, file, int(self._broker.now_us), due_us, order.payload)
+        told = {"name": order.name, "about": subject.kind, "value": subject.value, "payload": order.payload}
+        limits = {"duration_s": order.duration_s, "max_size": order.size_max}
+        trace.put(int(self._broker.now_us), "trace_started", {**told, **limits})
+        self._running[order.name] = trace
+        self._recorder.traces.append(trace)
+        self._joint.join()
+        await self._joint.mark(trace)
+        self._tell(f"trace {order.name!r} about {subject} began, for {order.duration_s} s at the most")
+        return self._row(trace)
+
+    async def stop(self, name: str, why: str = "stopped") -> StoredTrace:
+        """End a trace; its file stays.
+
+        Raises:
+            TraceNotFoundError: None of that name is on.
+        """
+        trace = self._running.get(name)
+        if trace is None:
+            running = ", ".join(self._running) or "none"
+            raise TraceNotFoundError(f"no trace {name!r} is on; on are: {running}")
+        self._end(trace, why)
+        await self._closing[name]
+        return StoredTrace.read(trace.file.path)
+
+    async def delete(self, name: str) -> None:
+        """End a trace if it is on, and remove its file.
+
+        Raises:
+            TraceNotFoundError: There is none of that name.
+        """
+        path = self._path_of(name)
+        if name in self._running:
+            await self.stop(name)
+        path.unlink(missing_ok=True)
+
+    async def listed(self) -> list[StoredTrace]:
+        """The traces that are on, and those whose files are there; by their names."""
+        if self._closing:  # their files say why they ended when they are written
+            await asyncio.wait(self._closing.values(), timeout=_CLOSING_S)
+        running = [self._row(trace) for trace in self._running.values()]
+        paths = {trace.file.path for trace in self._running.values()}
+        stored = await asyncio.to_thread(stored_traces, self._folder, _FILES_MAX)
+        return sorted([*running, *(one for one in stored if one.path not in paths)], key=lambda one: one.name)
+
+    async def lines(self, name: str, follows: bool) -> AsyncIterator[list[str]]:
+        """The records of a trace in the order they came, some at a time.
+
+        Args:
+            follows: Whether to wait for further ones until the trace ends.
+
+        Raises:
+            TraceNotFoundError: There is none of that name.
+        """
+        path, at = self._path_of(name), 0
+        while True:
+            trace = self._running.get(name)
+            lines, at = await asyncio.to_thread(lines_of, path, at)
+            if lines:
+                yield lines
+            elif trace is None or not follows:
+                closing = self._closing.get(name)
+                if closing is None or closing.done():
+                    return
+                await asyncio.wait([closing])
+            elif trace.file.size <= at:
+                await trace.file.changed()
+
+    # --- called by the part
+
+    def tick(self, uptime_us: int) -> None:
+        """End the traces whose time is over."""
+        for trace in list(self._running.values()):
+            if uptime_us >= trace.due_us:
+                self._end(trace, "its duration is over")
+        for name in [name for name, closing in self._closing.items() if closing.done()]:
+            del self._closing[name]
+
+    async def close(self) -> None:
+        """End all, and wait until their files are written."""
+        for trace in list(self._running.values()):
+            self._end(trace, "the node stops")
+        if self._closing:
+            await asyncio.wait(self._closing.values())
+        if self._executor is not None:
+            self._executor.shutdown()
+
+    def statistics(self) -> dict[str, int]:
+        """How many are on, and what they did not record."""
+        running = self._running.values()
+        dropped = self._dropped_count + sum(trace.file.dropped_count for trace in running)
+        return {"traces.count": len(running), "traces.records_dropped": dropped}
+
+    # --- inside
+
+    def _checked(self, order: TraceOrder) -> Subject:
+        for what, name in (("name", order.name), ("file", order.file or order.name)):
+            if not _NAME.fullmatch(name):
+                valid = "1 to 100 letters, digits, '-', '_' and '.', beginning with a letter or digit"
+                raise TraceError(f"{name!r} is no {what} of a trace: expected {valid}")
+        if order.name in self._running:
+            raise TraceExistsError(f"a trace {order.name!r} is on: `trace stop {order.name}` ends it")
+        if len(self._running) >= _TRACES_MAX:
+            raise TraceError(f"{_TRACES_MAX} traces are on, and no more can be: stop one of them")
+        if order.payload not in PAYLOADS:
+            raise TraceError(f"payload {order.payload!r}: expected one of {', '.join(PAYLOADS)}")
+        if not 1 <= order.duration_s <= DURATION_S_MAX:
+            raise TraceError(f"a trace lasts 1 to {DURATION_S_MAX} seconds, not {order.duration_s}")
+        if order.size_max < SIZE_BYTES_MIN:
+            raise TraceError(f"the file of a trace may have {SIZE_BYTES_MIN} bytes at least, not {order.size_max}")
+        try:
+            return Subject.parse(order.kind, order.value)
+        except ValueError as error:
+            raise TraceError(str(error)) from None
+
+    def _path_of(self, name: str) -> Path:
+        trace = self._running.get(name)
+        if trace is not None:
+            return trace.file.path
+        for one in stored_traces(self._folder, _FILES_MAX):
+            if one.name == name:
+                return one.path
+        raise TraceNotFoundError(f"there is no trace {name!r}; `trace list` tells which there are")
+
+    def _row(self, trace: Trace) -> StoredTrace:
+        left_s = max(0, (trace.due_us - int(self._broker.uptime_us)) // 1_000_000)
+        file = trace.file
+        return StoredTrace(
+            trace.name,
+            trace.subject.kind,
+            trace.subject.value,
+            "running",
+            iso(trace.started_at_us),
+            left_s,
+            file.size,
+            file.dropped_count,
+            file.path,
+        )
+
+    def _end_soon(self, name: str, why: str) -> None:
+        """End a trace in a turn of its own: it is in the middle of a record."""
+        trace = self._running.get(name)
+        if trace is not None:
+            self._context.defer(lambda: self._end(trace, why))
+
+    def _end(self, trace: Trace, why: str) -> None:
+        if self._running.get(trace.name) is not trace:
+            return
+        del self._running[trace.name]
+        self._recorder.ended(trace)
+        self._joint.unmark(trace)
+        self._joint.join()
+        now_us, dropped = int(self._broker.now_us), trace.file.dropped_count
+        self._dropped_count += dropped
+        trace.file.end({"at": iso(now_us), "event": "trace_ended", "why": why, "dropped": dropped})
+        self._closing[trace.name] = asyncio.get_running_loop().create_task(trace.file.close())
+        self._tell(f"trace {trace.name!r} ended: {why}; {trace.records_count} records, {dropped} dropped")

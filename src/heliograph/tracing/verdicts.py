@@ -1,0 +1,64 @@
+"""How a trace tells of the callbacks of hook points: which one it was, and what it said."""
+
+from collections.abc import Callable
+from typing import Final
+
+from heliograph.broker.authentication import AuthStep
+from heliograph.broker.hook_order import PLUGINS, PRIORITIES
+from heliograph.broker.hooks import DeferredAck, Refusal
+from heliograph.broker.message import Message
+from heliograph.broker.pending import Pending
+from heliograph.mqtt import reason_codes as rc
+
+Fields = dict[str, object]
+
+_OWNERS: Final = {priority: owner.replace("`", "") for owner, priority in PRIORITIES.items()}
+_TEXT_MAX: Final = 300
+
+
+def name_of(callback: Callable[..., object], priority: int | None) -> str:
+    """What people know a callback by: a feature of the broker, or the function of a plugin."""
+    if priority is not None and priority != PLUGINS and priority in _OWNERS:
+        return _OWNERS[priority]
+    module = getattr(callback, "__module__", None)
+    name = getattr(callback, "__qualname__", type(callback).__name__)
+    return f"{module}.{name}" if module else str(name)
+
+
+def told(verdict: object, accumulator: object, *, shows_errors: bool) -> Fields:
+    """What a callback said.
+
+    Args:
+        verdict: What it returned or raised.
+        accumulator: What it was given last.
+        shows_errors: Whether the text of what it raised may be shown; what authenticates clients may have put a
+            password into it.
+    """
+    if isinstance(verdict, Exception):
+        text = f": {verdict}"[:_TEXT_MAX] if shows_errors else ""
+        return {"verdict": "raised", "error": type(verdict).__name__ + text}
+    if isinstance(verdict, Pending):
+        return {"verdict": "waits"}
+    value: object = None
+    if isinstance(verdict, tuple) and len(verdict) == 2:
+        verdict, value = verdict
+    fields: Fields = {"verdict": verdict if isinstance(verdict, str) else "ok"}
+    return fields | _value(value, accumulator, is_stopped=verdict == "stop")
+
+
+def _value(value: object, accumulator: object, *, is_stopped: bool) -> Fields:
+    if isinstance(value, DeferredAck):
+        return {"says": "taken, and acknowledged later"}
+    if isinstance(value, Refusal):
+        return {"says": "refused", "reason": value.reason, "code": rc.name_of(value.code)}
+    if isinstance(value, Message) and isinstance(accumulator, Message):
+        if value is accumulator:
+            return {}
+        return {"says": "changed", "topic": value.topic} if value.topic != accumulator.topic else {"says": "changed"}
+    if isinstance(accumulator, Message):
+        return {"says": "taken"} if is_stopped else {}
+    if isinstance(value, AuthStep):
+        return {"says": rc.name_of(value.code)}
+    if isinstance(value, int):
+        return {"says": rc.name_of(value)}
+    return {"says": value} if isinstance(value, str) else {}

@@ -1,0 +1,458 @@
+"""What traces record of clients of a kernel: why a message did or did not reach a receiver, and nothing of others."""
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heliograph.broker import hooks
+from heliograph.broker.hook_order import NO_MATCH, VALIDATION
+from heliograph.broker.hooks import Refusal
+from heliograph.broker.message import Message
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.properties import Properties
+from heliograph.session.options import SessionOptions
+from heliograph.tracing.traces import TraceError, TraceExistsError, TraceNotFoundError, TraceOrder, Traces
+from support.kernel import Kernel
+
+Record = dict[str, Any]
+SMALL = SessionOptions(max_mqueue_len=2, max_inflight=1)
+
+
+class World:
+    """A kernel with traces."""
+
+    def __init__(
+        self, folder: Path, session_options: SessionOptions | None = None, stored: tuple[str, ...] = ()
+    ) -> None:
+        self.kernel = Kernel(session_options=session_options, stored=stored)
+        self.told: list[str] = []
+        self.traces = Traces(folder / "trace", self.kernel.context, self.told.append)
+
+    async def start(self, name: str, kind: str, value: str, **named: Any) -> None:
+        await self.traces.start(TraceOrder(name, kind, value, **named))
+
+    async def records(self, name: str) -> list[Record]:
+        """End a trace, and what it recorded between its first and last record."""
+        stored = await self.traces.stop(name)
+        records = [json.loads(line) for line in stored.path.read_text().splitlines()]
+        assert records[0]["event"] == "trace_started"
+        assert records[-1]["event"] == "trace_ended"
+        return records[1:-1]
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path)
+    yield world
+    await world.traces.close()
+
+
+def of(records: list[Record], event: str, **wanted: object) -> list[Record]:
+    """The records of an event that have these values."""
+    return [one for one in records if one["event"] == event and wanted.items() <= one.items()]
+
+
+def deliveries(records: list[Record]) -> list[tuple[str, str, str]]:
+    """Receivers and outcomes, with the reason of drops."""
+    return [(one["to"], one["outcome"], one.get("reason", "")) for one in of(records, "delivery")]
+
+
+async def test_a_message_is_followed_from_its_publisher_to_its_receivers(world: World) -> None:
+    kernel = world.kernel
+    reader, other, publisher = kernel.connect("reader"), kernel.connect("other"), kernel.connect("publisher")
+    reader.subscribe("room/+", 1)
+    other.subscribe("hall/#", 1)
+    await world.start("t", "topic", "room/#", payload="text")
+    publisher.publish("room/1", b"21.5", 1)
+    reader.ack(p.PUBACK, reader.take(p.Publish).packet_id)
+    publisher.publish("hall/1", b"secret", 1)
+    records = await world.records("t")
+    assert [one["event"] for one in records] == ["message", "routed", "delivery", "acknowledged"]
+    message, routed, delivery, _ = records
+    assert (message["from"], message["qos"], message["payload"]) == ("publisher", 1, "21.5")
+    assert routed["filters"] == [{"filter": "room/+", "receivers": ["reader"]}]
+    assert (delivery["to"], delivery["outcome"], delivery["filter"]) == ("reader", "sent", "room/+")
+    assert len({one["message"] for one in records}) == 1
+    assert "hall" not in json.dumps(records)
+
+
+async def test_no_subscriber_is_told(world: World) -> None:
+    await world.start("t", "topic", "a")
+    world.kernel.connect("p").publish("a", b"x", 1)
+    (dropped,) = of(await world.records("t"), "message_dropped")
+    assert (dropped["reason"], dropped["why"]) == ("no_subscribers", "no subscription matches its topic")
+
+
+async def test_a_full_queue_says_whose_and_how_full(tmp_path: Path) -> None:
+    world = World(tmp_path, SMALL)
+    kernel = world.kernel
+    reader, publisher = kernel.connect("reader"), kernel.connect("p")
+    reader.subscribe("a", 1)
+    await world.start("t", "topic", "a")
+    for number in range(4):
+        publisher.publish("a", b"%d" % number, 1)
+    records = await world.records("t")
+    assert [outcome for _, outcome, _ in deliveries(records)] == ["sent", "queued", "queued", "queued", "dropped"]
+    (dropped,) = of(records, "delivery", outcome="dropped")
+    assert dropped["reason"] == "queue_full"
+    assert dropped["why"] == (
+        "the message queue is full: 2 of 2 wait, 1 messages are unacknowledged, which is its limit"
+    )
+    assert dropped["message"] == of(records, "message")[1]["message"]  # the oldest one that waited
+
+
+async def test_a_client_that_is_away_queues_and_gets_what_waited(world: World) -> None:
+    kernel = world.kernel
+    reader = kernel.connect("reader", session_expiry_interval=100)
+    reader.subscribe("a", 1)
+    reader.drop()
+    publisher = kernel.connect("p")
+    await world.start("t", "topic", "a")
+    publisher.publish("a", b"1", 1)
+    publisher.publish("a", b"2", 1, message_expiry_interval=5)
+    kernel.advance(10)
+    again = kernel.peer(p.V5)
+    again.connect("reader", clean_start=False, session_expiry_interval=100)
+    records = await world.records("t")
+    assert deliveries(records) == [
+        ("reader", "queued", ""),
+        ("reader", "queued", ""),
+        ("reader", "sent", ""),
+        ("reader", "dropped", "expired"),
+    ]
+    assert of(records, "delivery", outcome="queued")[0]["why"] == "the client is away; 1 of 1000 wait"
+
+
+async def test_refused_by_authorization_names_the_callback(world: World) -> None:
+    kernel = world.kernel
+    kernel.broker.hooks.client_authorize.add(lambda *_: (hooks.STOP, "deny"), NO_MATCH)
+    publisher = kernel.connect("p")
+    await world.start("t", "topic", "a")
+    await world.start("c", "client", "p")
+    publisher.publish("a", b"x", 1)
+    records = await world.records("t")
+    (verdict,) = of(records, "verdict")
+    assert (verdict["callback"], verdict["verdict"], verdict["says"]) == ("authorization.no_match", "stop", "deny")
+    assert of(records, "message_dropped", reason="not_authorized")
+    of_client = await world.records("c")
+    assert of(of_client, "packet_sent", packet="PUBACK", reason="not_authorized")
+    publisher.publish("a", b"x", 1)  # nothing is on
+
+
+async def test_no_local_and_rights_of_the_receiver(world: World) -> None:
+    kernel = world.kernel
+    kernel.broker.hooks.client_authorize.add(
+        lambda _client, action, topic, _: (hooks.STOP, "deny" if (action, topic) == ("subscribe", "a/x") else "allow")
+    )
+    one, two = kernel.connect("one"), kernel.connect("two")
+    one.subscribe("+/y", 1, no_local=True)
+    two.subscribe("a/+", 1)
+    await world.start("t", "topic", "a/#")
+    one.publish("a/y", b"", 1)
+    one.publish("a/x", b"", 1)
+    records = await world.records("t")
+    assert set(deliveries(records)) == {
+        ("one", "dropped", "no_local"),
+        ("two", "sent", ""),
+        ("two", "dropped", "not_authorized"),
+    }
+
+
+async def test_qos_2_is_told_packet_by_packet(world: World) -> None:
+    kernel = world.kernel
+    reader, publisher = kernel.connect("reader"), kernel.connect("p")
+    reader.subscribe("a", 2)
+    await world.start("r", "client", "reader")
+    publisher.publish("a", b"x", 2, 9)
+    publisher.ack(p.PUBREL, 9)
+    packet_id = reader.take(p.Publish).packet_id
+    reader.ack(p.PUBREC, packet_id)
+    reader.ack(p.PUBCOMP, packet_id)
+    records = await world.records("r")
+    told = [f"{one['event']} {one.get('packet', one.get('outcome', ''))}".strip() for one in records]
+    assert told == [
+        "delivery sent",
+        "packet_sent PUBLISH",
+        "packet_received PUBREC",
+        "packet_sent PUBREL",
+        "packet_received PUBCOMP",
+        "acknowledged",
+    ]
+
+
+async def test_retained_messages_and_subscriptions(world: World) -> None:
+    kernel = world.kernel
+    kernel.connect("p").publish("a", b"kept", 1, retain=True)
+    reader = kernel.connect("reader")
+    await world.start("t", "topic", "a")
+    await world.start("r", "client", "reader")
+    reader.send_subscribe(p.SubscribeEntry("#", 1, False, False, 0))
+    assert deliveries(await world.records("t")) == [("reader", "sent", "")]
+    records = await world.records("r")
+    assert of(records, "subscribed", filter="#", qos=1)
+    assert of(records, "packet_sent", packet="PUBLISH", retain=True)
+
+
+async def test_a_shared_group_says_which_member_took_it_and_that_none_did(world: World) -> None:
+    kernel = world.kernel
+    one, publisher = kernel.connect("one"), kernel.connect("p")
+    one.subscribe("$share/g/a", 0)
+    await world.start("t", "topic", "a")
+    publisher.publish("a", b"x")
+    one.congest()
+    publisher.publish("a", b"y")
+    records = await world.records("t")
+    assert of(records, "routed")[0]["filters"] == [{"filter": "a", "receivers": ["group g/a (1 members)"]}]
+    taken, lost = of(records, "delivery")
+    assert (taken["to"], taken["outcome"], taken["group"]) == ("one", "sent", "g")
+    assert lost["outcome"] == "dropped"
+
+
+async def test_a_callback_that_refuses_changes_or_takes_a_message_is_named(world: World) -> None:
+    kernel = world.kernel
+
+    def rewrite(message: Message) -> object:
+        if message.topic != "raw":
+            return None
+        again = p.Publish(message.publish.data, 5, message.qos, False, False, b"cooked", 0, 0, 0)
+        changed = Message(message.id_high, message.id_low, "cooked", again, message.clientid, None, -1)
+        return hooks.OK, changed
+
+    kernel.broker.hooks.message_publish.add(rewrite, 5)
+    kernel.broker.hooks.message_publish.add(
+        lambda message: (
+            (hooks.STOP, Refusal("invalid", rc.PAYLOAD_FORMAT_INVALID, False)) if message.topic == "bad" else None
+        ),
+        VALIDATION,
+    )
+    publisher = kernel.connect("p")
+    await world.start("t", "topic", "raw")
+    await world.start("b", "topic", "bad")
+    publisher.publish("raw", b"x")
+    publisher.publish("bad", b"x", 1)
+    records = await world.records("t")
+    (changed,) = of(records, "changed")
+    assert (changed["topic"], changed["was"]["topic"]) == ("cooked", "raw")
+    assert of(records, "message_dropped", topic="cooked", reason="no_subscribers")
+    records = await world.records("b")
+    assert of(records, "verdict", callback="schema validation", says="refused", reason="invalid")
+    assert of(records, "message_dropped", reason="invalid")
+
+
+async def test_a_stored_message_tells_its_ticket_and_commit(tmp_path: Path) -> None:
+    world = World(tmp_path, stored=("kept/#",))
+    publisher = world.kernel.connect("p")
+    await world.start("t", "topic", "kept/+")
+    publisher.publish("kept/1", b"x", 1)
+    world.kernel.commit()
+    publisher.publish("kept/1", b"x", 1)
+    world.kernel.commit(rc.QUOTA_EXCEEDED)
+    records = await world.records("t")
+    first, second = of(records, "committed")
+    assert (first["ticket"], "refused" in first) == (of(records, "routed")[0]["ticket"], False)
+    assert second["refused"] == rc.name_of(rc.QUOTA_EXCEEDED)
+
+
+async def test_a_client_is_traced_from_its_connect_to_its_will(world: World) -> None:
+    kernel = world.kernel
+    await world.start("c", "client", "c", payload="hex")
+    peer = kernel.peer(p.V5)
+    will = p.Will("gone", b"bye", 1, False, Properties())
+    peer.connect("c", will=will, username="u", password=b"never shown", session_expiry_interval=60)
+    stranger = kernel.connect("stranger")
+    stranger.subscribe("gone", 1)
+    peer.publish("from/c", b"\x00\xff", 1)
+    kernel.connect("c", clean_start=True)
+    peer.drop()
+    records = await world.records("c")
+    text = json.dumps(records)
+    (connect, *_) = of(records, "packet_received")
+    assert (connect["packet"], connect["username"], connect["password"]) == ("CONNECT", "u", "******")
+    assert "never shown" not in text
+    assert b"never shown".hex() not in text
+    assert of(records, "packet_received", packet="PUBLISH", payload="00ff")
+    assert [of(records, event) != [] for event in ("session_created", "client_connected", "session_discarded")] == [
+        True
+    ] * 3
+    assert of(records, "client_disconnected", reason="discarded")
+    assert of(records, "will", step="published")
+    assert of(records, "delivery", to="stranger", topic="gone")  # its will
+    assert {one.get("client", "c") for one in records} == {"c"}
+
+
+async def test_a_client_that_is_refused_shows_why(world: World) -> None:
+    kernel = world.kernel
+    kernel.broker.hooks.client_authenticate.add(lambda *_: (hooks.STOP, rc.BAD_USERNAME_OR_PASSWORD))
+    await world.start("c", "client", "c")
+    kernel.peer(p.V5).connect("c", username="u", password=b"guess")
+    kernel.peer(p.V5).connect("d", username="u", password=b"guess")
+    records = await world.records("c")
+    (verdict,) = of(records, "verdict", hook="client.authenticate")
+    assert verdict["says"] == rc.name_of(rc.BAD_USERNAME_OR_PASSWORD)
+    assert len(of(records, "refused")) == 1
+    assert "guess" not in json.dumps(records)
+
+
+async def test_a_session_expires_and_is_taken_over(world: World) -> None:
+    kernel = world.kernel
+    first = kernel.connect("c", session_expiry_interval=10)
+    await world.start("c", "client", "c")
+    again = kernel.peer(p.V5)
+    again.connect("c", clean_start=False, session_expiry_interval=10)
+    first.drop()
+    again.drop()
+    kernel.advance(20)
+    events = [one["event"] for one in await world.records("c")]
+    assert [event for event in events if event.startswith("session")] == [
+        "session_taken_over",
+        "session_resumed",
+        "session_terminated",
+    ]
+
+
+async def test_an_address_or_network_is_traced(world: World) -> None:
+    kernel = world.kernel  # its clients come from 192.0.2.1
+    old = kernel.connect("old")
+    await world.start("net", "ip_address", "192.0.2.0/24")
+    await world.start("other", "ip_address", "198.51.100.7")
+    new = kernel.connect("new")
+    old.subscribe("a")
+    new.publish("a", b"x")
+    records = await world.records("net")
+    assert {one["client"] for one in of(records, "packet_received")} == {"old", "new"}
+    assert deliveries(records) == [("old", "sent", "")]
+    assert await world.records("other") == []
+
+
+async def test_two_traces_at_once_have_their_own_records(world: World) -> None:
+    kernel = world.kernel
+    publisher = kernel.connect("p")
+    await world.start("a", "topic", "a")
+    await world.start("b", "topic", "b")
+    publisher.publish("a", b"x")
+    publisher.publish("b", b"x")
+    publisher.publish("a", b"y")
+    assert {one["topic"] for one in await world.records("a")} == {"a"}
+    assert len(of(await world.records("b"), "message")) == 1
+
+
+async def test_a_trace_ends_at_its_bound_and_says_so(world: World) -> None:
+    publisher = world.kernel.connect("p")
+    await world.start("t", "topic", "a", size_max=8192)
+    for _ in range(200):
+        publisher.publish("a", b"x")
+    world.kernel.run()
+    (listed,) = await world.traces.listed()
+    assert listed.state == "its file has reached max_size"
+    assert listed.path.stat().st_size <= 8192
+    assert json.loads(listed.path.read_text().splitlines()[-1])["event"] == "trace_ended"
+    assert any("max_size" in line for line in world.told)
+    assert world.kernel.broker.tracer is None
+
+
+async def test_a_trace_ends_after_its_duration(world: World) -> None:
+    await world.start("t", "client", "c", duration_s=60)
+    world.kernel.advance(59)
+    world.traces.tick(world.kernel.now_us)
+    assert world.traces.statistics()["traces.count"] == 1
+    world.kernel.advance(2)
+    world.traces.tick(world.kernel.now_us)
+    assert world.traces.statistics()["traces.count"] == 0
+    (listed,) = await world.traces.listed()
+    assert listed.name == "t"
+
+
+async def test_following_tells_what_comes_until_the_end(world: World) -> None:
+    publisher = world.kernel.connect("p")
+    await world.start("t", "topic", "a")
+    seen: asyncio.Queue[str] = asyncio.Queue()
+
+    async def follow() -> None:
+        async for lines in world.traces.lines("t", follows=True):
+            for line in lines:
+                seen.put_nowait(json.loads(line)["event"])
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(follow())
+        assert await seen.get() == "trace_started"
+        publisher.publish("a", b"x")
+        assert [await seen.get() for _ in range(3)] == ["message", "routed", "message_dropped"]
+        await world.traces.stop("t")
+        assert await seen.get() == "trace_ended"
+
+
+async def test_what_cannot_be_traced_says_what_is_valid(world: World) -> None:
+    for order, said in (
+        (TraceOrder("../x", "client", "c"), "beginning with a letter or digit"),
+        (TraceOrder("x", "ruleid", "c"), "one of client, topic, ip_address, not 'ruleid'"),
+        (TraceOrder("x", "topic", "a/#/b"), "'a/#/b' is no topic filter"),
+        (TraceOrder("x", "ip_address", "here"), "192.0.2.0/24"),
+        (TraceOrder("x", "client", "c", duration_s=0), "1 to 86400 seconds"),
+        (TraceOrder("x", "client", "c", size_max=1), "4096 bytes at least"),
+        (TraceOrder("x", "client", "c", payload="all"), "hidden, text, hex"),
+        (TraceOrder("x", "client", "c", file="/etc/passwd"), "no file of a trace"),
+    ):
+        with pytest.raises(TraceError, match=r"expected|valid|trace|no ") as caught:
+            await world.traces.start(order)
+        assert said in str(caught.value)
+    await world.start("x", "client", "c")
+    with pytest.raises(TraceExistsError):
+        await world.start("x", "topic", "a")
+    for number in range(29):
+        await world.start(f"n{number}", "client", f"c{number}")
+    with pytest.raises(TraceError, match="30 traces are on"):
+        await world.start("y", "client", "c")
+    with pytest.raises(TraceNotFoundError, match="no trace 'z' is on"):
+        await world.traces.stop("z")
+    await world.traces.stop("x")
+    with pytest.raises(TraceExistsError, match="trace delete x"):
+        await world.start("x", "client", "c")
+    await world.traces.delete("x")
+    await world.start("x", "client", "c")
+    with pytest.raises(TraceNotFoundError):
+        await world.traces.delete("z")
+
+
+async def test_what_is_large_or_comes_in_pieces_is_cut_into_packets(world: World) -> None:
+    kernel = world.kernel
+    reader, publisher = kernel.connect("reader", session_expiry_interval=60), kernel.connect("p")
+    reader.subscribe("a", 1)
+    reader.congest()
+    publisher.publish("a", b"before the trace", 1)
+    await world.start("r", "client", "reader")
+    publisher.publish("a", bytes(400_000), 1)
+    publisher.publish("a", b"small", 1)
+    reader.congest(False)
+    sent = of(await world.records("r"), "packet_sent", packet="PUBLISH")
+    assert [one["payload_bytes"] for one in sent][-1] == 5
+    assert sent[-2]["bytes"] > 400_000
+    assert sent[-2]["topic"] == "a"
+
+
+async def test_a_disk_that_refuses_is_counted_and_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher = world.kernel.connect("p")
+    real, refused = os.pwrite, threading.Event()
+
+    def pwrite(fd: int, data: bytes, at: int) -> int:
+        if not refused.is_set():
+            refused.set()
+            raise OSError(28, "No space left on device")
+        return real(fd, data, at)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    await world.start("t", "topic", "a")
+    publisher.publish("a", b"x")
+    assert await asyncio.to_thread(refused.wait, 60)
+    publisher.publish("a", b"x")
+    stored = await world.traces.stop("t")
+    records = [json.loads(line) for line in stored.path.read_text().splitlines()]
+    (told,) = of(records, "records_dropped")
+    assert (told["count"], told["reason"]) == (4, "No space left on device")
+    assert [one["event"] for one in records[1:]] == ["message", "routed", "message_dropped", "trace_ended"]
