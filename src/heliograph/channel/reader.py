@@ -115,7 +115,7 @@ class Reader(ReaderHandle):
         if conversation is None:
             return
         self._broker.counters.bytes_received += len(data)
-        self._outbox.received_bytes += len(data)
+        self.outbox.received_bytes += len(data)
         if self._inbox is not None:
             joined = self._inbox.join(data)
             if joined is None:
