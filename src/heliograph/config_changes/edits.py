@@ -9,7 +9,7 @@ from typing import Final
 
 from heliograph.config.layers import BASE, CLUSTER, KeyPath, Layers, node_at, refuse_data_dir
 from heliograph.config_changes.errors import ConfigRefusedError
-from heliograph.hocon import HoconError, Node, SourcePosition, parse_text
+from heliograph.hocon import HoconError, MemoryFiles, Node, SourcePosition, parse_text
 from heliograph.hocon.environment import read_value
 from heliograph.hocon.merging import merge_nodes
 from heliograph.hocon.walking import Walk, run_walk
@@ -85,7 +85,7 @@ def path_of(text: str) -> KeyPath:
 
 
 def _asked(edit: Edit) -> Node:
-    tree = parse_text(edit.text, name=edit.name)
+    tree = parse_text(edit.text, name=edit.name, files=MemoryFiles({}))  # askers may not see the node's files
     for path, text in edit.values:
         value = read_value(text, f"{path}={text}"[:80]) or Node(None, SourcePosition(path))
         for name in reversed(path_of(path)):

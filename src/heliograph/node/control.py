@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from heliograph import __version__
 from heliograph.config import Config
-from heliograph.control import broker, node
+from heliograph.control import broker, conf, node
 from heliograph.node.clock import uptime_us
 from heliograph.node.config_changes import ConfigChangesPart
 from heliograph.node.data_dir import DataDirectory
@@ -133,7 +133,9 @@ class ControlPart(Part):
         """All that can be asked; one line for each module of `control`."""
         parts, kernel = self._parts(), self._kernel
         context = kernel.context
+        manager = parts.get(ConfigChangesPart).manager
         return [
+            *([] if manager is None else conf.methods(manager)),
             *node.methods(self._config.node.name, parts, context, kernel.alarms, self._uptime_s),
             *broker.methods(parts, kernel.clock.now_us, self._uptime_s),
         ]

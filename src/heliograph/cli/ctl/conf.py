@@ -1,0 +1,272 @@
+"""`ctl conf`: shows and changes the configuration of a running node."""
+
+import argparse
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from heliograph.cli.ctl.asking import add_command, asked
+from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.usage import Actions, UsageError, example_of
+from heliograph.control.proto_v1 import conf as proto
+
+_CHANGE = "The node's file, the environment and the command line win over such a change: one that they hide is refused."
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `conf` and its actions."""
+    parser = actions.add_parser(
+        "conf",
+        help="show and change the configuration of the node",
+        description="Show and change the configuration of a running node. A change is made as a whole or not at all, "
+        "and holds after the next start too; docs/live_configuration.md says more.",
+        epilog=example_of("heliograph ctl conf set mqtt.max_inflight=64 --confirm 60", "heliograph ctl conf confirm"),
+    )
+    within = parser.add_subparsers(dest="conf_action", metavar="ACTION", required=True)
+    _add_showing(within)
+    _add_changing(within)
+    _add_revisions(within)
+
+
+def _add_showing(within: Actions) -> None:
+    show = add_command(
+        within,
+        "show",
+        "print what holds, defaults included",
+        "Print each setting and its value, with stars for secrets; --origins adds the layer and line that set it.",
+        "heliograph ctl conf show mqtt --origins",
+    )
+    show.add_argument("path", metavar="PATH", nargs="?", default="", help="a setting or a group, such as mqtt (all)")
+    show.add_argument("--origins", action="store_true", help="tell what set each value")
+    show.set_defaults(act=_show)
+    keys = add_command(
+        within, "show_keys", "list the roots", "List the roots of the configuration.", "heliograph ctl conf show_keys"
+    )
+    keys.set_defaults(act=_keys)
+
+
+def _add_changing(within: Actions) -> None:
+    set_ = add_command(
+        within,
+        "set",
+        "set single values",
+        f"Set values; PATH=null unsets one, so that what lies below holds. {_CHANGE}",
+        "heliograph ctl conf set mqtt.max_inflight=64 log.level=debug",
+    )
+    set_.add_argument(
+        "values", metavar="PATH=VALUE", nargs="+", help="a setting, and its value as a file would have it"
+    )
+    load = add_command(
+        within,
+        "load",
+        "change what a file says",
+        f"Merge a HOCON file into what was changed before. {_CHANGE}",
+        "heliograph ctl conf load changes.hocon --replace --comment 'new listeners'",
+    )
+    _add_file(load, "file")
+    plan = add_command(
+        within,
+        "plan",
+        "print what a change would do",
+        "Print what a change would do: old and new values, how each setting changes, what hides it. Nothing changes.",
+        "heliograph ctl conf plan mqtt.max_inflight=64",
+        "heliograph ctl conf plan --load changes.hocon",
+    )
+    plan.add_argument("values", metavar="PATH=VALUE", nargs="*", help="as for set")
+    _add_file(plan, "--load")
+    for one in (set_, load):
+        one.add_argument("--force", action="store_true", help="also write what a higher layer hides")
+        _add_terms(one)
+    set_.set_defaults(act=_change, file=None, replace=False)
+    load.set_defaults(act=_change, values=[])
+    plan.set_defaults(act=_plan, revision=-1, confirm=0.0, comment="", force=False)
+    for name, summary, method in (
+        ("reload", "read all files again, certificates too, and apply what differs", "conf.reload"),
+        ("confirm", "have a change stay that was made with --confirm", "conf.confirm"),
+    ):
+        one = add_command(within, name, summary, f"{summary[0].upper()}{summary[1:]}.", f"heliograph ctl conf {name}")
+        one.set_defaults(act=_ask, method=method)
+
+
+def _add_revisions(within: Actions) -> None:
+    revisions = add_command(
+        within,
+        "revisions",
+        "list the changes that were made",
+        "List the revisions that are kept, the newest last.",
+        "heliograph ctl conf revisions",
+    )
+    revisions.set_defaults(act=_revisions)
+    show = add_command(
+        within,
+        "show-revision",
+        "print a revision",
+        "Print the text of a revision, with stars for secrets.",
+        "heliograph ctl conf show-revision 3",
+    )
+    show.add_argument("number", metavar="N", type=int, help="its number")
+    show.set_defaults(act=_show_revision)
+    diff = add_command(
+        within,
+        "diff",
+        "print what differs between two revisions",
+        "Print each setting that two revisions do not have alike.",
+        "heliograph ctl conf diff 3 5",
+    )
+    diff.add_argument("old", metavar="OLD", type=int, help="a revision")
+    diff.add_argument("new", metavar="NEW", type=int, help="another one")
+    diff.set_defaults(act=_diff)
+    rollback = add_command(
+        within,
+        "rollback",
+        "go back to a revision",
+        "Have the text of an earlier revision hold, as a new one. Secrets stay as they are; 0 is before all changes.",
+        "heliograph ctl conf rollback 3",
+    )
+    rollback.add_argument("number", metavar="N", type=int, help="the revision")
+    _add_terms(rollback)
+    rollback.set_defaults(act=_rollback)
+
+
+def _add_file(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.add_argument(name, metavar="FILE", help="a HOCON file, or - for standard input")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--merge", dest="replace", action="store_false", help="merge it into what is there (the default)")
+    how.add_argument("--replace", action="store_true", help="have each root of the file in the place of what was there")
+
+
+def _add_terms(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--revision", metavar="N", type=int, default=-1, help="only if N is still the newest revision")
+    parser.add_argument(
+        "--confirm",
+        metavar="SECONDS",
+        type=float,
+        default=0.0,
+        help="go back unless `conf confirm` comes within that time",
+    )
+    parser.add_argument("--comment", metavar="TEXT", default="", help="why, for the list of revisions")
+
+
+def _show(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        for one in node.rows("conf.show", proto.ConfSetting, proto.ConfShowArgs(args.path)):
+            if args.json:
+                print_json(one)
+            else:
+                print(f"{one.path} = {text_of(one.value)}" + (f"  # {text_of(one.origin)}" if args.origins else ""))
+    return 0
+
+
+def _keys(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        print_rows(node.rows("conf.keys", proto.ConfKey), ("name", "description"), args.json)
+    return 0
+
+
+def _change(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        return _print_outcome(node.ask("conf.change", proto.ConfOutcome, _change_of(args)), args.json)
+
+
+def _plan(args: argparse.Namespace) -> int:
+    args.file = args.load
+    if not args.values and args.file is None:
+        raise UsageError("name PATH=VALUE, or a file with --load FILE")
+    with asked(args) as node:
+        outcome = node.ask("conf.plan", proto.ConfOutcome, _change_of(args))
+    return _print_outcome(outcome, args.json, is_plan=True)
+
+
+def _ask(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        return _print_outcome(node.ask(args.method, proto.ConfOutcome), args.json)
+
+
+def _rollback(args: argparse.Namespace) -> int:
+    given = proto.ConfRollbackArgs(args.number, args.revision, args.confirm, args.comment)
+    with asked(args) as node:
+        return _print_outcome(node.ask("conf.rollback", proto.ConfOutcome, given), args.json)
+
+
+def _revisions(args: argparse.Namespace) -> int:
+    columns = ("number", Column("time", lambda one: _time(one.time)), "who", "origin", "comment")
+    with asked(args) as node:
+        print_rows(node.rows("conf.revisions", proto.ConfRevision), columns, args.json)
+    return 0
+
+
+def _show_revision(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        found = node.ask("conf.revision", proto.ConfRevision, proto.ConfRevisionArgs(args.number))
+    if args.json:
+        print_json(found)
+        return 0
+    print(f"# revision {found.number}, {_time(found.time)}, {text_of(found.who)} ({text_of(found.origin)})")
+    print(f"# {text_of(found.comment)}\n# sha256 {found.digest}")
+    sys.stdout.write(found.text)
+    return 0
+
+
+def _diff(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        rows = node.rows("conf.diff", proto.ConfDifference, proto.ConfDiffArgs(args.old, args.new))
+        print_rows(rows, ("path", "old", "new"), args.json)
+    return 0
+
+
+def _change_of(args: argparse.Namespace) -> proto.ConfChangeArgs:
+    values = []
+    for one in args.values:
+        path, sign, value = one.partition("=")
+        if not sign or not path.strip():
+            raise UsageError(f"found {one!r}, expected PATH=VALUE, as in mqtt.max_inflight=64")
+        values.append((path.strip(), value.strip()))
+    text = _text_of(args.file) if args.file is not None else ""
+    return proto.ConfChangeArgs(
+        text,
+        "replace" if args.replace else "merge",
+        tuple(values),
+        args.file or "<change>",
+        args.force,
+        args.revision,
+        args.confirm,
+        args.comment,
+    )
+
+
+def _text_of(file: str) -> str:
+    """The text of a file with what it includes, which the node cannot read in its place."""
+    from heliograph.hocon import HoconError, parse_file
+    from heliograph.hocon.writing import to_hocon
+
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        return to_hocon(parse_file(file)) if "include" in text and file != "-" else text
+    except (OSError, UnicodeDecodeError, HoconError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from error
+
+
+def _print_outcome(outcome: proto.ConfOutcome, as_json: bool, *, is_plan: bool = False) -> int:
+    """The exit code too: 1 where a part of the node did not take it."""
+    if as_json:
+        print_json(outcome)
+        return 1 if outcome.failed else 0
+    if outcome.settings:
+        columns = ["path", "old", "new", "how"]
+        if any(one.shadowed_by for one in outcome.settings):
+            columns.append("shadowed_by")
+        print_rows(outcome.settings, columns, as_json=False)
+    else:
+        print("no setting differs")
+    if outcome.restart:
+        print(f"with the next start: {', '.join(outcome.restart)}")
+    if outcome.confirm_until:
+        print(f"on trial until {_time(outcome.confirm_until)}: `heliograph ctl conf confirm` has it stay")
+    for part, told in outcome.failed.items():
+        print(f"the part {part} did not take it: {told}; see the log", file=sys.stderr)
+    print(f"revision {outcome.revision}{', nothing is changed' if is_plan else ''}")
+    return 1 if outcome.failed else 0
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds") if seconds else ""

@@ -1,0 +1,92 @@
+"""Every setting of a node with the value that it has and what set it, defaults included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from heliograph.config.layers import DEFAULTS, KeyPath, Layers
+from heliograph.config.settings import Config
+from heliograph.hocon import Node, SourcePosition, to_json
+from heliograph.hocon.writing import key_text
+from heliograph.settings.fields import AnyKind, ListOf, Named, Overlays, Section, settings_of
+from heliograph.settings.how import How
+from heliograph.settings.kinds import Kind
+from heliograph.settings.masking import masked
+
+_NOTHING: Final = Node({}, SourcePosition(DEFAULTS))
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveSetting:
+    """One setting.
+
+    Attributes:
+        path: Where it stands.
+        value: As a file would have it, with stars for secrets.
+        origin: The layer, and where in it.
+        how: How it changes.
+    """
+
+    path: str
+    value: str
+    origin: str
+    how: How
+
+
+def effective_settings(layers: Layers) -> Iterator[EffectiveSetting]:
+    """Every setting, in the order of the declarations."""
+    return _in_group(layers, Config, masked(layers.merged, Config), (), How.RESTART)
+
+
+def _in_group(layers: Layers, model: type[Any], node: Node, path: KeyPath, how: How) -> Iterator[EffectiveSetting]:
+    for name, setting in settings_of(model).items():
+        child = node.value.get(name) if isinstance(node.value, dict) else None
+        if child is not None and child.value is None:  # null: what is the default
+            child = None
+        place, changes = (*path, name), setting.how or how
+        if child is not None or not isinstance(setting.kind, Kind | ListOf):
+            yield from _of(layers, setting.kind, child, place, changes)
+        elif not setting.is_required:
+            yield EffectiveSetting(_dotted(place), _default(setting.kind, setting.default), DEFAULTS, changes)
+
+
+def _of(layers: Layers, kind: AnyKind, node: Node | None, path: KeyPath, how: How) -> Iterator[EffectiveSetting]:
+    if isinstance(kind, Section) and (node is not None or not kind.has_switch):
+        yield from _in_group(layers, kind.model, node or _NOTHING, path, how)
+    elif isinstance(kind, Named | Overlays):
+        found = node.value if node is not None and isinstance(node.value, dict) else {}
+        for name in {**dict.fromkeys(kind.always if isinstance(kind, Named) else ()), **found}:
+            group = found.get(name, _NOTHING)
+            if isinstance(kind, Named):
+                yield from _in_group(layers, kind.model, group, (*path, name), how)
+            else:
+                yield from _said(layers, group, (*path, name), how)
+    elif node is not None:
+        yield _set(layers, node, path, how)
+    else:
+        yield EffectiveSetting(_dotted(path), "[]" if not isinstance(kind, Section) else "none", DEFAULTS, how)
+
+
+def _said(layers: Layers, node: Node, path: KeyPath, how: How) -> Iterator[EffectiveSetting]:
+    """What a group of an overlay says itself."""
+    if isinstance(node.value, dict) and node.value:
+        for name, child in node.value.items():
+            yield from _said(layers, child, (*path, name), how)
+    else:
+        yield _set(layers, node, path, how)
+
+
+def _set(layers: Layers, node: Node, path: KeyPath, how: How) -> EffectiveSetting:
+    return EffectiveSetting(_dotted(path), to_json(node, None), str(layers.origin(path) or DEFAULTS), how)
+
+
+def _default(kind: Kind[Any] | ListOf[Any], value: Any) -> str:
+    if isinstance(kind, ListOf):
+        return f"[{', '.join(kind.kind.show(one) for one in value)}]"
+    return "none" if value is None and not hasattr(kind, "words") else kind.show(value)
+
+
+def _dotted(path: KeyPath) -> str:
+    return ".".join(map(key_text, path))

@@ -1,0 +1,153 @@
+"""The configuration of a node: what holds, changes of it, and its revisions."""
+
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from heliograph.config import Config
+from heliograph.config.effective import effective_settings
+from heliograph.config_changes.edits import MERGE, REPLACE, Edit, path_of
+from heliograph.config_changes.errors import ConfigChangeError
+from heliograph.config_changes.manager import ConfigManager
+from heliograph.config_changes.revisions import Revision, revision_differences
+from heliograph.config_changes.terms import Author, ChangeOutcome, Terms
+from heliograph.control.proto_v1 import conf as proto
+from heliograph.hocon.writing import key_text
+from heliograph.rpc.methods import SLICE, Call, Method, NoArgs, RpcError
+from heliograph.settings.fields import settings_of
+
+Row = TypeVar("Row")
+Answer = TypeVar("Answer")
+
+
+def methods(manager: ConfigManager) -> list[Method]:
+    """`conf.*`; the manager writes changes and refused attempts into the audit log itself."""
+    asked = _Asked(manager)
+    return [
+        Method("conf.show", proto.ConfShowArgs, asked.show),
+        Method("conf.keys", NoArgs, lambda args, call: sliced(_keys())),
+        Method("conf.plan", proto.ConfChangeArgs, asked.plan),
+        Method("conf.change", proto.ConfChangeArgs, asked.change),
+        Method("conf.reload", NoArgs, asked.reload),
+        Method("conf.confirm", NoArgs, asked.confirm),
+        Method("conf.revisions", NoArgs, asked.revisions),
+        Method("conf.revision", proto.ConfRevisionArgs, asked.revision),
+        Method("conf.diff", proto.ConfDiffArgs, asked.diff),
+        Method("conf.rollback", proto.ConfRollbackArgs, asked.rollback),
+    ]
+
+
+class _Asked:
+    """The handlers of one node."""
+
+    def __init__(self, manager: ConfigManager) -> None:
+        self._manager = manager
+
+    def show(self, args: proto.ConfShowArgs, call: Call) -> Iterator[Sequence[proto.ConfSetting]]:
+        """What holds."""
+        try:
+            path = ".".join(map(key_text, path_of(args.path))) if args.path else ""
+        except ConfigChangeError as error:
+            raise RpcError(error.code, str(error)) from None
+        return self._shown(path)
+
+    def _shown(self, path: str) -> Iterator[Sequence[proto.ConfSetting]]:
+        is_empty = True
+        for slice_ in sliced(effective_settings(self._manager.layers), 10):
+            rows = [
+                proto.ConfSetting(one.path, one.value, one.origin, one.how.value)
+                for one in slice_
+                if not path or one.path == path or one.path.startswith(path + ".")
+            ]
+            is_empty = is_empty and not rows
+            yield rows
+        if path and is_empty:
+            raise RpcError(
+                "config_no_setting", f"there is no setting at {path}; roots are {', '.join(settings_of(Config))}"
+            )
+
+    async def plan(self, args: proto.ConfChangeArgs, call: Call) -> proto.ConfOutcome:
+        """What a change would do."""
+        return _answered(await _told(self._manager.plan(_edit(args), _terms(args))))
+
+    async def change(self, args: proto.ConfChangeArgs, call: Call) -> proto.ConfOutcome:
+        """Change it."""
+        return _answered(await _told(self._manager.change(_edit(args), _author(call), _terms(args))))
+
+    async def reload(self, args: NoArgs, call: Call) -> proto.ConfOutcome:
+        """Read all files again."""
+        return _answered(await _told(self._manager.reload(_author(call))))
+
+    async def confirm(self, args: NoArgs, call: Call) -> proto.ConfOutcome:
+        """Have what is on trial stay."""
+        return proto.ConfOutcome(await _told(self._manager.confirm(_author(call))))
+
+    async def rollback(self, args: proto.ConfRollbackArgs, call: Call) -> proto.ConfOutcome:
+        """Go back to a revision."""
+        return _answered(await _told(self._manager.roll_back(args.number, _author(call), _terms(args))))
+
+    async def revisions(self, args: NoArgs, call: Call) -> AsyncIterator[Sequence[proto.ConfRevision]]:
+        """All that are kept, without their texts."""
+        for slice_ in sliced(await self._manager.revisions()):
+            yield [_revision(one, "") for one in slice_]
+
+    async def revision(self, args: proto.ConfRevisionArgs, call: Call) -> proto.ConfRevision:
+        """One of them."""
+        found = await _told(self._manager.show_revision(args.number))
+        return _revision(found, found.text)
+
+    async def diff(self, args: proto.ConfDiffArgs, call: Call) -> AsyncIterator[Sequence[proto.ConfDifference]]:
+        """What two of them do not have alike."""
+        old = await _told(self._manager.show_revision(args.old))
+        new = await _told(self._manager.show_revision(args.new))
+        for slice_ in sliced(revision_differences(old, new)):
+            yield [proto.ConfDifference(one.path, one.old or "", one.new or "") for one in slice_]
+
+
+def sliced(rows: Iterable[Row], most: int = SLICE) -> Iterator[Sequence[Row]]:
+    """Rows in slices."""
+    left = iter(rows)
+    while slice_ := list(islice(left, most)):
+        yield slice_
+
+
+async def _told(asked: Awaitable[Answer]) -> Answer:
+    try:
+        return await asked
+    except ConfigChangeError as error:
+        raise RpcError(error.code, str(error)) from None
+
+
+def _keys() -> Iterator[proto.ConfKey]:
+    return (proto.ConfKey(name, setting.description) for name, setting in settings_of(Config).items())
+
+
+def _edit(args: proto.ConfChangeArgs) -> Edit:
+    if args.mode not in (MERGE, REPLACE):
+        raise RpcError("config_change_refused", f"found mode {args.mode!r}, expected {MERGE} or {REPLACE}")
+    return Edit(args.text, args.mode, args.values, args.name)
+
+
+def _author(call: Call) -> Author:
+    return Author(call.who, call.origin)
+
+
+def _terms(args: proto.ConfChangeArgs | proto.ConfRollbackArgs) -> Terms:
+    return Terms(
+        force=isinstance(args, proto.ConfChangeArgs) and args.force,
+        revision=args.revision if args.revision >= 0 else None,
+        confirm_s=args.confirm_s or None,
+        comment=args.comment,
+    )
+
+
+def _answered(outcome: ChangeOutcome) -> proto.ConfOutcome:
+    settings = tuple(
+        proto.ConfPlanned(one.path, one.old, one.new, one.how, one.shadowed_by) for one in outcome.settings
+    )
+    until = outcome.confirm_until or 0.0
+    return proto.ConfOutcome(outcome.revision, settings, tuple(outcome.restart), dict(outcome.failed), until)
+
+
+def _revision(one: Revision, text: str) -> proto.ConfRevision:
+    return proto.ConfRevision(one.number, one.time, one.who, one.origin, one.comment, one.digest, text)

@@ -1,0 +1,150 @@
+"""The configuration of a node: what holds, changes of it, and its revisions."""
+
+import msgspec
+
+from heliograph.rpc.methods import Args
+
+
+class ConfShowArgs(Args, frozen=True):
+    """Asks for settings.
+
+    Attributes:
+        path: The setting, or the group that they are in; empty for all.
+    """
+
+    path: str = ""
+
+
+class ConfSetting(msgspec.Struct, frozen=True):
+    """One setting that holds.
+
+    Attributes:
+        path: Where it stands.
+        value: As a file would have it, with stars for secrets.
+        origin: The layer that set it, with file and line.
+        how: How it changes: `live`, `new connections`, `listener replaced` or `restart`.
+    """
+
+    path: str
+    value: str
+    origin: str
+    how: str
+
+
+class ConfKey(msgspec.Struct, frozen=True):
+    """A root of the configuration."""
+
+    name: str
+    description: str
+
+
+class ConfChangeArgs(Args, frozen=True):
+    """A change, for `conf.change` and `conf.plan`.
+
+    Attributes:
+        text: HOCON.
+        mode: `merge` or `replace`, for the text.
+        values: A path and a text each; `null` unsets.
+        name: What errors call the text.
+        force: Whether it is also made where a higher layer hides some of it.
+        revision: The revision that it was made for; -1 for any.
+        confirm_s: In how many seconds it has to be confirmed; 0: it stays.
+        comment: Why.
+    """
+
+    text: str = ""
+    mode: str = "merge"
+    values: tuple[tuple[str, str], ...] = ()
+    name: str = "<change>"
+    force: bool = False
+    revision: int = -1
+    confirm_s: float = 0.0
+    comment: str = ""
+
+
+class ConfRollbackArgs(Args, frozen=True):
+    """Goes back to a revision; the others as for a change."""
+
+    number: int
+    revision: int = -1
+    confirm_s: float = 0.0
+    comment: str = ""
+
+
+class ConfPlanned(msgspec.Struct, frozen=True):
+    """One setting of a change.
+
+    Attributes:
+        path: Where it stands.
+        old: Its value before.
+        new: Its value then.
+        how: How it changes; `hidden` where a higher layer keeps it as it is.
+        shadowed_by: What hides it.
+    """
+
+    path: str
+    old: str
+    new: str
+    how: str
+    shadowed_by: str = ""
+
+
+class ConfOutcome(msgspec.Struct, frozen=True):
+    """What a change did, or would do.
+
+    Attributes:
+        revision: The revision that holds now.
+        settings: What differs.
+        restart: Paths of all settings that wait for the next start.
+        failed: Parts that could not have it hold, with what they raised.
+        confirm_until: When it goes back if it is not confirmed, in seconds since the epoch; 0: it stays.
+    """
+
+    revision: int
+    settings: tuple[ConfPlanned, ...] = ()
+    restart: tuple[str, ...] = ()
+    failed: dict[str, str] = msgspec.field(default_factory=dict)
+    confirm_until: float = 0.0
+
+
+class ConfRevisionArgs(Args, frozen=True):
+    """Names a revision."""
+
+    number: int
+
+
+class ConfRevision(msgspec.Struct, frozen=True):
+    """A revision.
+
+    Attributes:
+        number: One more than the one before.
+        time: When it was made, in seconds since the epoch.
+        who: Who made it.
+        origin: From where.
+        comment: Why.
+        digest: SHA-256 of the text.
+        text: The layer as HOCON, with stars for secrets; empty in lists.
+    """
+
+    number: int
+    time: float
+    who: str
+    origin: str
+    comment: str
+    digest: str
+    text: str = ""
+
+
+class ConfDiffArgs(Args, frozen=True):
+    """Names two revisions."""
+
+    old: int
+    new: int
+
+
+class ConfDifference(msgspec.Struct, frozen=True):
+    """One setting that differs between two revisions; empty where a revision does not set it."""
+
+    path: str
+    old: str
+    new: str

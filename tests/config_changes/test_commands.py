@@ -1,0 +1,129 @@
+"""`heliograph ctl conf` as it is used from a shell, against a running node."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from heliograph.cli.main import main
+from support.live_node import LiveNode
+
+pytestmark = pytest.mark.service
+
+Ctl = Callable[..., Awaitable[tuple[int, str, str]]]
+
+
+@pytest_asyncio.fixture
+async def live(tmp_path: Path) -> AsyncIterator[LiveNode]:
+    """A running node whose own file sets one thing."""
+    running = await LiveNode(tmp_path, "mqtt.max_topic_levels = 10\n").start()
+    yield running
+    await running.stop()
+
+
+@pytest.fixture
+def ctl(live: LiveNode, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    """Runs `heliograph ctl conf`: its exit code, output and errors."""
+
+    async def run(*words: str) -> tuple[int, str, str]:
+        code = await asyncio.to_thread(main, ["ctl", "conf", *words, "--data-dir", str(live.data_dir)])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+async def test_values_are_set_and_shown_with_their_origin(live: LiveNode, ctl: Ctl) -> None:
+    code, told, _ = await ctl("plan", "log.audit.rotation_count=3", "node.name=a@b")
+    assert code == 0
+    assert [line.split() for line in told.splitlines()[:3]] == [
+        ["PATH", "OLD", "NEW", "HOW"],
+        ["node.name", '"heliograph@127.0.0.1"', '"a@b"', "restart"],
+        ["log.audit.rotation_count", "10", "3", "live"],
+    ]
+    assert told.splitlines()[3:] == ["with the next start: node.name", "revision 0, nothing is changed"]
+    code, told, _ = await ctl("set", "log.audit.rotation_count=3", "--comment", "fewer")
+    assert (code, told.splitlines()[-1]) == (0, "revision 1")
+    code, told, _ = await ctl("show", "log.audit", "--origins")
+    file = live.configs / "cluster.hocon"
+    assert told.splitlines() == [
+        "log.audit.enable = true  # defaults",
+        "log.audit.rotation_size = 50MB  # defaults",
+        f"log.audit.rotation_count = 3  # cluster: {file}:6",
+    ]
+    code, told, _ = await ctl("show", "--json")
+    rows = {row["path"]: row for row in map(json.loads, told.splitlines())}
+    assert rows["mqtt.max_topic_levels"]["origin"] == f"node: {live.file}:1"
+    assert rows["node.data_dir"]["origin"] == "command line"
+    assert len(rows) > 150
+    code, told, _ = await ctl("show_keys")
+    assert "mqtt " in told
+
+
+async def test_a_file_is_loaded_with_what_it_includes(live: LiveNode, ctl: Ctl, tmp_path: Path) -> None:
+    (tmp_path / "more.hocon").write_text("rotation_size = 1MB")
+    file = tmp_path / "change.hocon"
+    file.write_text('log.audit { include "more.hocon" }\nretainer.max_payload_size = 2MB')
+    assert (await ctl("load", str(file)))[0] == 0
+    assert live.part.audit.settings.rotation_size == 1024 * 1024
+    file.write_text("log.audit { rotation_count = 4 }")
+    code, told, _ = await ctl("load", str(file), "--replace", "--json")
+    assert json.loads(told)["revision"] == 2
+    assert "rotation_size" not in live.cluster
+    assert "2MB" in live.cluster
+    code, told, _ = await ctl("diff", "1", "2")
+    assert told.splitlines()[1:] == ['log.audit.rotation_size   "1MB"  -', "log.audit.rotation_count  -      4"]
+    code, told, _ = await ctl("show-revision", "2")
+    assert "rotation_count = 4" in told
+    code, told, _ = await ctl("rollback", "1", "--revision", "2", "--comment", "no")
+    assert told.splitlines()[-1] == "revision 3"
+    code, told, _ = await ctl("revisions")
+    assert [line.split()[0] for line in told.splitlines()] == ["NUMBER", "1", "2", "3"]
+    assert "(uid " in told
+    live.file.write_text("log.audit.enable = false\n")
+    code, told, _ = await ctl("reload")
+    assert (code, live.part.audit.settings.enable) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (
+            ("set", "mqtt.max_topic_levels=99"),
+            1,
+            "[config_change_hidden] mqtt.max_topic_levels = 99 has no effect: node: ",
+        ),
+        (("set", "mqtt.max_inflght=9"), 1, "mqtt.max_inflght: unknown key; did you mean max_inflight?"),
+        (("set", "mqtt"), 2, "found 'mqtt', expected PATH=VALUE"),
+        (
+            ("set", "log.level=debug", "--revision", "7"),
+            1,
+            "[config_change_conflict] the change was made for revision 7",
+        ),
+        (("show", "mqt"), 1, "[config_no_setting] there is no setting at mqt; roots are node, listeners"),
+        (("confirm",), 1, "revision 0 is not on trial"),
+        (("rollback", "4"), 1, "[config_no_revision] there is no revision 4; kept are none but 0"),
+        (("plan",), 2, "name PATH=VALUE, or a file with --load FILE"),
+        (("load", "/nowhere"), 2, "/nowhere cannot be read"),
+        (("set", "log.level=debug", "--confirm", "0.2"), 1, "a change can wait from 1 to 86400 seconds"),
+    ],
+)
+async def test_what_is_wrong_is_told_with_what_is_valid(
+    live: LiveNode, ctl: Ctl, words: tuple[str, ...], code: int, told: str
+) -> None:
+    ended, _, said = await ctl(*words)
+    assert told in said
+    assert (ended, live.manager.revision) == (code, 0)
+
+
+async def test_the_audit_log_says_who_asked(live: LiveNode, ctl: Ctl) -> None:
+    await ctl("set", "log.audit.rotation_count=3")
+    await ctl("set", "log.audit.rotation_count=none")
+    done, refused = await live.audit()
+    assert "(uid " in str(done["who"])
+    assert str(done["origin"]).startswith("control socket, pid ")
+    assert done["args"] == {"revision": 1, "settings": ["log.audit.rotation_count"]}
+    assert (refused["method"], refused["outcome"]) == ("config.change", "config_change_refused")
