@@ -28,7 +28,7 @@ def listeners_of(tmp_path: Path, text: str) -> dict[str, Listener]:
     context: ChannelContext = Kernel().context
     config = load_config(file)
     attributes = ZoneAttributes(config, context.clock, make_environment(config))
-    return {f"{each.kind}:{each.name}": each for each in make_listeners(config, context, attributes)}
+    return make_listeners(config, context, attributes)
 
 
 def test_a_listener_that_is_switched_off_is_not_made(tmp_path: Path) -> None:

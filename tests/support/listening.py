@@ -125,7 +125,7 @@ class Rig:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.listener.stop_accepting()
+        self.listener.stop_accepting()
         for each in self._sockets:
             await each.close()
         await self.listener.close(WAIT_S)

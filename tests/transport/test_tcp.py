@@ -284,7 +284,7 @@ async def test_stopping_leaves_nothing() -> None:
     await rig.listener.start()
     port = rig.port
     client = await rig.client()
-    await rig.listener.stop_accepting()
+    rig.listener.stop_accepting()
     with pytest.raises(OSError, match=str(errno.ECONNREFUSED)):
         await asyncio.open_connection("127.0.0.1", port)
     await client.ask(PINGREQ, PINGRESP)

@@ -33,7 +33,10 @@ class TcpOptions:
     """Options of the sockets."""
 
     backlog: int = setting(
-        Integer(1, 65535), 1024, "Connections that may wait to be accepted (the system may allow fewer)."
+        Integer(1, 65535),
+        1024,
+        "Connections that may wait to be accepted (the system may allow fewer).",
+        how=How.LIVE,
     )
     nodelay: bool = setting(Boolean(), True, "Whether small packets are sent at once (TCP_NODELAY).")
     keepalive: str = setting(
@@ -42,10 +45,16 @@ class TcpOptions:
         "How the system probes silent peers: after so many seconds, so often, before it gives up.",
     )
     sndbuf: int | None = setting(
-        Unless(Size(_KB, 1024 * _MB), "default"), None, "The system's send buffer of a connection."
+        Unless(Size(_KB, 1024 * _MB), "default"),
+        None,
+        "The system's send buffer of a connection.",
+        how=How.LISTENER_REPLACED,
     )
     recbuf: int | None = setting(
-        Unless(Size(_KB, 1024 * _MB), "default"), None, "The system's receive buffer of a connection."
+        Unless(Size(_KB, 1024 * _MB), "default"),
+        None,
+        "The system's receive buffer of a connection.",
+        how=How.LISTENER_REPLACED,
     )
     high_watermark: int = setting(
         Size(_KB, 1024 * _MB), _MB, "Bytes that wait for a peer that does not read, from which its session holds back."
@@ -54,6 +63,7 @@ class TcpOptions:
         Unless(Duration(0.1), "infinity"),
         15.0,
         "How long a connection may stay above its high watermark before it is cut.",
+        how=How.LIVE,
     )
 
 
@@ -146,7 +156,10 @@ class WebsocketOptions:
         "Largest message of a client, uncompressed. Messages are not gathered: only `max_packet_size` bounds memory.",
     )
     idle_timeout: float | None = setting(
-        Unless(Duration(1.0), "infinity"), 7200.0, "How long a connection may be silent, pings included."
+        Unless(Duration(1.0), "infinity"),
+        7200.0,
+        "How long a connection may be silent, pings included.",
+        how=How.LIVE,
     )
     proxy_address_header: str = setting(
         Text("the name of a header", r"[A-Za-z0-9-]*"),
@@ -173,7 +186,10 @@ class ListenerConfig:
         how=How.NEW_CONNECTIONS,
     )
     max_conn_rate: Rate | None = setting(
-        Unless(RateLimit(), "infinity"), None, "Connections that are accepted; further ones wait in the backlog."
+        Unless(RateLimit(), "infinity"),
+        None,
+        "Connections that are accepted; further ones wait in the backlog.",
+        how=How.LIVE,
     )
     messages_rate: Rate | None = setting(
         Unless(RateLimit(), "infinity"),
@@ -196,9 +212,14 @@ class ListenerConfig:
         how=How.NEW_CONNECTIONS,
     )
     proxy_protocol: bool = setting(
-        Boolean(), False, "Whether connections come from a proxy that begins with a PROXY protocol header (v1 or v2)."
+        Boolean(),
+        False,
+        "Whether connections come from a proxy that begins with a PROXY protocol header (v1 or v2).",
+        how=How.NEW_CONNECTIONS,
     )
-    proxy_protocol_timeout: float = setting(Duration(0.1, 3600.0), 3.0, "How long that header may take.")
+    proxy_protocol_timeout: float = setting(
+        Duration(0.1, 3600.0), 3.0, "How long that header may take.", how=How.NEW_CONNECTIONS
+    )
     zone: str = setting(
         Text("the name of a zone"), "default", "The zone whose settings its clients get.", how=How.NEW_CONNECTIONS
     )
@@ -216,7 +237,7 @@ class ListenerConfig:
         "such a callback every client is let in. `quick_deny_anonymous` refuses clients without a user name.",
         how=How.NEW_CONNECTIONS,
     )
-    tcp_options: TcpOptions = section(TcpOptions, "The sockets.")
+    tcp_options: TcpOptions = section(TcpOptions, "The sockets.", how=How.NEW_CONNECTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +252,7 @@ class SslListener(ListenerConfig):
     bind: Address | UnixAddress = setting(
         ListenerBind(), Address("127.0.0.1", 8883), "Address to listen on; a port alone means every IPv4 interface."
     )
-    ssl_options: SslOptions = section(SslOptions, "TLS.")
+    ssl_options: SslOptions = section(SslOptions, "TLS.", how=How.NEW_CONNECTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +262,7 @@ class WsListener(ListenerConfig):
     bind: Address | UnixAddress = setting(
         ListenerBind(), Address("127.0.0.1", 8083), "Address to listen on; a port alone means every IPv4 interface."
     )
-    websocket: WebsocketOptions = section(WebsocketOptions, "WebSocket.")
+    websocket: WebsocketOptions = section(WebsocketOptions, "WebSocket.", how=How.NEW_CONNECTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +272,8 @@ class WssListener(ListenerConfig):
     bind: Address | UnixAddress = setting(
         ListenerBind(), Address("127.0.0.1", 8084), "Address to listen on; a port alone means every IPv4 interface."
     )
-    ssl_options: SslOptions = section(SslOptions, "TLS.")
-    websocket: WebsocketOptions = section(WebsocketOptions, "WebSocket.")
+    ssl_options: SslOptions = section(SslOptions, "TLS.", how=How.NEW_CONNECTIONS)
+    websocket: WebsocketOptions = section(WebsocketOptions, "WebSocket.", how=How.NEW_CONNECTIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class Config:
     """The whole configuration of a node; without a file, every field has its default."""
 
     node: NodeConfig = section(NodeConfig, "The node.", how=How.RESTART)
-    listeners: Listeners = section(Listeners, "Where clients connect.", how=How.RESTART)
+    listeners: Listeners = section(Listeners, "Where clients connect.", how=How.LISTENER_REPLACED)
     mqtt: MqttConfig = section(MqttConfig, "The MQTT protocol.", how=How.LIVE)
     zones: Mapping[str, Zone] = overlays(
         Zone, "Named sets of settings, for the listeners that name them.", how=How.LIVE

@@ -10,6 +10,7 @@ from heliograph import __version__
 from heliograph.broker import hooks
 from heliograph.broker.hooks import Hooks
 from heliograph.config import Config
+from heliograph.config.listeners import SslListener, WssListener
 from heliograph.parts import Plan
 from heliograph.transport.listener import Listener
 
@@ -91,7 +92,9 @@ def tell_changed(plan: Plan) -> None:
 
 def is_open(listener: Listener, has_authenticators: bool) -> bool:
     """Whether a listener lets every client in that the network lets through."""
-    if listener.demands_certificates or (listener.options.enable_authn and has_authenticators):
+    settings = listener.settings
+    demands_certificate = isinstance(settings, SslListener | WssListener) and settings.ssl_options.fail_if_no_peer_cert
+    if demands_certificate or (listener.options.enable_authn and has_authenticators):
         return False
     return is_public(listener.host)
 

@@ -1,10 +1,11 @@
 """Joins client attributes to a node."""
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from heliograph.config import Config
+from heliograph.config import ClientAttribute, Config
 from heliograph.config.zones import DEFAULT_ZONE, zone_of
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.rules.client_attrs import ClientAttributes
@@ -20,15 +21,29 @@ class ZoneAttributes:
         config: The whole configuration.
         clock: Microseconds on the monotonic clock.
         environment: Where expressions find variables of the environment.
+        counted: What was counted before, where this takes the place of another.
 
     Raises:
         VariformError: An expression is none, or calls what does not exist.
     """
 
-    def __init__(self, config: Config, clock: Callable[[], int], environment: Environment) -> None:
+    def __init__(
+        self,
+        config: Config,
+        clock: Callable[[], int],
+        environment: Environment,
+        counted: Mapping[str, int] | None = None,
+    ) -> None:
         log = BoundedLog(_log, clock)
-        settings = {zone: zone_of(config, zone).mqtt.client_attrs_init for zone in (DEFAULT_ZONE, *config.zones)}
-        self._zones = {zone: ClientAttributes(listed, log, environment) for zone, listed in settings.items() if listed}
+        self._counted = Counter[str](counted)
+        self._settings = _settings(config)
+        self._zones = {
+            zone: ClientAttributes(listed, log, environment) for zone, listed in self._settings.items() if listed
+        }
+
+    def serves(self, config: Config) -> bool:
+        """Whether another configuration asks for the same attributes."""
+        return _settings(config) == self._settings
 
     def of_zone(self, zone: str) -> ClientAttributes | None:
         """What makes the attributes of a zone's clients; None where they have none."""
@@ -38,7 +53,11 @@ class ZoneAttributes:
         """Attributes that were made, and expressions that gave nothing or failed."""
         zones = self._zones.values()
         return {
-            "client_attrs.made": sum(zone.made for zone in zones),
-            "client_attrs.empty": sum(zone.empty for zone in zones),
-            "client_attrs.failed": sum(zone.failed for zone in zones),
+            "client_attrs.made": self._counted["client_attrs.made"] + sum(zone.made for zone in zones),
+            "client_attrs.empty": self._counted["client_attrs.empty"] + sum(zone.empty for zone in zones),
+            "client_attrs.failed": self._counted["client_attrs.failed"] + sum(zone.failed for zone in zones),
         }
+
+
+def _settings(config: Config) -> Mapping[str, Sequence[ClientAttribute]]:
+    return {zone: zone_of(config, zone).mqtt.client_attrs_init for zone in (DEFAULT_ZONE, *config.zones)}

@@ -1,7 +1,7 @@
 """The listeners of a node as a part of it, made from the configuration."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -15,12 +15,15 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.node import announcements
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.kernel import KernelPart
+from heliograph.node.leaving import LeavingListeners
+from heliograph.node.listener_changes import ListenerChanges
 from heliograph.node.metrics import process as metrics
 from heliograph.node.options import listener_options
 from heliograph.observe.metric import Sample, labelled, plain
 from heliograph.parts import Change, Part, each, every
 from heliograph.rules.parts import EnvironmentPart
 from heliograph.transport import open_files
+from heliograph.transport.errors import ListenerBusyError, ListenerError, UnknownListenerError
 from heliograph.transport.listener import Listener
 from heliograph.transport.peer_certificate import PeerIdentity
 
@@ -35,11 +38,7 @@ _GOODBYE_S: Final = 3.0  # how long clients have to take their DISCONNECT
 
 
 class ListenersPart(Part):
-    """Where clients connect; owned by the node. Last to start, and first to stop of what serves clients.
-
-    Attributes:
-        listeners: Those that were made, also while they do not listen.
-    """
+    """Where clients connect; owned by the node. Last to start, and first to stop of what serves clients."""
 
     name = "listeners"
     metrics = metrics.LISTENERS
@@ -61,7 +60,14 @@ class ListenersPart(Part):
         self._kernel = kernel
         self._environment = environment
         self._attributes: ZoneAttributes | None = None
-        self.listeners: Sequence[Listener] = ()
+        self._named: Mapping[str, Listener] = {}  # as `tcp:default`
+        self._leaving: LeavingListeners | None = None  # from its start on
+        self._is_changing = False  # another configuration is ready to be applied, or a listener is being started
+
+    @property
+    def listeners(self) -> Sequence[Listener]:
+        """Those that are enabled, also while they do not listen."""
+        return list(self._named.values())
 
     async def start(self) -> None:
         """Let clients in.
@@ -73,7 +79,8 @@ class ListenersPart(Part):
         """
         context = self._kernel.context
         self._attributes = ZoneAttributes(self._config, context.clock, self._environment.environment)
-        self.listeners = make_listeners(self._config, context, self._attributes)
+        self._leaving = LeavingListeners(context, _GOODBYE_S)
+        self._named = make_listeners(self._config, context, self._attributes)
         tell_unreachable_limits(self._config)
         for listener in self.listeners:
             await listener.start()
@@ -85,28 +92,81 @@ class ListenersPart(Part):
         await every((self._stop_accepting, self._say_goodbye), lambda step: step())
 
     async def check(self, new: Config) -> Change:
-        """What holds for connections that come from now on; those that stand are not touched.
+        """What holds for connections that come from now on, and listeners that come, change and leave.
 
         Raises:
-            ExceptionGroup: Every `CertificateError` of a listener whose certificate cannot be used.
+            ExceptionGroup: Every `ListenerError` of a listener whose certificate or address cannot be used.
         """
-        listeners = {(one.kind, one.name): one for one in self.listeners}
-        made: list[Callable[[], None]] = []
+        context, attributes = self._kernel.context, self._attributes
+        if attributes is None or not attributes.serves(new):
+            counted = None if attributes is None else attributes.statistics()
+            attributes = ZoneAttributes(new, context.clock, self._environment.environment, counted)
+        changes = ListenerChanges(self._named)
+        await changes.prepare(enabled(new.listeners), partial(_options, new, attributes), context)
+        self._is_changing = True
+        return Change(partial(self._use, new, attributes, changes), partial(self._give_up, changes))
 
-        def prepare(one: Listener, to: ListenerSettings) -> None:
-            made.append(one.prepare(to, *_options(new, self._attributes, one.kind, one.name, to)))
+    async def start_listener(self, name: str) -> bool:
+        """Have a listener accept again that was stopped; False if it accepts.
 
-        found = [partial(prepare, listeners[kind, name], to) for kind, name, to in enabled(new.listeners)]
-        each(found, lambda make: make())
-        return Change(partial(each, made, lambda renew: renew()))
+        Args:
+            name: Its kind and name, as `tcp:default`.
+
+        Raises:
+            ListenerError: There is none of that name, its certificate or address cannot be used, or a change of the
+                configuration is under way.
+        """
+        before = self._find(name)
+        if before.is_listening:
+            return False
+        self._is_changing = True
+        try:
+            fresh = self._anew(before)
+            await fresh.start()
+        finally:
+            self._is_changing = False
+        self._named = {**self._named, name: fresh}
+        return True
+
+    def stop_listener(self, name: str) -> bool:
+        """Have a listener accept no more, until it or the node is started again, and end its connections.
+
+        Returns:
+            False if it does not accept.
+
+        Raises:
+            ListenerError: There is none of that name, or a change of the configuration is under way.
+        """
+        listener = self._find(name)
+        if not listener.is_listening:
+            return False
+        listener.stop_accepting()
+        self._leave(listener)
+        return True
+
+    def restart_listener(self, name: str) -> None:
+        """Have a listener begin anew, with certificates that are read again, and end its connections.
+
+        Raises:
+            ListenerError: There is none of that name, it was stopped, its certificate cannot be used, or a change of
+                the configuration is under way.
+        """
+        before = self._find(name)
+        if not before.is_listening:
+            raise ListenerError(f"the listener {name} was stopped: start it")
+        fresh = self._anew(before)
+        fresh.begin(before.release())
+        self._named = {**self._named, name: fresh}
+        self._leave(before)
 
     def tick(self, uptime_us: int) -> None:
         """Cut what takes too long, and see whether connections wait for open files."""
-        each((*(one.tick for one in self.listeners), self._watch_open_files), lambda tick: tick(uptime_us))
+        leaving = () if self._leaving is None else (self._leaving.tick,)
+        each((*(one.tick for one in self.listeners), *leaving, self._watch_open_files), lambda tick: tick(uptime_us))
 
     def places(self) -> Sequence[str]:
         """The addresses of all listeners."""
-        return [f"mqtt {listener.address}" for listener in self.listeners]
+        return [f"mqtt {listener.address}" for listener in self.listeners if listener.is_listening]
 
     def samples(self) -> list[Sample]:
         """Counts of each listener, and of attributes that were made."""
@@ -115,12 +175,45 @@ class ListenersPart(Part):
             found += labelled("listeners", one.statistics(), one.kind, one.name)
         return found
 
+    def _find(self, name: str) -> Listener:
+        """The listener of that name, if it may be started or stopped now."""
+        listener = self._named.get(name)
+        if listener is None:
+            known = ", ".join(self._named) or "none"
+            raise UnknownListenerError(f"there is no listener {name!r} that is enabled; there are {known}")
+        if self._is_changing:
+            raise ListenerBusyError("the listeners are being changed; try again when that is done")
+        return listener
+
+    def _anew(self, one: Listener) -> Listener:
+        options = _options(self._config, self._attributes, one.kind, one.name, one.settings)
+        return Listener(one.kind, one.name, one.settings, self._kernel.context, *options)
+
+    def _use(self, new: Config, attributes: ZoneAttributes, changes: ListenerChanges) -> None:
+        self._is_changing = False
+        self._config, self._attributes = new, attributes
+        self._named = changes.apply()
+        for left in changes.leave:
+            self._leave(left)
+        announcements.tell_listeners(changes.come, self._kernel.context.broker.hooks)
+        tell_unreachable_limits(new)
+
+    def _give_up(self, changes: ListenerChanges) -> None:
+        self._is_changing = False
+        changes.undo()
+
+    def _leave(self, listener: Listener) -> None:
+        if self._leaving is not None:
+            self._leaving.add(listener)
+
     async def _stop_accepting(self) -> None:
-        await every(self.listeners, Listener.stop_accepting)
+        each(self.listeners, Listener.stop_accepting)
 
     async def _say_goodbye(self) -> None:
         self._kernel.context.channels.shut_down(rc.SERVER_SHUTTING_DOWN)
         await every(self.listeners, lambda listener: listener.close(_GOODBYE_S))
+        if self._leaving is not None:
+            await self._leaving.stop()
 
     def health(self) -> str:
         """Which listeners have no open files left."""
@@ -144,8 +237,8 @@ class ListenersPart(Part):
         alarms.activate(_FILES_ALARM, told, {"open_files_max": open_files.limit()})
 
 
-def make_listeners(config: Config, context: ChannelContext, attributes: ZoneAttributes) -> list[Listener]:
-    """Every listener that is enabled, none of them started.
+def make_listeners(config: Config, context: ChannelContext, attributes: ZoneAttributes) -> dict[str, Listener]:
+    """Every listener that is enabled by its name (`tcp:default`), none of them started.
 
     Args:
         attributes: Makes the attributes of clients.
@@ -153,10 +246,10 @@ def make_listeners(config: Config, context: ChannelContext, attributes: ZoneAttr
     Raises:
         CertificateError: A certificate cannot be used.
     """
-    return [
-        Listener(kind, name, settings, context, *_options(config, attributes, kind, name, settings))
+    return {
+        f"{kind}:{name}": Listener(kind, name, settings, context, *_options(config, attributes, kind, name, settings))
         for kind, name, settings in enabled(config.listeners)
-    ]
+    }
 
 
 def tell_unreachable_limits(config: Config) -> None:

@@ -74,6 +74,13 @@ class Acceptor:
         for listening in self._sockets:
             self._loop.add_reader(listening, self._accept, listening)
 
+    def limit(self, rate: ConnectionRate) -> None:
+        """Accept at another rate from now on."""
+        self._rate = rate
+        if self._timer is not None and not self.is_out_of_files:  # it waits as the rate before said
+            self._timer.cancel()
+            self.start()
+
     def stop(self) -> None:
         """Accept no more; the sockets are their owner's to close."""
         if self._timer is not None:

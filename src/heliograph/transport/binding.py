@@ -5,21 +5,26 @@ import errno
 import os
 import socket
 import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from heliograph.config.listeners import TcpOptions
+from heliograph.config.listeners import ListenerConfig, TcpOptions
 from heliograph.config.loading import environment_name
 from heliograph.settings.units import Address, UnixAddress
 from heliograph.transport.errors import ListenerError
 
 
-async def listening_sockets(path: str, bind: Address | UnixAddress, options: TcpOptions) -> list[socket.socket]:
+async def listening_sockets(
+    path: str, bind: Address | UnixAddress, options: TcpOptions, beside: Sequence[socket.socket] = ()
+) -> list[socket.socket]:
     """Open what a listener listens on.
 
     Accepted sockets have the options of the listening one, so they are set here, once.
 
     Args:
         path: The listener's path in the configuration, for messages.
+        beside: Listening sockets that are about to be closed, and may have the same port until then.
 
     Raises:
         ListenerError: An address cannot be bound.
@@ -29,7 +34,8 @@ async def listening_sockets(path: str, bind: Address | UnixAddress, options: Tcp
         if isinstance(bind, UnixAddress):
             opened.append(_unix_socket(bind.path, options))
         else:
-            await _tcp_sockets(bind, options, opened)
+            with _sharing_ports(beside):
+                await _tcp_sockets(bind, options, opened, shares=len(beside) > 0)
     except OSError as error:
         for each in opened:
             each.close()
@@ -37,7 +43,53 @@ async def listening_sockets(path: str, bind: Address | UnixAddress, options: Tcp
     return opened
 
 
-async def _tcp_sockets(bind: Address, options: TcpOptions, opened: list[socket.socket]) -> None:
+def serves_both(before: ListenerConfig, after: ListenerConfig) -> bool:
+    """Whether what listens for one setting of a listener serves another: its address is the same, and its buffers."""
+    one, other = before.tcp_options, after.tcp_options
+    has_buffers = not isinstance(before.bind, UnixAddress)
+    return before.bind == after.bind and not (
+        has_buffers and (one.sndbuf, one.recbuf) != (other.sndbuf, other.recbuf)  # nothing makes them smaller again
+    )
+
+
+def change_options(listening: Sequence[socket.socket], options: TcpOptions) -> None:
+    """Have connections that are accepted from now on have other options, which `check_options` has found good."""
+    for one in listening:
+        if one.family != socket.AF_UNIX:
+            _set_options(one, options)
+        one.listen(options.backlog)
+
+
+def check_options(path: str, options: TcpOptions) -> None:
+    """See whether the system takes options.
+
+    Args:
+        path: The listener's path in the configuration, for messages.
+
+    Raises:
+        ListenerError: It does not.
+    """
+    with socket.socket() as probe:
+        try:
+            _set_options(probe, options)
+        except OSError as error:
+            raise ListenerError(f"{path}.tcp_options cannot be used: {error.strerror or error}") from error
+
+
+@contextmanager
+def _sharing_ports(listening: Sequence[socket.socket]) -> Iterator[None]:
+    """Have sockets let others bind their ports; nobody else may, before and after that."""
+    for one in listening:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        yield
+    finally:
+        for one in listening:
+            if one.fileno() >= 0:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 0)
+
+
+async def _tcp_sockets(bind: Address, options: TcpOptions, opened: list[socket.socket], *, shares: bool) -> None:
     found = await asyncio.get_running_loop().getaddrinfo(
         bind.host, bind.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
@@ -50,11 +102,13 @@ async def _tcp_sockets(bind: Address, options: TcpOptions, opened: list[socket.s
             # `::` is every interface; any other address is that address and nothing else.
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address[0] != "::")
         _set_options(listening, options)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shares)
         # A name with several addresses gets the same port on each, also where the system chooses it.
         listening.bind((address[0], port, *address[2:]))
         port = listening.getsockname()[1]
         listening.setblocking(False)
         listening.listen(options.backlog)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 0)
 
 
 def _set_options(listening: socket.socket, options: TcpOptions) -> None:
@@ -63,9 +117,9 @@ def _set_options(listening: socket.socket, options: TcpOptions) -> None:
     if options.recbuf is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.recbuf)
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, options.nodelay)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, options.keepalive != "none")
     if options.keepalive != "none":
         idle, interval, probes = map(int, options.keepalive.split(","))
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes)
@@ -98,7 +152,7 @@ def _remove_stale(path: str) -> None:
             Path(path).unlink(missing_ok=True)
 
 
-def close_sockets(sockets: list[socket.socket]) -> None:
+def close_sockets(sockets: Sequence[socket.socket]) -> None:
     """Close listening sockets, and remove those in the file system."""
     for each in sockets:
         path = each.getsockname() if each.family == socket.AF_UNIX else None

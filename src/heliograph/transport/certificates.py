@@ -46,20 +46,21 @@ class Certificates:
             return
         self._stamp = stamp
         try:
-            self.prepare()()
+            self.prepare(self._options)()
         except CertificateError as error:
             _log.error("the certificates of %s stay as they were [%s]: %s", self._listener, error.code, error)
 
-    def prepare(self) -> Callable[[], None]:
-        """Read the files again; what is returned has handshakes use them from then on.
+    def prepare(self, options: SslOptions) -> Callable[[], None]:
+        """Read the files of these settings; what is returned has handshakes use them from then on.
 
         Raises:
             CertificateError: A file cannot be used.
         """
-        stamp, context = _stamp(self._files), self._build()
+        fresh = Certificates(self._listener, options)
 
         def use() -> None:
-            self._stamp, self.context = stamp, context
+            self._options, self._files = options, fresh._files
+            self._stamp, self.context = fresh._stamp, fresh.context
             _log.info("the certificates of %s were read again", self._listener)
 
         return use

@@ -82,20 +82,26 @@ class Connections:
         self.links: set[Link] = set()
         self.congested: dict[Link, int] = {}
         self.own_address = ""
-        self.high_watermark = settings.tcp_options.high_watermark
-        websocket = settings.websocket if isinstance(settings, config.WsListener | config.WssListener) else None
-        self.upgrades = UpgradePolicy(websocket or config.WebsocketOptions())
-        self.message_bytes_max = 0 if websocket is None else websocket.max_frame_size or 0
-        self.is_single = websocket is not None and websocket.mqtt_piggyback == "single"
         self._has_tls = isinstance(settings, config.SslListener | config.WssListener)
-        self._delays_small_packets = not settings.tcp_options.nodelay
-        self._send_timeout_us = int((settings.tcp_options.send_timeout or 0) * 1e6)
-        self._idle_timeout_s = None if websocket is None else websocket.idle_timeout
         self._counters = counters
         self._requests: dict[UpgradingLink, int] = {}  # until when they may take
         self._upgraded: set[UpgradedLink] = set()
         self._all_gone = asyncio.Event()
         self._checked_silence_us = context.clock()
+        self.renew(options, settings, identity)
+
+    def renew(self, options: ChannelOptions, settings: config.ListenerConfig, identity: PeerIdentity) -> None:
+        """Have other settings for connections that come from now on; timeouts are those of all."""
+        self.options = options
+        self.identity = identity
+        self.high_watermark = settings.tcp_options.high_watermark
+        websocket = settings.websocket if isinstance(settings, config.WsListener | config.WssListener) else None
+        self.upgrades = UpgradePolicy(websocket or config.WebsocketOptions())
+        self.message_bytes_max = 0 if websocket is None else websocket.max_frame_size or 0
+        self.is_single = websocket is not None and websocket.mqtt_piggyback == "single"
+        self._delays_small_packets = not settings.tcp_options.nodelay
+        self._send_timeout_us = int((settings.tcp_options.send_timeout or 0) * 1e6)
+        self._idle_timeout_s = None if websocket is None else websocket.idle_timeout
 
     def __len__(self) -> int:
         """How many there are, with the sockets that are none yet."""

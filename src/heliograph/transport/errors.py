@@ -9,6 +9,18 @@ class ListenerError(Exception):
     code: ClassVar[str] = "listener_bind"
 
 
+class UnknownListenerError(ListenerError):
+    """No listener that is enabled has that name."""
+
+    code: ClassVar[str] = "listener_unknown"
+
+
+class ListenerBusyError(ListenerError):
+    """The listeners are being changed; what was asked for can be asked for again when that is done."""
+
+    code: ClassVar[str] = "listener_busy"
+
+
 class CertificateError(ListenerError):
     """A certificate, key or list of authorities cannot be read, or they do not fit together."""
 

@@ -6,7 +6,7 @@ How long a connection may stay on that way, and how many there are, `connections
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from heliograph.channel.context import ChannelContext
@@ -16,7 +16,7 @@ from heliograph.settings.units import UnixAddress
 from heliograph.transport import sockets
 from heliograph.transport.acceptor import Acceptor
 from heliograph.transport.addresses import address_text, is_one_address, own_address_text, plain_host
-from heliograph.transport.binding import close_sockets, listening_sockets
+from heliograph.transport.binding import change_options, check_options, close_sockets, listening_sockets
 from heliograph.transport.certificates import Certificates
 from heliograph.transport.connection import Connection
 from heliograph.transport.connections import Connections
@@ -49,6 +49,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         CertificateError: A certificate cannot be used.
 
     Attributes:
+        settings: What the configuration says of it.
         connections: Those that it accepted.
     """
 
@@ -65,14 +66,14 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     ) -> None:
         self.kind = kind
         self.name = name
-        self._settings = settings
+        self.settings = settings
         self._clock = context.clock
         self._path = f"listeners.{kind}.{name}"
         self._rules = AccessRules(settings.access_rules)
         self._certificates: Certificates | None = None
         if isinstance(settings, config.SslListener | config.WssListener):
             self._certificates = Certificates(self._path, settings.ssl_options)
-        self.websocket = settings.websocket if isinstance(settings, config.WsListener | config.WssListener) else None
+        self.websocket = _websocket_of(settings)
         self._uses_epoll = uses_epoll
         self._sockets: list[socket.socket] = []
         self._acceptor: Acceptor | None = None
@@ -89,7 +90,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
 
     @property
     def _tls_handshake_s(self) -> float:
-        settings = self._settings
+        settings = self.settings
         if isinstance(settings, config.SslListener | config.WssListener):
             return min(settings.ssl_options.handshake_timeout, self.connections.handshake_s)
         return self.connections.handshake_s
@@ -97,13 +98,36 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     # --- called by the node
 
     async def start(self) -> None:
-        """Open the listening sockets; `address` is the real one from now on.
+        """Open the listening sockets and accept.
 
         Raises:
             ListenerError: An address cannot be bound.
         """
-        settings = self._settings
-        self._sockets = await listening_sockets(self._path, settings.bind, settings.tcp_options)
+        await self.bind()
+        self.begin()
+
+    async def bind(self, beside: Sequence[socket.socket] = ()) -> None:
+        """Open the listening sockets, whose connections wait until it begins; `address` is the real one from now on.
+
+        Args:
+            beside: Listening sockets that are about to be closed, and may have the same port until then.
+
+        Raises:
+            ListenerError: An address cannot be bound.
+        """
+        settings = self.settings
+        self._sockets = await listening_sockets(self._path, settings.bind, settings.tcp_options, beside)
+
+    def begin(self, taken_over: Sequence[socket.socket] = ()) -> None:
+        """Accept.
+
+        Args:
+            taken_over: Listening sockets of another one that had its address; none where it has bound its own.
+        """
+        settings = self.settings
+        if taken_over:
+            self._sockets = list(taken_over)
+            change_options(self._sockets, settings.tcp_options)
         bound_to = [listening.getsockname() for listening in self._sockets]
         if len(bound_to) == 1 and is_one_address(bound_to[0]):
             self.connections.own_address = own_address_text(bound_to[0])
@@ -116,7 +140,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     @property
     def address(self) -> str:
         """The address that clients connect to, as a URL."""
-        bind = self._settings.bind
+        bind = self.settings.bind
         path = "" if self.websocket is None else self.websocket.mqtt_path
         if isinstance(bind, UnixAddress):
             return f"{self.kind}+{bind}{path and ':' + path}" if self.kind != "tcp" else str(bind)
@@ -126,21 +150,13 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     @property
     def host(self) -> str | None:
         """The address or name that it is bound to; None for a Unix socket."""
-        bind = self._settings.bind
+        bind = self.settings.bind
         return None if isinstance(bind, UnixAddress) else bind.host
-
-    @property
-    def demands_certificates(self) -> bool:
-        """Whether clients without a certificate are refused."""
-        settings = self._settings
-        return (
-            isinstance(settings, config.SslListener | config.WssListener) and settings.ssl_options.fail_if_no_peer_cert
-        )
 
     @property
     def port(self) -> int:
         """The port, the real one while it listens; 0 for a Unix socket."""
-        bind = self._settings.bind
+        bind = self.settings.bind
         if isinstance(bind, UnixAddress):
             return 0
         return int(self._sockets[0].getsockname()[1]) if self._sockets else bind.port
@@ -153,35 +169,63 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             self._certificates.reload_if_changed()
         self._counters.tell()
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether it accepts connections, or is about to."""
+        return len(self._sockets) > 0
+
+    @property
+    def sockets(self) -> Sequence[socket.socket]:
+        """What it listens on."""
+        return self._sockets
+
     def prepare(
         self, settings: config.ListenerConfig, options: ChannelOptions, identity: PeerIdentity
     ) -> Callable[[], None]:
         """Read the certificates again; what is returned has them and these settings hold for connections from then on.
 
         Args:
-            settings: They differ from the present ones in what changes for new connections at most.
+            settings: The present listening sockets serve them, see `serves_both`.
 
         Raises:
             CertificateError: A certificate cannot be used.
+            ListenerError: The system does not take an option of the sockets.
         """
-        use_certificates = None if self._certificates is None else self._certificates.prepare()
+        check_options(self._path, settings.tcp_options)
+        use_certificates = None
+        if self._certificates is not None and isinstance(settings, config.SslListener | config.WssListener):
+            use_certificates = self._certificates.prepare(settings.ssl_options)
 
         def renew() -> None:
-            self._settings = settings
-            self.connections.options, self.connections.identity = options, identity
+            before, self.settings = self.settings, settings
+            self.websocket = _websocket_of(settings)
+            self.connections.renew(options, settings, identity)
             self._rules = AccessRules(settings.access_rules)
             if use_certificates is not None:
                 use_certificates()
+            if before.tcp_options != settings.tcp_options:
+                change_options(self._sockets, settings.tcp_options)
+            if before.max_conn_rate != settings.max_conn_rate and self._acceptor is not None:
+                self._acceptor.limit(ConnectionRate(settings.max_conn_rate, self._clock()))
 
         return renew
 
-    async def stop_accepting(self) -> None:
-        """Close the listening sockets; connections go on, those that are not complete are closed."""
+    def release(self) -> Sequence[socket.socket]:
+        """Accept no more; connections go on, those that are not complete are closed.
+
+        Returns:
+            What it listened on: the caller's to close, or to have another one take over.
+        """
         if self._acceptor is not None:
             self._acceptor.close()
-        close_sockets(self._sockets)
-        self._sockets = []
+            self._acceptor = None
+        released, self._sockets = self._sockets, []
         self.connections.drop_incomplete()
+        return released
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets; connections go on, those that are not complete are closed."""
+        close_sockets(self.release())
 
     async def close(self, within_s: float) -> None:
         """Wait until every connection is gone; those that are not within `within_s` are cut."""
@@ -214,7 +258,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
                 self._counters.denied += 1
                 connection.close()
                 return
-        most = self._settings.max_connections
+        most = self.settings.max_connections
         if most is not None and len(self.connections) >= most:
             self._counters.refused += 1
             connection.close()
@@ -223,8 +267,8 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
             connection, address_text(address if isinstance(address, tuple) else connection.getsockname())
         )
         self.connections.pending.add(pending)
-        if self._settings.proxy_protocol:
-            within_s = min(self._settings.proxy_protocol_timeout, self.connections.handshake_s)
+        if self.settings.proxy_protocol:
+            within_s = min(self.settings.proxy_protocol_timeout, self.connections.handshake_s)
             pending.read_header(self.connections.deadline_us(within_s), self._begin, self._turn_away)
         else:
             self._begin(pending)
@@ -289,3 +333,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
     def _protocol_of(self, pending: PendingConnection) -> asyncio.Protocol:
         kind = WebSocketHandshake if self.websocket is not None else Connection
         return cast("asyncio.Protocol", kind(self.connections, pending))  # one by its methods
+
+
+def _websocket_of(settings: config.ListenerConfig) -> config.WebsocketOptions | None:
+    return settings.websocket if isinstance(settings, config.WsListener | config.WssListener) else None
