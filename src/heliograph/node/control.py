@@ -11,6 +11,7 @@ from typing import ClassVar, Final
 from heliograph import __version__
 from heliograph.config import Config
 from heliograph.control import broker, conf, node
+from heliograph.node.asked import methods_of_parts
 from heliograph.node.clock import uptime_us
 from heliograph.node.config_changes import ConfigChangesPart
 from heliograph.node.data_dir import DataDirectory
@@ -47,7 +48,10 @@ class ControlPart(Part):
     """
 
     name = "control"
-    needs = ("data_dir", "kernel", "listeners", "ticker", "config_changes")
+    needs = (
+        *("data_dir", "kernel", "listeners", "ticker", "config_changes"),
+        *("retained", "delayed", "rules", "memory", "databases", "reader", "pipeline"),
+    )
     roots = ("node.control_group", "node.name")
     metrics = (
         gauge("control.connections", "Connections to the control socket."),
@@ -138,6 +142,7 @@ class ControlPart(Part):
             *([] if manager is None else conf.methods(manager)),
             *node.methods(self._config.node.name, parts, context, kernel.alarms, self._uptime_s),
             *broker.methods(parts, kernel.clock.now_us, self._uptime_s),
+            *methods_of_parts(parts),
         ]
 
 

@@ -5,7 +5,7 @@ everything else. The databases of sessions, shared groups and retained messages 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -210,6 +210,11 @@ class Databases(Part):
         """Do what is due."""
         now_us = int(self._kernel.broker.now_us)
         each(self._all, lambda one: one.tick(now_us))
+
+    @property
+    def stored(self) -> Sequence[StoredMessages]:
+        """All of them that are open, or should be."""
+        return self._all
 
     def health(self) -> str:
         """Which of them refuse messages, and why."""

@@ -147,32 +147,54 @@ class MemoryContract:
         return [*plain(numbers), *by_label("memory.held", {**held, "other": other})]
 
     def _account(self) -> tuple[int, dict[str, int]]:
-        """What the process has, and its owners at this moment: counts times what one costs, and bytes that are held."""
+        """The same at once."""
+        return next(account for account in self.accounting() if account is not None)
+
+    def accounting(self) -> Iterator[tuple[int, dict[str, int]] | None]:
+        """Count what holds memory now: counts times what one costs, and bytes that are held.
+
+        Yields:
+            None after each piece of work, then what the process has, and how much of it each owner.
+        """
         numbers, census, in_memory = Counter[str](), self._census.done, True
         for sample in self._others():
             numbers[sample.name] += int(sample.value)
             in_memory = in_memory and (sample.name, sample.labels) != _RETAINED_ON_DISK
+        yield None
         shared: dict[int, int] = {}
-        connections = [channel.held_bytes(shared) for channel in self._channels.all()]
+        connections = aliases = 0
+        for channel in self._channels.all():
+            held, of_aliases = channel.held_bytes(shared)
+            connections += CONNECTION_BYTES + held
+            aliases += of_aliases
+            yield None
         storage = sum(value for name, value in numbers.items() if name.endswith((".memory_bytes", ".buffered_bytes")))
         streams = sum(value for name, value in numbers.items() if name.endswith(".streams"))
         retained = numbers["retained.bytes"] + numbers["retained.count"] * RETAINED_BYTES
         now, free = self._allocator.measure()
-        return now.all_bytes, {
-            "sessions": census.sessions + self._table.asleep_count * ASLEEP_BYTES,
-            "subscriptions": census.subscriptions,
-            "queues": census.queues,
-            "qos2": census.qos2,
-            "retained": retained if in_memory else 0,
-            "delayed": numbers["delayed.bytes"],
-            "shared_groups": sum(numbers[f"shared_groups.{name}"] * size for name, size in _GROUPS),
-            "caches": numbers["routes.cached"] * ROUTE_BYTES,
-            "storage": storage + streams * STREAM_BYTES,
-            "aliases": sum(of_aliases for _, of_aliases in connections),
-            "connections": sum(CONNECTION_BYTES + size for size, _ in connections) + sum(shared.values()),
-            "interpreter": self._begin_bytes + now.all_bytes - now.own_bytes,
-            "free": free,
-        }
+        yield (
+            now.all_bytes,
+            {
+                "sessions": census.sessions + self._table.asleep_count * ASLEEP_BYTES,
+                "subscriptions": census.subscriptions,
+                "queues": census.queues,
+                "qos2": census.qos2,
+                "retained": retained if in_memory else 0,
+                "delayed": numbers["delayed.bytes"],
+                "shared_groups": sum(numbers[f"shared_groups.{name}"] * size for name, size in _GROUPS),
+                "caches": numbers["routes.cached"] * ROUTE_BYTES,
+                "storage": storage + streams * STREAM_BYTES,
+                "aliases": aliases,
+                "connections": connections + sum(shared.values()),
+                "interpreter": self._begin_bytes + now.all_bytes - now.own_bytes,
+                "free": free,
+            },
+        )
+
+    @property
+    def limit(self) -> int | None:
+        """Bytes that the process may have; None for no limit."""
+        return self._limit
 
     # --- inside
 

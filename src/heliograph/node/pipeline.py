@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 
 ALARM: Final = "pipeline_failed"
 
+_STATUS_FILE: Final = "status.json"  # in the checkpoint; the driver's
 _LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 _TOLD_BYTES: Final = 2_000
 _FAILURES_BEFORE_ALARM: Final = 3
@@ -72,6 +73,20 @@ class PipelineProcess(SupervisedProcess):
         """Start it; the node does not wait for Spark."""
         self._watch()
 
+    @property
+    def file(self) -> str:
+        """Its pipeline file."""
+        return self._config.file
+
+    @property
+    def status_file(self) -> Path:
+        """Where its driver writes what its queries do."""
+        return Path(self._checkpoint) / _STATUS_FILE
+
+    @property
+    def _checkpoint(self) -> str:
+        return self._config.checkpoint or str(self._directory / "checkpoint")
+
     def statistics(self) -> dict[str, int]:
         """Counts for metrics."""
         return {
@@ -84,7 +99,7 @@ class PipelineProcess(SupervisedProcess):
         """The command line of the process."""
         config = self._config
         command = [sys.executable, "-m", "heliograph.cli.main", "pipeline", "run", config.file, "--watch-stdin"]
-        command += ["--checkpoint", config.checkpoint or str(self._directory / "checkpoint")]
+        command += ["--checkpoint", self._checkpoint]
         command += ["--output", config.output or str(self._directory / "output")]
         command += ["--endpoint", self._endpoint, "--mqtt", self._mqtt, "--master", config.master]
         command += ["--trigger", f"{config.trigger * 1000:.0f}ms", "--start", config.start]
@@ -170,6 +185,11 @@ class PipelinePart(Part):
             endpoint = f"grpc+tls://{endpoint}"
         self._process = PipelineProcess(config.pipeline, self._directory.path, endpoint, mqtt, self._kernel.alarms)
         self._process.start()
+
+    @property
+    def process(self) -> PipelineProcess | None:
+        """Its process; None before the start."""
+        return self._process
 
     async def stop(self) -> None:
         """Have it end in order."""

@@ -54,6 +54,11 @@ class ReaderPart(Part):
         """HOST:PORT that it serves on; known after the start."""
         return str(self._settings.bind) if self._process is None else self._process.bind
 
+    @property
+    def pid(self) -> int | None:
+        """Its process; None while it does not run."""
+        return None if self._process is None else self._process.pid
+
     async def launch(self) -> None:
         """Have its process load its modules."""
         data_dir = self._directory.path

@@ -241,6 +241,11 @@ class RetainedPart(Part):
             self._messages = RetainedMessages(retainer, commit)
         self._kernel.voice.publisher.states.lie_before(self._messages.retainer)
 
+    @property
+    def retainer(self) -> Retainer | None:
+        """The messages; None where none are retained."""
+        return None if self._messages is None else self._messages.retainer
+
     async def stop(self) -> None:
         """Commit what was taken, and close."""
         if self._messages is not None:

@@ -182,6 +182,7 @@ class DiskRetainer(Retainer):
         if times.expires_us != 0 and times.expires_us <= self.broker.now_us:
             self.expire(key)
             return None
+        self.read_expires_us = times.expires_us
         found = keyed_records.unpack(record)
         message = make_message(
             found.id_high,

@@ -119,6 +119,7 @@ class MemoryRetainer(Retainer):
             self._forget_topic(topic)
             self._expired += 1
             return None
+        self.read_expires_us = head.expires_us
         return unpack(topic, record)
 
     # --- inside

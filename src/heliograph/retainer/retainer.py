@@ -30,11 +30,15 @@ class Retainer(RetainedStore):
 
     Whatever keeps a message from being retained also makes the one before it forgotten: a subscriber to come gets
     nothing rather than a state that is no longer true.
+
+    Attributes:
+        read_expires_us: When the message that was read last expires, in microseconds since the epoch; 0 for never.
     """
 
     def __init__(self, broker: Broker, options: RetainerOptions) -> None:
         super().__init__(options.batch_deliver_number, options.delivery_rate)
         self.broker = broker
+        self.read_expires_us = 0
         self._options = options
         rate = options.max_publish_rate
         self._publish_allowance = None if rate is None else Allowance(rate[0], rate[1])

@@ -21,6 +21,14 @@ _GROUPS: Final = (
     "status",
     "broker",
     "conf",
+    "retainer",
+    "delayed",
+    "rules",
+    "alarms",
+    "log",
+    "pipeline",
+    "ds",
+    "vm",
 )
 
 

@@ -31,6 +31,18 @@ def add_command(actions: Actions, name: str, summary: str, description: str, *ex
     return parser
 
 
+def add_group(actions: Actions, name: str, summary: str, description: str, *examples: str) -> Actions:
+    """Add a command that has commands of its own; where these are added.
+
+    Args:
+        summary: One line for the list of commands.
+        description: What they are about.
+        examples: Lines that a user could type.
+    """
+    parser = actions.add_parser(name, help=summary, description=description, epilog=example_of(*examples))
+    return parser.add_subparsers(dest=f"{name}_command", metavar="COMMAND", required=True)
+
+
 @contextmanager
 def asked(args: argparse.Namespace) -> Iterator[RpcClient]:
     """A connection to the node that the options name.

@@ -1,0 +1,104 @@
+"""`ctl delayed`: the messages that a node publishes later."""
+
+import argparse
+
+from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.payloads import print_message
+from heliograph.cli.ctl.printing import Column, print_json, print_rows
+from heliograph.cli.ctl.times import time_of
+from heliograph.cli.usage import Actions
+from heliograph.control.proto_v1 import delayed as proto
+
+_COLUMNS = (
+    "id",
+    "topic",
+    "qos",
+    "bytes",
+    "clientid",
+    Column("received", lambda row: time_of(row.received_at)),
+    Column("expected", lambda row: time_of(row.expected_at)),
+)
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `delayed` and its commands."""
+    group = add_group(
+        actions,
+        "delayed",
+        "list, show and delete messages that are published later",
+        "Messages that were published to `$delayed/SECONDS/TOPIC`, and wait for their time.",
+        "heliograph ctl delayed list",
+    )
+    add_command(
+        group,
+        "info",
+        "say how many are held",
+        "Say how many are held, and what they take.",
+        "heliograph ctl delayed info",
+    ).set_defaults(act=_info)
+    listing = add_command(
+        group, "list", "list them", "List them in the order in which they came.", "heliograph ctl delayed list"
+    )
+    listing.set_defaults(act=_list)
+    show = add_command(
+        group, "show", "show one with its payload", "Show one with its payload.", "heliograph ctl delayed show 17"
+    )
+    delete = add_command(
+        group,
+        "delete",
+        "let one go",
+        "Let one go: it is not published, and a disk that keeps it forgets it.",
+        "heliograph ctl delayed delete 17",
+    )
+    for parser, act in ((show, _show), (delete, _delete)):
+        parser.add_argument("id", type=int, metavar="ID", help="as `delayed list` shows it")
+        parser.set_defaults(act=act)
+
+
+def _info(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        info = node.ask("delayed.info", proto.DelayedInfo)
+    if args.json:
+        print_json(info)
+        return 0
+    counts = info.counts
+    place = "on the disk" if info.storage == "disc" else "in memory"
+    print(f"{counts['delayed.count']:,.0f} messages, {counts['delayed.bytes']:,.0f} bytes, {place}")
+    for name, count in counts.items():
+        if count and "dropped" in name:
+            print(f"  {name}: {count:,.0f}")
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        print_rows(node.rows("delayed.list", proto.DelayedRow), _COLUMNS, args.json)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        found = node.ask("delayed.show", proto.DelayedMessageRow, proto.DelayedNumber(args.id))
+    row = found.row
+    facts = {
+        "id": row.id,
+        "topic": row.topic,
+        "qos": row.qos,
+        "bytes": row.bytes,
+        "clientid": row.clientid,
+        "username": row.username,
+        "received_at": time_of(row.received_at),
+        "expected_at": time_of(row.expected_at),
+    }
+    print_message(facts, found.payload, row.bytes, args.json)
+    return 0
+
+
+def _delete(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        row = node.ask("delayed.delete", proto.DelayedRow, proto.DelayedNumber(args.id))
+    if args.json:
+        print_json(row)
+    else:
+        print(f"message {row.id} to {row.topic!r} is not published any more")
+    return 0

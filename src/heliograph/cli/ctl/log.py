@@ -1,0 +1,52 @@
+"""`ctl log`: the level of a node's log."""
+
+import argparse
+
+from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.printing import print_json
+from heliograph.cli.usage import Actions
+from heliograph.control.proto_v1 import log as proto
+
+_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `log` and its commands."""
+    group = add_group(
+        actions,
+        "log",
+        "show and set the level of the log",
+        "The level of the log until the node starts again, or the setting `log.level` changes.",
+        "heliograph ctl log set-level debug",
+    )
+    set_level = add_command(
+        group,
+        "set-level",
+        "set the level",
+        "Set the level of the log: lines below it are not written.",
+        "heliograph ctl log set-level debug",
+    )
+    set_level.add_argument("level", choices=_LEVELS, metavar="LEVEL", help=", ".join(_LEVELS))
+    primary = add_command(
+        group,
+        "primary-level",
+        "show the level, or set it",
+        "Show the level of the log, or set it.",
+        "heliograph ctl log primary-level",
+    )
+    primary.add_argument("level", nargs="?", choices=_LEVELS, metavar="LEVEL", help="as of set-level")
+    for parser in (set_level, primary):
+        parser.set_defaults(act=_level)
+
+
+def _level(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        if args.level is None:
+            level = node.ask("log.level", proto.LogLevel)
+        else:
+            level = node.ask("log.set_level", proto.LogLevel, proto.LogLevelWanted(args.level))
+    if args.json:
+        print_json(level)
+    else:
+        print(level.level)
+    return 0

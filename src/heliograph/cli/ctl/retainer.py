@@ -1,0 +1,136 @@
+"""`ctl retainer`: the retained messages of a running node."""
+
+import argparse
+
+from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.payloads import print_message
+from heliograph.cli.ctl.printing import Column, print_facts, print_json, print_rows
+from heliograph.cli.ctl.times import time_of
+from heliograph.cli.usage import Actions
+from heliograph.control.proto_v1 import retained as proto
+
+_COLUMNS = (
+    "topic",
+    "qos",
+    "bytes",
+    "clientid",
+    Column("received", lambda row: time_of(row.received_at)),
+    Column("expires", lambda row: time_of(row.expires_at)),
+)
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `retainer` and its commands."""
+    group = add_group(
+        actions,
+        "retainer",
+        "list, show and delete retained messages",
+        "The retained messages of the node. `heliograph retainer` also reads those of a node that is stopped.",
+        "heliograph ctl retainer topics 'site/+/state' --limit 20",
+    )
+    add_command(
+        group,
+        "info",
+        "say how many there are",
+        "Say how many there are, what they take, and how many were not kept.",
+        "heliograph ctl retainer info --json",
+    ).set_defaults(act=_info)
+    topics = add_command(
+        group,
+        "topics",
+        "list them",
+        "List the retained messages of a topic filter, or all of them, those below `$SYS/` too.",
+        "heliograph ctl retainer topics 'site/+/state' --limit 20",
+    )
+    topics.add_argument("filter", nargs="?", default="", metavar="FILTER", help="a topic filter; without one, all")
+    topics.add_argument("--limit", type=int, default=0, metavar="N", help="how many at most (default 0: all)")
+    topics.set_defaults(act=_topics)
+    show = add_command(
+        group,
+        "show",
+        "show one with its payload",
+        "Show the retained message of one topic, with its payload.",
+        "heliograph ctl retainer show site/1/state",
+    )
+    show.add_argument("topic", metavar="TOPIC")
+    show.set_defaults(act=_show)
+    clean = add_command(
+        group,
+        "clean",
+        "delete some, or all",
+        "Delete the retained messages of a topic filter; without one, all whose topics do not begin with '$'. It ends "
+        "when the disk has done it. Subscribers are not told.",
+        "heliograph ctl retainer clean 'site/7/#' --dry-run",
+    )
+    clean.add_argument("filter", nargs="?", default="#", metavar="FILTER", help="a topic filter; default #")
+    clean.add_argument("--dry-run", action="store_true", help="only say how many it would be")
+    clean.set_defaults(act=_clean)
+    reindex = add_command(
+        group,
+        "reindex",
+        "make anew what is remembered of topics on the disk",
+        "A node with retained messages on its disk remembers which topics there are, so that a lookup in vain does "
+        "not ask the disk. Deleted topics are remembered until that is made anew, which happens by itself when they "
+        "are many. `start` begins it now, and it goes on while the node serves; `status` says how far it is.",
+        "heliograph ctl retainer reindex start",
+    )
+    reindex.add_argument("what", choices=("start", "status"))
+    reindex.set_defaults(act=_reindex)
+
+
+def _info(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        info = node.ask("retainer.info", proto.RetainedInfo)
+    if args.json:
+        print_json(info)
+    else:
+        on_disk = info.storage == "disc"
+        streams = f", {info.streams:,} streams of topics" if on_disk else ""
+        print(f"{info.messages:,} messages, {info.bytes:,} bytes{streams}, {'on the disk' if on_disk else 'in memory'}")
+        for name, count in info.counts.items():
+            if count and "dropped" in name:
+                print(f"  {name}: {count:,}")
+    return 0
+
+
+def _topics(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        wanted = proto.RetainedTopics(args.filter, args.limit)
+        print_rows(node.rows("retainer.topics", proto.RetainedRow, wanted), _COLUMNS, args.json)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        found = node.ask("retainer.show", proto.RetainedMessageRow, proto.RetainedTopic(args.topic))
+    facts = {
+        "topic": found.row.topic,
+        "qos": found.row.qos,
+        "bytes": found.row.bytes,
+        "clientid": found.row.clientid,
+        "username": found.username,
+        "received_at": time_of(found.row.received_at),
+        "expires_at": time_of(found.row.expires_at) or None,
+        "properties": found.properties,
+    }
+    print_message(facts, found.payload, found.row.bytes, args.json)
+    return 0
+
+
+def _clean(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        cleaned = node.ask("retainer.clean", proto.RetainedCleaned, proto.RetainedClean(args.filter, args.dry_run))
+    if args.json:
+        print_json(cleaned)
+    elif args.dry_run:
+        print(f"{cleaned.found:,} messages would be deleted")
+    else:
+        print(f"{cleaned.deleted:,} messages were deleted")
+    return 0
+
+
+def _reindex(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        index = node.ask("retainer.reindex" if args.what == "start" else "retainer.index", proto.RetainedIndex)
+    print_facts(index, args.json)
+    return 0

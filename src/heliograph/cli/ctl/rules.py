@@ -1,0 +1,82 @@
+"""`ctl rules`: the rules that run in the broker, and what became of what they matched."""
+
+import argparse
+
+from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.ctl.times import time_of
+from heliograph.cli.usage import Actions
+from heliograph.control.proto_v1 import rules as proto
+
+
+def _count(heading: str, name: str) -> Column:
+    return Column(heading, lambda row: row.counts[name])
+
+
+_COLUMNS = (
+    "id",
+    Column("enabled", lambda row: row.enable),
+    _count("matched", "matched"),
+    _count("passed", "passed"),
+    _count("failed", "failed.exception"),
+    _count("no rows", "failed.no_result"),
+    _count("actions done", "actions.success"),
+    _count("actions failed", "actions.failed"),
+    Column("from", lambda row: row.topics),
+    Column("last error", lambda row: row.last_error),
+)
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `rules` and its commands."""
+    group = add_group(
+        actions,
+        "rules",
+        "list and show rules with their counts",
+        "Rules of `rule_engine.rules`. `ctl conf` changes them while the node runs; `heliograph rule` tries one out.",
+        "heliograph ctl rules list",
+    )
+    listing = add_command(
+        group,
+        "list",
+        "list them",
+        "List the rules with their counts since the start, and what the log said of each last.",
+        "heliograph ctl rules list --json",
+    )
+    listing.set_defaults(act=_list)
+    show = add_command(
+        group,
+        "show",
+        "show one",
+        "Show one with its text, all of its counts, and what the log said of it last.",
+        "heliograph ctl rules show my_rule",
+    )
+    show.add_argument("id", metavar="ID")
+    show.set_defaults(act=_show)
+
+
+def _list(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        print_rows(node.rows("rules.list", proto.RuleRow), _COLUMNS, args.json)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        facts = node.ask("rules.show", proto.RuleFacts, proto.RuleId(args.id))
+    if args.json:
+        print_json(facts)
+        return 0
+    row = facts.row
+    print(f"{text_of(row.id)}: {text_of(facts.description)}" if facts.description else text_of(row.id))
+    print(f"  {'enabled' if row.enable else 'not enabled'}{', runs in a thread' if facts.may_block else ''}")
+    for line in facts.sql.strip().splitlines():
+        print(f"    {text_of(line)}")
+    print(f"  actions: {text_of(facts.actions)}")
+    for name, count in row.counts.items():
+        print(f"  {name:<29} {count:,}")
+    if row.last_error:
+        print(f"  last error, at {time_of(row.last_error_at)}:")
+        for line in row.last_error.splitlines():
+            print(f"    {text_of(line)}")
+    return 0

@@ -1,0 +1,47 @@
+"""What can be asked of the alarms of a node, and done with them."""
+
+from collections.abc import Iterator, Sequence
+
+from heliograph.control.proto_v1 import alarms as proto
+from heliograph.control.slices import in_slices
+from heliograph.observe.alarms import Alarm, Alarms
+from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
+
+
+def methods(alarms: Alarms) -> list[Method]:
+    """What can be asked: `alarms.list`, `alarms.deactivate`, `alarms.clear`."""
+    answers = AlarmsAnswers(alarms)
+    return [
+        Method("alarms.list", proto.AlarmsWanted, answers.list, is_vital=True),
+        Method("alarms.deactivate", proto.AlarmName, answers.deactivate, is_action=True),
+        Method("alarms.clear", NoArgs, answers.clear, is_action=True),
+    ]
+
+
+class AlarmsAnswers:
+    """Answers what is asked of alarms; owned by the control socket."""
+
+    def __init__(self, alarms: Alarms) -> None:
+        self._alarms = alarms
+
+    def list(self, args: proto.AlarmsWanted, call: Call) -> Iterator[Sequence[proto.AlarmRow]]:
+        """Answer `alarms.list`: those that are active, or ended; a thousand at most, copied in microseconds."""
+        # A thousand at most: the list of them is copied in a few microseconds.
+        alarms = self._alarms.history() if args.history else self._alarms.active()
+        return in_slices(_row(alarm) for alarm in alarms)
+
+    def deactivate(self, args: proto.AlarmName, call: Call) -> proto.AlarmRow:
+        """Answer `alarms.deactivate`: end one."""
+        alarm = next((one for one in self._alarms.active() if one.name == args.name), None)
+        if alarm is None or not self._alarms.deactivate(args.name):
+            active = ", ".join(one.name for one in self._alarms.active()[:20]) or "none"
+            raise RpcError("not_found", f"no alarm {args.name!r} is active; active are: {active}")
+        return _row(alarm)
+
+    def clear(self, args: NoArgs, call: Call) -> proto.AlarmsCleared:
+        """Answer `alarms.clear`: forget those that ended."""
+        return proto.AlarmsCleared(self._alarms.clear_history())
+
+
+def _row(alarm: Alarm) -> proto.AlarmRow:
+    return proto.AlarmRow(alarm.name, alarm.message, dict(alarm.details), alarm.activate_at, alarm.deactivate_at)

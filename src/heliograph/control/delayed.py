@@ -1,0 +1,94 @@
+"""What can be asked of the delayed messages of a node, and done with them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from heliograph.broker.pubsub import Broker
+from heliograph.control.proto_v1 import delayed as proto
+from heliograph.control.slices import in_slices
+from heliograph.policies.delayed import DelayedMessages, HeldMessage
+from heliograph.rpc.methods import SLICE, Call, Method, NoArgs, RpcError
+
+_PAYLOAD_SHOWN: Final = 256 << 10
+
+
+def methods(messages: DelayedMessages, broker: Broker) -> list[Method]:
+    """What can be asked: `delayed.info`, `delayed.list`, `delayed.show`, `delayed.delete`.
+
+    Args:
+        messages: Those that are held.
+        broker: Whose time they are published at.
+    """
+    answers = DelayedAnswers(messages, broker)
+    return [
+        Method("delayed.info", NoArgs, answers.info),
+        Method("delayed.list", NoArgs, answers.list),
+        Method("delayed.show", proto.DelayedNumber, answers.show),
+        Method("delayed.delete", proto.DelayedNumber, answers.delete, is_action=True),
+    ]
+
+
+class DelayedAnswers:
+    """Answers what is asked of delayed messages; owned by the control socket.
+
+    Args:
+        messages: Those that are held.
+        broker: Whose time they are published at.
+    """
+
+    def __init__(self, messages: DelayedMessages, broker: Broker) -> None:
+        self._messages = messages
+        self._broker = broker
+
+    def info(self, args: NoArgs, call: Call) -> proto.DelayedInfo:
+        """Answer `delayed.info`: how much is held."""
+        storage = "ram" if self._messages.store is None else "disc"
+        return proto.DelayedInfo(storage, dict(self._messages.statistics()))
+
+    def list(self, args: NoArgs, call: Call) -> Iterator[Sequence[proto.DelayedRow]]:
+        """Answer `delayed.list`: what is held, in the order in which it came."""
+        return in_slices(self._rows(), _length)
+
+    def _rows(self) -> Iterator[proto.DelayedRow]:
+        after = 0
+        while page := self._messages.held_after(after, SLICE):
+            after = page[-1].number
+            for held in page:
+                if self._messages.find(held.number) is held:
+                    yield self._row(held)
+
+    def show(self, args: proto.DelayedNumber, call: Call) -> proto.DelayedMessageRow:
+        """Answer `delayed.show`: one message with its payload."""
+        held = self._messages.find(args.id)
+        if held is None:
+            raise _not_found(args.id)
+        return proto.DelayedMessageRow(self._row(held), held.message.payload[:_PAYLOAD_SHOWN])
+
+    def delete(self, args: proto.DelayedNumber, call: Call) -> proto.DelayedRow:
+        """Answer `delayed.delete`: let one go, unpublished."""
+        held = self._messages.remove(args.id)
+        if held is None:
+            raise _not_found(args.id)
+        return self._row(held)
+
+    def _row(self, held: HeldMessage) -> proto.DelayedRow:
+        message = held.message
+        expected_at = int(self._broker.now_us) + held.due_us - int(self._broker.uptime_us)
+        return proto.DelayedRow(
+            held.number,
+            message.topic,
+            message.qos,
+            len(message.payload),
+            message.clientid,
+            message.username,
+            message.id_high,
+            expected_at,
+        )
+
+
+def _length(row: proto.DelayedRow) -> int:
+    return len(row.topic) + len(row.clientid) + len(row.username or "")
+
+
+def _not_found(number: int) -> RpcError:
+    return RpcError("not_found", f"no delayed message has the id {number}; `delayed list` shows those that are held")

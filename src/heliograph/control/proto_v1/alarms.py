@@ -1,0 +1,37 @@
+"""Alarms: what is asked of them, and answers."""
+
+import msgspec
+
+from heliograph.rpc.methods import Args
+
+
+class AlarmsWanted(Args, frozen=True):
+    """Which alarms: those that are active, or those that ended."""
+
+    history: bool = False
+
+
+class AlarmRow(msgspec.Struct, frozen=True):
+    """An alarm, as EMQX names its fields; times are milliseconds since the epoch.
+
+    Attributes:
+        deactivate_at: None while it is active.
+    """
+
+    name: str
+    message: str
+    details: dict[str, object]
+    activate_at: int
+    deactivate_at: int | None
+
+
+class AlarmName(Args, frozen=True):
+    """One active alarm."""
+
+    name: str
+
+
+class AlarmsCleared(msgspec.Struct, frozen=True):
+    """How many alarms of the history were forgotten."""
+
+    cleared: int

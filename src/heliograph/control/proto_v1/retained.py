@@ -1,0 +1,95 @@
+"""Retained messages: what is asked of them, and answers."""
+
+import msgspec
+
+from heliograph.rpc.methods import Args
+
+
+class RetainedInfo(msgspec.Struct, frozen=True):
+    """How much is retained.
+
+    Attributes:
+        storage: `ram` or `disc`.
+        bytes: What topics and messages have.
+        streams: Streams of topics on the disk; 0 in memory.
+        counts: The counters, by the names that metrics have.
+    """
+
+    messages: int
+    bytes: int
+    streams: int
+    storage: str
+    counts: dict[str, float]
+
+
+class RetainedTopics(Args, frozen=True):
+    """Which retained messages.
+
+    Attributes:
+        filter: A topic filter; empty for all topics, those below `$SYS/` too.
+        limit: How many at most; 0 for all.
+    """
+
+    filter: str = ""
+    limit: int = 0
+
+
+class RetainedTopic(Args, frozen=True):
+    """The retained message of one topic."""
+
+    topic: str
+
+
+class RetainedRow(msgspec.Struct, frozen=True):
+    """A retained message without its payload; times are microseconds since the epoch.
+
+    Attributes:
+        bytes: Of its payload.
+        expires_at: 0 for never.
+    """
+
+    topic: str
+    qos: int
+    bytes: int
+    clientid: str
+    received_at: int
+    expires_at: int
+
+
+class RetainedMessageRow(msgspec.Struct, frozen=True):
+    """A retained message with its payload.
+
+    Attributes:
+        payload: Its beginning, 256 KiB at most.
+        properties: Those that MQTT 5 names, by these names.
+    """
+
+    row: RetainedRow
+    username: str | None
+    payload: bytes
+    properties: dict[str, object]
+
+
+class RetainedClean(Args, frozen=True):
+    """Which retained messages to delete.
+
+    Attributes:
+        dry_run: Only count them.
+    """
+
+    filter: str = "#"
+    dry_run: bool = False
+
+
+class RetainedCleaned(msgspec.Struct, frozen=True):
+    """How many messages were found, and deleted."""
+
+    found: int
+    deleted: int
+
+
+class RetainedIndex(msgspec.Struct, frozen=True):
+    """What makes lookups cheaper: `ready`, `building`, or `off` where the disk is asked for each lookup."""
+
+    state: str
+    storage: str

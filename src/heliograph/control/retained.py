@@ -1,0 +1,176 @@
+"""What can be asked of the retained messages of a node, and done with them."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from heliograph.broker.message import Message
+from heliograph.broker.retained import RetainedMatches
+from heliograph.control.proto_v1 import retained as proto
+from heliograph.control.slices import in_slices
+from heliograph.mqtt.properties import ALLOWED_PUBLISH, properties_from_wire
+from heliograph.mqtt.topic import SYS_PREFIX, has_wildcard, topic_filter_fault
+from heliograph.retainer.disk import DiskRetainer
+from heliograph.retainer.retainer import Retainer
+from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
+from heliograph.storage.errors import StorageError
+
+_PAYLOAD_SHOWN: Final = 256 << 10
+_EVERYTHING: Final = ("#", f"{SYS_PREFIX}#")
+_LEVELS_MAX: Final = 1 << 16  # more than a topic filter can have
+_REMOVED_BETWEEN_COMMITS: Final = 500
+
+
+def methods(retainer: Callable[[], Retainer | None]) -> list[Method]:
+    """What can be asked: `retainer.info`, `topics`, `show`, `clean`, `reindex` and `index`.
+
+    Args:
+        retainer: The retainer now; None where nothing is retained.
+    """
+    answers = RetainedAnswers(retainer)
+    return [
+        Method("retainer.info", NoArgs, answers.info),
+        Method("retainer.topics", proto.RetainedTopics, answers.topics),
+        Method("retainer.show", proto.RetainedTopic, answers.show),
+        Method("retainer.clean", proto.RetainedClean, answers.clean, is_action=True),
+        Method("retainer.reindex", NoArgs, answers.reindex, is_action=True),
+        Method("retainer.index", NoArgs, answers.index),
+    ]
+
+
+class RetainedAnswers:
+    """Answers what is asked of retained messages; owned by the control socket.
+
+    Args:
+        retainer: The retainer now; None where nothing is retained.
+    """
+
+    def __init__(self, retainer: Callable[[], Retainer | None]) -> None:
+        self._retainer = retainer
+
+    def info(self, args: NoArgs, call: Call) -> proto.RetainedInfo:
+        """Answer `retainer.info`: how much is retained."""
+        retainer = self._there()
+        counts = retainer.statistics()
+        streams = retainer.table.topics.stream_count if isinstance(retainer, DiskRetainer) else 0
+        return proto.RetainedInfo(len(retainer), counts["retained.bytes"], streams, _storage(retainer), dict(counts))
+
+    def topics(self, args: proto.RetainedTopics, call: Call) -> Iterator[Sequence[proto.RetainedRow]]:
+        """Answer `retainer.topics`: the messages of a filter."""
+        filters = (args.filter,) if args.filter else _EVERYTHING
+        _check_filter(filters[0])
+        return in_slices(_rows(self._there(), filters, args.limit), _length)
+
+    def show(self, args: proto.RetainedTopic, call: Call) -> proto.RetainedMessageRow:
+        """Answer `retainer.show`: one message with its payload."""
+        if has_wildcard(args.topic):
+            raise RpcError(
+                "bad_arguments", f"{args.topic!r} is a filter, and one topic is shown; `retainer topics` lists"
+            )
+        retainer = self._there()
+        message = retainer.listing(args.topic).next()
+        if message is None:
+            raise RpcError("not_found", f"no message is retained for the topic {args.topic!r}")
+        properties = properties_from_wire(message.property_bytes, ALLOWED_PUBLISH).named()
+        row = _row(message, int(retainer.read_expires_us))
+        return proto.RetainedMessageRow(row, message.username, message.payload[:_PAYLOAD_SHOWN], properties)
+
+    async def clean(self, args: proto.RetainedClean, call: Call) -> proto.RetainedCleaned:
+        """Delete what is there now. Ends when that is durable; deletes in turns of its own, and waits for the disk."""
+        _check_filter(args.filter)
+        retainer = self._there()
+        matches = retainer.match(args.filter)
+        found = deleted = undurable = 0
+        for topics in in_slices(_topics(matches)):
+            await asyncio.sleep(0)
+            found += len(topics)
+            if args.dry_run:
+                continue
+            for removed in in_slices(retainer.remove(topic) or None for topic in topics):
+                deleted += len(removed)
+                undurable += len(removed)
+                await asyncio.sleep(0)
+            if undurable >= _REMOVED_BETWEEN_COMMITS:
+                await _durable(retainer)
+                undurable = 0
+        if undurable:
+            await _durable(retainer)
+        return proto.RetainedCleaned(found, deleted)
+
+    def reindex(self, args: NoArgs, call: Call) -> proto.RetainedIndex:
+        """Answer `retainer.reindex`: begin to make the index anew."""
+        retainer = self._there()
+        retainer.reindex()
+        return self.index(args, call)
+
+    def index(self, args: NoArgs, call: Call) -> proto.RetainedIndex:
+        """Answer `retainer.index`: how far the index is."""
+        retainer = self._there()
+        return proto.RetainedIndex(retainer.index_state(), _storage(retainer))
+
+    def _there(self) -> Retainer:
+        retainer = self._retainer()
+        if retainer is None:
+            raise RpcError("not_enabled", "nothing is retained on this node (retainer.enable = false)")
+        return retainer
+
+
+def _storage(retainer: Retainer) -> str:
+    return "disc" if isinstance(retainer, DiskRetainer) else "ram"
+
+
+def _check_filter(text: str) -> None:
+    fault = topic_filter_fault(text, _LEVELS_MAX)
+    if fault is not None:
+        raise RpcError("bad_arguments", f"{text!r} is no topic filter: {fault}")
+
+
+def _rows(retainer: Retainer, filters: Sequence[str], limit: int) -> Iterator[proto.RetainedRow | None]:
+    count = 0
+    for topic_filter in filters:
+        matches = retainer.listing(topic_filter)
+        while not matches.is_done():
+            message = matches.next()
+            if message is None:
+                yield None
+                continue
+            yield _row(message, int(retainer.read_expires_us))
+            count += 1
+            if count == limit:
+                return
+
+
+def _length(row: proto.RetainedRow) -> int:
+    return len(row.topic) + len(row.clientid)
+
+
+def _topics(matches: RetainedMatches) -> Iterator[str | None]:
+    while not matches.is_done():
+        message = matches.next()
+        yield None if message is None else message.topic
+
+
+def _row(message: Message, expires_us: int) -> proto.RetainedRow:
+    return proto.RetainedRow(
+        message.topic, message.qos, len(message.payload), message.clientid, message.id_high, expires_us
+    )
+
+
+def _durable(retainer: Retainer) -> asyncio.Future[None]:
+    """Ends when what was changed is where it is kept.
+
+    Raises:
+        StorageError: The disk refuses it.
+    """
+    future = asyncio.get_running_loop().create_future()
+
+    def done(error: StorageError | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    retainer.when_durable(done)
+    return future

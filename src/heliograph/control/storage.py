@@ -1,0 +1,163 @@
+"""What can be asked of the databases of a node while it runs, and of the storage reader."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from heliograph.control.proto_v1 import storage as proto
+from heliograph.control.slices import in_slices
+from heliograph.observe.metric import Sample
+from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
+from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.storage.columnar.inspection import disk_bytes, totals_of
+from heliograph.storage.health import Health
+
+_PREFIX: Final = "storage."
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDatabase:
+    """A database of messages, and whether it works."""
+
+    database: LocalDatabase
+    health: Health
+
+
+class AskedReader(Protocol):
+    """The storage reader; `node.reader` implements it."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its process; None while it does not run."""
+
+    @property
+    def bind(self) -> str:
+        """HOST:PORT that it serves on."""
+
+    def samples(self) -> Iterable[Sample]:
+        """Its counts."""
+
+
+def methods(
+    databases: Callable[[], Sequence[AskedDatabase]],
+    samples: Callable[[], Iterable[Sample]],
+    reader: AskedReader | None,
+) -> list[Method]:
+    """What can be asked: `ds.databases`, `ds.generations`, `ds.reader`.
+
+    Args:
+        databases: Those of messages.
+        samples: What all databases count, those of small records too.
+        reader: The storage reader; None where there is none.
+    """
+    answers = StorageAnswers(databases, samples, reader)
+    return [
+        Method("ds.databases", NoArgs, answers.databases),
+        Method("ds.generations", proto.DatabaseWanted, answers.generations),
+        Method("ds.reader", NoArgs, answers.reader),
+    ]
+
+
+class StorageAnswers:
+    """Answers what is asked of databases; owned by the control socket.
+
+    Args:
+        databases: Those of messages.
+        samples: What all databases count, those of small records too.
+        reader: The storage reader; None where there is none.
+    """
+
+    def __init__(
+        self,
+        databases: Callable[[], Sequence[AskedDatabase]],
+        samples: Callable[[], Iterable[Sample]],
+        reader: AskedReader | None,
+    ) -> None:
+        self._databases = databases
+        self._samples = samples
+        self._reader = reader
+
+    async def databases(self, args: NoArgs, call: Call) -> AsyncIterator[Sequence[proto.DatabaseRow]]:
+        """Answer `ds.databases`: every database of the node."""
+        counts = _by_database(self._samples())
+        for asked in self._databases():
+            name = asked.database.name
+            size = await asyncio.to_thread(_size, asked.database.path)
+            yield [_messages_row(asked, size, counts.pop(name, {}))]
+        for name, numbers in counts.items():
+            yield [_state_row(name, numbers)]
+
+    def generations(self, args: proto.DatabaseWanted, call: Call) -> Iterator[Sequence[proto.GenerationRow]]:
+        """Answer `ds.generations`: those of one database."""
+        databases = {asked.database.name: asked.database for asked in self._databases()}
+        database = databases.get(args.database)
+        if database is None:
+            names = ", ".join(databases) or "none"
+            raise RpcError("not_found", f"no messages are stored in a database {args.database!r}; there are: {names}")
+        return in_slices(_generation_rows(database))
+
+    def reader(self, args: NoArgs, call: Call) -> proto.ReaderState:
+        """Answer `ds.reader`: the storage reader."""
+        reader = self._reader
+        if reader is None:
+            return proto.ReaderState(False, None, "", {})
+        counts = {sample.name.removeprefix("reader."): sample.value for sample in reader.samples()}
+        return proto.ReaderState(True, reader.pid, reader.bind, counts)
+
+
+def _by_database(samples: Iterable[Sample]) -> dict[str, dict[str, float]]:
+    """The counts of each database; histograms, which have a second label, are left out."""
+    found: dict[str, dict[str, float]] = {}
+    for sample in samples:
+        if sample.name.startswith(_PREFIX) and len(sample.labels) == 1:
+            found.setdefault(sample.labels[0], {})[sample.name.removeprefix(_PREFIX)] = sample.value
+    return found
+
+
+def _messages_row(asked: AskedDatabase, size: int, counts: Mapping[str, float]) -> proto.DatabaseRow:
+    database = asked.database
+    shards = 0
+    if database.is_open:
+        shards = database.contents()[1].n_shards
+    return proto.DatabaseRow(
+        database.name,
+        "messages",
+        database.is_open,
+        str(asked.health),
+        str(database.path),
+        size,
+        shards,
+        int(counts.get("generations", 0)),
+        int(counts.get("streams", 0)),
+        dict(counts),
+    )
+
+
+def _state_row(name: str, counts: Mapping[str, float]) -> proto.DatabaseRow:
+    is_open = bool(counts.get("open"))
+    problem = "" if is_open else "it is not open; the alarms say why"
+    return proto.DatabaseRow(name, "state", is_open, problem, "", -1, 0, 0, 0, dict(counts))
+
+
+def _size(path: Path) -> int:
+    try:
+        return disk_bytes(path)
+    except OSError:
+        return -1
+
+
+def _generation_rows(database: LocalDatabase) -> Iterator[proto.GenerationRow | None]:
+    """The sums of each generation, a stream at a time: two seeks for each."""
+    rocks, catalog = database.contents()
+    for generation in catalog.generations():
+        info = generation.info
+        streams = messages = size = 0
+        for stream in catalog.streams_in(generation):
+            totals = totals_of(rocks, [stream])
+            streams += 1
+            messages += totals.messages
+            size += totals.message_bytes
+            yield None
+        yield proto.GenerationRow(info.shard, info.number, info.layout, info.since, info.until, streams, messages, size)

@@ -1,0 +1,127 @@
+"""What can be asked of the process of a node: processor, memory by owner, files, turns of the event loop."""
+
+import asyncio
+import os
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+from heliograph.control.proto_v1 import vm as proto
+from heliograph.control.slices import in_slices
+from heliograph.observe.metric import Sample
+from heliograph.rpc.methods import Call, Method, NoArgs
+
+_FILES: Final = Path("/proc/self/fd")
+_IO: Final = Path("/proc/self/io")
+_LAG: Final = "loop.lag"
+
+
+class MemoryAccount(Protocol):
+    """Counts what holds memory; `node.memory` implements it."""
+
+    stage: int
+
+    @property
+    def limit(self) -> int | None:
+        """Bytes that the process may have; None for no limit."""
+
+    def accounting(self) -> Iterator[tuple[int, Mapping[str, int]] | None]:
+        """Count in pieces: None for each but the last, which is what the process has, and how much each owner."""
+
+
+def methods(memory: MemoryAccount, loop: Callable[[], Iterable[Sample]]) -> list[Method]:
+    """What can be asked: `vm.load`, `vm.memory`, `vm.io`, `vm.loop`.
+
+    Args:
+        memory: What holds its memory.
+        loop: The samples of the event loop.
+    """
+    answers = VmAnswers(memory, loop)
+    return [
+        Method("vm.load", NoArgs, answers.load, is_vital=True),
+        Method("vm.memory", NoArgs, answers.memory),
+        Method("vm.io", NoArgs, answers.io),
+        Method("vm.loop", NoArgs, answers.loop, is_vital=True),
+    ]
+
+
+class VmAnswers:
+    """Answers what is asked of the process; owned by the control socket.
+
+    Args:
+        memory: What holds its memory.
+        loop: The samples of the event loop.
+    """
+
+    def __init__(self, memory: MemoryAccount, loop: Callable[[], Iterable[Sample]]) -> None:
+        self._memory = memory
+        self._loop = loop
+        self._began = self._asked_at = time.monotonic()
+        self._asked_cpu_s = _cpu_s()
+
+    def load(self, args: NoArgs, call: Call) -> proto.VmLoad:
+        """Answer `vm.load`: what the process uses of its machine."""
+        usage, now, cpu_s = resource.getrusage(resource.RUSAGE_SELF), time.monotonic(), _cpu_s()
+        percent = 100 * (cpu_s - self._asked_cpu_s) / max(0.001, now - self._asked_at)
+        self._asked_at, self._asked_cpu_s = now, cpu_s
+        return proto.VmLoad(
+            os.getpid(),
+            round(now - self._began, 3),
+            [round(average, 2) for average in os.getloadavg()],
+            len(os.sched_getaffinity(0)),
+            threading.active_count(),
+            round(usage.ru_utime, 3),
+            round(usage.ru_stime, 3),
+            round(percent, 1),
+        )
+
+    async def memory(self, args: NoArgs, call: Call) -> proto.VmMemory:
+        """Answer `vm.memory`: who holds memory, counted in pieces."""
+        for pieces in in_slices(self._memory.accounting()):
+            for used, held in pieces:
+                return proto.VmMemory(used, self._memory.limit or 0, self._memory.stage, dict(held))
+            await asyncio.sleep(0)
+        raise AssertionError("the account of memory came to no end")
+
+    async def io(self, args: NoArgs, call: Call) -> proto.VmIo:
+        """Answer `vm.io`: open files, and what was read and written."""
+        # Where the system does not say how many files are open they are counted, which takes long where they are many.
+        open_files = await asyncio.to_thread(_open_files)
+        counts = _io_counts()
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return proto.VmIo(open_files, most, counts.get("read_bytes", 0), counts.get("write_bytes", 0))
+
+    def loop(self, args: NoArgs, call: Call) -> proto.VmLoop:
+        """Answer `vm.loop`: how late ticks came."""
+        samples = list(self._loop())
+        ticks, before = [], 0
+        for sample in samples:
+            if sample.name == _LAG:
+                ticks.append(proto.LoopBucket(sample.labels[-1], int(sample.value) - before))
+                before = int(sample.value)
+        numbers = {sample.name: sample.value for sample in samples}
+        return proto.VmLoop(numbers["loop.lag_s"], numbers["loop.longest_lag_s"], ticks)
+
+
+def _cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _open_files() -> int:
+    """How many files are open; -1 where that cannot be known."""
+    try:
+        return _FILES.stat().st_size or len(os.listdir(_FILES))
+    except OSError:
+        return -1
+
+
+def _io_counts() -> Mapping[str, int]:
+    try:
+        lines = _IO.read_text().splitlines()
+    except OSError:
+        return {}
+    return {name: int(value) for name, _, value in (line.partition(":") for line in lines)}
