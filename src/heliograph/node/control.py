@@ -10,13 +10,14 @@ from typing import ClassVar, Final
 
 from heliograph import __version__
 from heliograph.config import Config
-from heliograph.control import broker, conf, node
+from heliograph.control import broker, conf, node, trace
 from heliograph.node.asked import methods_of_parts
 from heliograph.node.clock import uptime_us
 from heliograph.node.config_changes import ConfigChangesPart
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.node.ticker import Ticker
+from heliograph.node.tracing import TracingPart
 from heliograph.observe.alarms import UNTIL_START
 from heliograph.observe.metric import Sample, counter, gauge, labelled
 from heliograph.parts import Change, Part, Parts
@@ -50,7 +51,7 @@ class ControlPart(Part):
     name = "control"
     needs = (
         *("data_dir", "kernel", "listeners", "ticker", "config_changes"),
-        *("retained", "delayed", "rules", "memory", "databases", "reader", "pipeline"),
+        *("retained", "delayed", "rules", "memory", "tracing", "databases", "reader", "pipeline"),
     )
     roots = ("node.control_group", "node.name")
     metrics = (
@@ -141,6 +142,7 @@ class ControlPart(Part):
         return [
             *([] if manager is None else conf.methods(manager)),
             *node.methods(self._config.node.name, parts, context, kernel.alarms, self._uptime_s),
+            *trace.methods(lambda: parts.get(TracingPart).traces),
             *broker.methods(parts, kernel.clock.now_us, self._uptime_s),
             *methods_of_parts(parts),
         ]

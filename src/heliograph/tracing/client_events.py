@@ -10,6 +10,7 @@ from heliograph.channel.context import ChannelContext
 from heliograph.mqtt.packets import Connect
 from heliograph.mqtt.properties import Properties
 from heliograph.tracing.connection_tap import ConnectionTaps
+from heliograph.tracing.packet_fields import short
 from heliograph.tracing.recorder import TraceRecorder
 
 _CLIENTS_MAX: Final = 10_000  # that one trace of an address remembers
@@ -72,11 +73,11 @@ class ClientEvents:
 
     def on_subscribed(self, clientid: str, name: str, qos: int, _properties: Properties, _accumulator: object) -> None:
         """Callback of `session.subscribed`."""
-        self._recorder.record_of_client(clientid, "", "subscribed", {"filter": name, "qos": qos})
+        self._recorder.record_of_client(clientid, "", "subscribed", {"filter": short(name), "qos": qos})
 
     def on_unsubscribed(self, clientid: str, name: str, _qos: int, _properties: Properties, _none: object) -> None:
         """Callback of `session.unsubscribed`."""
-        self._recorder.record_of_client(clientid, "", "unsubscribed", {"filter": name})
+        self._recorder.record_of_client(clientid, "", "unsubscribed", {"filter": short(name)})
 
     def _session(self, event: str) -> Callback:
         def record(clientid: str, _accumulator: object) -> None:

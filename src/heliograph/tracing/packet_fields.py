@@ -40,7 +40,7 @@ def fields_of(packet: bytes, version: int, size: int) -> tuple[Fields, bytes | N
 
 
 def _publish(packet: p.Publish) -> Fields:
-    fields: Fields = {"topic": _text(packet.topic.decode("utf-8", "replace")), "qos": int(packet.qos)}
+    fields: Fields = {"topic": short(packet.topic.decode("utf-8", "replace")), "qos": int(packet.qos)}
     if packet.qos:
         fields["packet_id"] = int(packet.packet_id)
     fields |= {name: True for name, is_set in (("retain", packet.retain), ("dup", packet.dup)) if is_set}
@@ -60,12 +60,12 @@ def _others(packet: p.Packet) -> Fields:
         return {"packet_id": packet.packet_id, **_reason(packet.code, packet.properties)}
     if isinstance(packet, p.Subscribe):
         entries = [
-            {"filter": _text(entry.topic_filter), "qos": entry.qos, **_options(entry)}
+            {"filter": short(entry.topic_filter), "qos": entry.qos, **_options(entry)}
             for entry in packet.entries[:_FILTERS_MAX]
         ]
         return {"packet_id": packet.packet_id, "filters": entries, **_more(len(packet.entries))}
     if isinstance(packet, p.Unsubscribe):
-        filters = [_text(name) for name in packet.topic_filters[:_FILTERS_MAX]]
+        filters = [short(name) for name in packet.topic_filters[:_FILTERS_MAX]]
         return {"packet_id": packet.packet_id, "filters": filters, **_more(len(packet.topic_filters))}
     if isinstance(packet, p.Suback):
         codes = [rc.name_of(code) if code > 2 else f"granted_qos{code}" for code in packet.codes[:_FILTERS_MAX]]
@@ -80,17 +80,17 @@ def _others(packet: p.Packet) -> Fields:
 def _connect(packet: p.Connect) -> Fields:
     fields: Fields = {
         "version": packet.version,
-        "clientid": _text(packet.clientid),
+        "clientid": short(packet.clientid),
         "clean_start": packet.clean_start,
         "keepalive_s": packet.keepalive_s,
     }
     if packet.username is not None:
-        fields["username"] = _text(packet.username)
+        fields["username"] = short(packet.username)
     if packet.password is not None:
         fields["password"] = _HIDDEN
     if packet.will is not None:
         will = packet.will
-        fields["will"] = {"topic": _text(will.topic), "qos": will.qos, "retain": will.retain}
+        fields["will"] = {"topic": short(will.topic), "qos": will.qos, "retain": will.retain}
     shown = _shown(packet.properties)
     return {**fields, "properties": shown} if shown else fields
 
@@ -122,13 +122,14 @@ def _value(value: object) -> object:
     if isinstance(value, bytes):
         return value[:_TEXT_MAX].hex()
     if isinstance(value, str):
-        return _text(value)
+        return short(value)
     if isinstance(value, list):
-        return [[_text(part) for part in one] if isinstance(one, tuple) else one for one in value[:_FILTERS_MAX]]
+        return [[short(part) for part in one] if isinstance(one, tuple) else one for one in value[:_FILTERS_MAX]]
     return value
 
 
-def _text(text: str) -> str:
+def short(text: str) -> str:
+    """A text of a client, which may have chosen one of 64 KiB."""
     return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}..."
 
 

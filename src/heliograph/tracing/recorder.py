@@ -7,6 +7,7 @@ from mypy_extensions import i64
 
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
+from heliograph.broker.hook_order import TRACES
 from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.broker.shared import SharedGroup
@@ -17,6 +18,7 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.topic import bare_filter
 from heliograph.tracing import verdicts
 from heliograph.tracing.commit_watch import CommitWatch, MessageId
+from heliograph.tracing.packet_fields import short
 from heliograph.tracing.reasons import why_dropped, why_queued
 from heliograph.tracing.trace import Trace
 
@@ -72,7 +74,7 @@ class TraceRecorder(Tracer):
         """Record something that a client or its connection did or got."""
         traces = self.traces_of(clientid, host)
         if traces:
-            self._put(traces, event, {"client": clientid or "", **fields}, payload)
+            self._put(traces, event, {"client": short(clientid or ""), **fields}, payload)
 
     def _put(self, traces: Sequence[Trace], event: str, fields: Fields, payload: bytes | None = None) -> None:
         now_us = int(self._broker.now_us)
@@ -121,17 +123,17 @@ class TraceRecorder(Tracer):
         self, point: str, callback: Callable[..., object], arguments: tuple[object, ...], verdict: object
     ) -> None:
         """A callback answered."""
-        if getattr(callback, "__self__", None) is self:
-            return
         priority = self._broker.hooks.point(point).priority_of(callback)
+        if priority == TRACES:
+            return
         fields: Fields = {"hook": point, "callback": verdicts.name_of(callback, priority)}
         accumulator = arguments[-1]
         if isinstance(accumulator, Message):
             fields["message"] = _id(accumulator)
         elif isinstance(arguments[0], ClientInfo):
-            fields["client"] = arguments[0].clientid
+            fields["client"] = short(arguments[0].clientid)
         if point == hooks.CLIENT_AUTHORIZE:
-            fields |= {"action": arguments[1], "topic": arguments[2]}
+            fields |= {"action": arguments[1], "topic": short(str(arguments[2]))}
         told = verdicts.told(verdict, accumulator, shows_errors=not point.startswith("client.auth"))
         self._put(self._traces_at(point, arguments), "verdict", {**fields, **told})
 
@@ -173,10 +175,10 @@ class TraceRecorder(Tracer):
         traces = self._traces_of_message(message, clientid)
         if not traces:
             return
-        fields: Fields = {**_message(message), "to": clientid, "outcome": outcome}
-        fields |= {"filter": subscription.topic_filter, "qos": int(min(message.qos, subscription.qos))}
+        fields: Fields = {**_message(message), "to": short(clientid), "outcome": outcome}
+        fields |= {"filter": short(subscription.topic_filter), "qos": int(min(message.qos, subscription.qos))}
         if subscription.group:
-            fields["group"] = subscription.group
+            fields["group"] = short(subscription.group)
         session = self._context.sessions.held(clientid)
         if outcome == QUEUED and session is not None:
             fields["why"] = why_queued(session)
@@ -188,14 +190,14 @@ class TraceRecorder(Tracer):
         """A receiver has acknowledged a message."""
         traces = self._traces_of_message(message, clientid)
         if traces:
-            self._put(traces, "acknowledged", {**_message(message), "by": clientid})
+            self._put(traces, "acknowledged", {**_message(message), "by": short(clientid)})
 
     def on_will(self, clientid: str, message: Message, step: str) -> None:
         """Something became of a client's will."""
         self._follow(message)
         traces = self._traces_of_message(message, clientid)
         if traces:
-            self._put(traces, "will", {"client": clientid, "step": step, **_message(message)})
+            self._put(traces, "will", {"client": short(clientid), "step": step, **_message(message)})
 
     def _on_committed(self, ticket: int, code: int, messages: Sequence[MessageId]) -> None:
         """A commit is done that traced messages wait for."""
@@ -235,11 +237,11 @@ def _id(message: Message) -> str:
 
 
 def _message(message: Message) -> Fields:
-    return {"message": _id(message), "topic": message.topic}
+    return {"message": _id(message), "topic": short(message.topic)}
 
 
 def _properties_of(message: Message) -> Fields:
-    fields: Fields = {"from": message.clientid, "qos": int(message.qos)}
+    fields: Fields = {"from": short(message.clientid), "qos": int(message.qos)}
     if message.retain:
         fields["retain"] = True
     if message.expiry_s >= 0:
@@ -257,7 +259,7 @@ def _routes(entries: Sequence[FilterEntry]) -> Fields:
         subscriptions = entry.subscriptions
         found = [_receiver(one) for one in subscriptions[: max(0, left)]]
         left -= len(found)
-        shown: Fields = {"filter": entry.topic_filter, "receivers": found}
+        shown: Fields = {"filter": short(entry.topic_filter), "receivers": found}
         if len(subscriptions) > len(found):
             shown["more"] = len(subscriptions) - len(found)
         filters.append(shown)
@@ -270,5 +272,5 @@ def _routes(entries: Sequence[FilterEntry]) -> Fields:
 def _receiver(subscription: Subscription) -> str:
     subscriber = subscription.subscriber
     if isinstance(subscriber, SharedGroup):
-        return f"group {subscriber.clientid} ({len(subscriber.members)} members)"
-    return subscriber.clientid
+        return f"group {short(subscriber.clientid)} ({len(subscriber.members)} members)"
+    return short(subscriber.clientid)

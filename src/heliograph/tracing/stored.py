@@ -76,9 +76,11 @@ def stored_traces(folder: Path, count_max: int) -> list[StoredTrace]:
 def lines_of(path: Path, at: int) -> tuple[list[str], int]:
     """Some whole lines of a file from a place on, and where the next ones begin.
 
-    A line may be larger than a slice; then it comes alone.
+    A line may be larger than a slice; then it comes alone. A file that was removed has none.
     """
     size = _SLICE_BYTES
+    if not path.exists():
+        return [], at
     with path.open("rb") as file:
         while True:
             file.seek(at)

@@ -5,7 +5,7 @@ from typing import Final
 
 Record = Mapping[str, object]
 
-_EVENT_WIDTH: Final = 17
+_EVENT_WIDTH: Final = 19
 # What the line says by itself, or what is of no use to people.
 _SAID: Final = frozenset({"at", "event", "message", "client", "packet", "why"})
 _FIRST: Final = (

@@ -146,7 +146,7 @@ class Traces:
         Raises:
             TraceNotFoundError: There is none of that name.
         """
-        path = self._path_of(name)
+        path = await self._path_of(name)
         if name in self._running:
             await self.stop(name)
         path.unlink(missing_ok=True)
@@ -169,7 +169,7 @@ class Traces:
         Raises:
             TraceNotFoundError: There is none of that name.
         """
-        path, at = self._path_of(name), 0
+        path, at = await self._path_of(name), 0
         while True:
             trace = self._running.get(name)
             lines, at = await asyncio.to_thread(lines_of, path, at)
@@ -230,11 +230,11 @@ class Traces:
         except ValueError as error:
             raise TraceError(str(error)) from None
 
-    def _path_of(self, name: str) -> Path:
+    async def _path_of(self, name: str) -> Path:
         trace = self._running.get(name)
         if trace is not None:
             return trace.file.path
-        for one in stored_traces(self._folder, _FILES_MAX):
+        for one in await asyncio.to_thread(stored_traces, self._folder, _FILES_MAX):
             if one.name == name:
                 return one.path
         raise TraceNotFoundError(f"there is no trace {name!r}; `trace list` tells which there are")

@@ -9,6 +9,7 @@ from heliograph.broker.hooks import DeferredAck, Refusal
 from heliograph.broker.message import Message
 from heliograph.broker.pending import Pending
 from heliograph.mqtt import reason_codes as rc
+from heliograph.tracing.packet_fields import short
 
 Fields = dict[str, object]
 
@@ -54,7 +55,11 @@ def _value(value: object, accumulator: object, *, is_stopped: bool) -> Fields:
     if isinstance(value, Message) and isinstance(accumulator, Message):
         if value is accumulator:
             return {}
-        return {"says": "changed", "topic": value.topic} if value.topic != accumulator.topic else {"says": "changed"}
+        return (
+            {"says": "changed", "topic": short(value.topic)}
+            if value.topic != accumulator.topic
+            else {"says": "changed"}
+        )
     if isinstance(accumulator, Message):
         return {"says": "taken"} if is_stopped else {}
     if isinstance(value, AuthStep):

@@ -29,6 +29,7 @@ _GROUPS: Final = (
     "pipeline",
     "ds",
     "vm",
+    "trace",
 )
 
 

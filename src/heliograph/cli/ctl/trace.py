@@ -1,0 +1,174 @@
+"""`ctl trace`: records what happens to a client, a topic or an address, and shows it."""
+
+import argparse
+import sys
+from typing import Final
+
+import msgspec
+
+from heliograph.cli.ctl.asking import add_command, asked
+from heliograph.cli.ctl.printing import Column, print_facts, print_rows, text_of
+from heliograph.cli.ctl.status import duration
+from heliograph.cli.usage import Actions, example_of
+from heliograph.control.proto_v1.trace import TraceDeleted, TraceNameArgs, TraceRow, TraceShowArgs, TraceStartArgs
+from heliograph.rpc.client import RpcClient
+from heliograph.settings.units import format_size, parse_duration, parse_size
+from heliograph.tracing.text import text_of as line_of
+
+_KINDS: Final = ("client", "topic", "ip_address")
+_PAYLOADS: Final = ("hidden", "text", "hex")
+_RUNNING: Final = "running"
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `trace` and its actions."""
+    parser = actions.add_parser(
+        "trace",
+        help="record what happens to a client, a topic or an address",
+        description="Record every packet, verdict of a callback, route, delivery and drop of a client, a topic or an "
+        "address, in a bounded file below trace/ in the data directory. docs/tracing.md says what each line means.",
+        epilog=example_of(
+            "heliograph ctl trace start why topic 'room/#' --follow",
+            "heliograph ctl trace start c7 client sensor-7 --duration 1h --payload text",
+            "heliograph ctl trace start net ip_address 192.0.2.0/24",
+            "heliograph ctl trace show c7",
+        ),
+    )
+    within = parser.add_subparsers(dest="trace_action", metavar="ACTION", required=True)
+    _add_start(within)
+    listed = add_command(
+        within,
+        "list",
+        "list the traces that are on, and those whose files are there",
+        "List the traces that are on, and those whose files are there.",
+        "heliograph ctl trace list",
+    )
+    listed.set_defaults(act=_list)
+    show = add_command(
+        within,
+        "show",
+        "print what a trace has recorded",
+        "Print what a trace has recorded, a line for each record; with --json the lines of its file as they are.",
+        "heliograph ctl trace show why --follow",
+    )
+    _add_name(show)
+    show.add_argument("--follow", action="store_true", help="go on with what comes, until the trace ends")
+    show.set_defaults(act=_show)
+    for name, summary, act in (
+        ("stop", "end a trace; its file stays", _stop),
+        ("delete", "remove a trace and its file", _delete),
+    ):
+        one = add_command(
+            within, name, summary, f"{summary[0].upper()}{summary[1:]}.", f"heliograph ctl trace {name} why"
+        )
+        _add_name(one)
+        one.set_defaults(act=act)
+
+
+def _add_start(within: Actions) -> None:
+    start = add_command(
+        within,
+        "start",
+        "begin a trace",
+        "Begin a trace. It ends after its duration, when its file is as large as it may be, with `trace stop`, and "
+        "with the node. Passwords are never recorded.",
+        "heliograph ctl trace start why topic 'room/#' --follow",
+        "heliograph ctl trace start c7 client sensor-7 --duration 1h --payload text",
+        "heliograph ctl trace start net ip_address 192.0.2.0/24 office.jsonl --max-size 100MB",
+    )
+    _add_name(start)
+    start.add_argument("kind", metavar="client|topic|ip_address", choices=_KINDS, help="what it is about")
+    start.add_argument("value", metavar="VALUE", help="a client id, a topic filter, or an IP address or network")
+    start.add_argument("file", metavar="FILE", nargs="?", default="", help="the name of its file (default: NAME.jsonl)")
+    start.add_argument(
+        "--duration", metavar="D", type=_seconds, default=600, help="when it ends, as 30s, 10m or 1h (default: 10m)"
+    )
+    start.add_argument(
+        "--max-size",
+        metavar="S",
+        type=_bytes,
+        default=TraceStartArgs("", "", "").max_size,
+        help="how large its file becomes, as 500KB (default: 16MB)",
+    )
+    start.add_argument(
+        "--payload",
+        choices=_PAYLOADS,
+        default="hidden",
+        help="what it shows of payloads, 256 bytes of each (default: hidden)",
+    )
+    start.add_argument("--follow", action="store_true", help="print what it records until it ends; Ctrl-C ends it")
+    start.set_defaults(act=_start)
+
+
+def _add_name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the name of the trace")
+
+
+def _start(args: argparse.Namespace) -> int:
+    order = TraceStartArgs(args.name, args.kind, args.value, args.file, args.duration, args.max_size, args.payload)
+    with asked(args) as node:
+        row = node.ask("trace.start", TraceRow, order)
+        if not args.follow:
+            print_facts(row, args.json)
+            return 0
+        try:
+            return _print_lines(node, args.name, follows=True, as_json=args.json)
+        except KeyboardInterrupt:
+            pass
+    with asked(args) as node:
+        row = node.ask("trace.stop", TraceRow, TraceNameArgs(args.name))
+    print(f"trace {text_of(row.name)} has ended; its file is {text_of(row.file)}", file=sys.stderr)
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        rows = sorted(node.rows("trace.list", TraceRow), key=lambda row: row.name)
+    left = Column("left", lambda row: duration(row.left_s) if row.state == _RUNNING else "")
+    size = Column("size", lambda row: format_size(row.size))
+    print_rows(rows, ("name", "about", "value", "state", left, size, "dropped", "file"), args.json)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        return _print_lines(node, args.name, follows=args.follow, as_json=args.json)
+
+
+def _stop(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        print_facts(node.ask("trace.stop", TraceRow, TraceNameArgs(args.name)), args.json)
+    return 0
+
+
+def _delete(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        print_facts(node.ask("trace.delete", TraceDeleted, TraceNameArgs(args.name)), args.json)
+    return 0
+
+
+def _print_lines(node: RpcClient, name: str, *, follows: bool, as_json: bool) -> int:
+    for line in node.rows("trace.show", str, TraceShowArgs(name, follows)):
+        print(line if as_json else text_of(line_of(_record(line))), flush=follows)
+    return 0
+
+
+def _record(line: str) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, object])
+    except msgspec.DecodeError:  # a file that something else has written into
+        return {"event": "unreadable", "line": line}
+
+
+def _seconds(text: str) -> int:
+    try:
+        return round(parse_duration(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration: expected one such as 30s, 10m or 1h") from error
+
+
+def _bytes(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: expected one such as 500KB or 16MB") from error

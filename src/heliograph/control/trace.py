@@ -1,0 +1,83 @@
+"""Traces: started, listed, shown, stopped and deleted."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from heliograph.control.proto_v1.trace import TraceDeleted, TraceNameArgs, TraceRow, TraceShowArgs, TraceStartArgs
+from heliograph.rpc.methods import SLICE, Call, Method, NoArgs, RpcError
+
+if TYPE_CHECKING:
+    from heliograph.tracing.stored import StoredTrace
+    from heliograph.tracing.traces import Traces
+
+ValueT = TypeVar("ValueT")
+
+
+def methods(traces: "Callable[[], Traces]") -> list[Method]:
+    """`trace.start`, `trace.list`, `trace.show`, `trace.stop`, `trace.delete`.
+
+    Args:
+        traces: The traces of the node; loaded with the first question.
+    """
+
+    async def start(args: TraceStartArgs, call: Call) -> TraceRow:
+        from heliograph.tracing.traces import TraceOrder  # a node that is not asked does without
+
+        order = TraceOrder(args.name, args.kind, args.value, args.file, args.duration_s, args.max_size, args.payload)
+        return _row(await _told(traces().start(order)))
+
+    async def listed(args: NoArgs, call: Call) -> AsyncIterator[Sequence[TraceRow]]:
+        rows = [_row(one) for one in await traces().listed()]
+        for begin in range(0, len(rows), SLICE):
+            yield rows[begin : begin + SLICE]
+
+    async def show(args: TraceShowArgs, call: Call) -> AsyncIterator[Sequence[str]]:
+        with _in_words():
+            async for lines in traces().lines(args.name, args.follow):
+                yield lines
+
+    async def stop(args: TraceNameArgs, call: Call) -> TraceRow:
+        return _row(await _told(traces().stop(args.name)))
+
+    async def delete(args: TraceNameArgs, call: Call) -> TraceDeleted:
+        await _told(traces().delete(args.name))
+        return TraceDeleted(args.name)
+
+    return [
+        Method("trace.start", TraceStartArgs, start, is_action=True),
+        Method("trace.list", NoArgs, listed),
+        Method("trace.show", TraceShowArgs, show),
+        Method("trace.stop", TraceNameArgs, stop, is_action=True),
+        Method("trace.delete", TraceNameArgs, delete, is_action=True),
+    ]
+
+
+async def _told(answer: Awaitable[ValueT]) -> ValueT:
+    with _in_words():
+        return await answer
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Answer what a trace refuses with its code."""
+    from heliograph.tracing.traces import TraceError
+
+    try:
+        yield
+    except TraceError as error:
+        raise RpcError(error.code, str(error)) from error
+
+
+def _row(trace: "StoredTrace") -> TraceRow:
+    return TraceRow(
+        trace.name,
+        trace.kind,
+        trace.value,
+        trace.state,
+        trace.started_at,
+        trace.left_s,
+        trace.size,
+        trace.dropped_count,
+        str(trace.path),
+    )
