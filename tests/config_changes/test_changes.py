@@ -111,6 +111,10 @@ async def test_what_a_higher_layer_hides_is_refused_with_its_line(live: LiveNode
         (values(node__data_dir="elsewhere"), "node.data_dir cannot be set here"),
         (Edit(values=[("mqtt..x", "1")]), "'mqtt..x' is no path of a setting"),
         (Edit(values=[("schema_registry.external.e.auth.password", "******")]), "found ******, which keeps a secret"),
+        (
+            Edit('listeners.ssl.default { bind = "127.0.0.1:0", ssl_options.certfile = "/nowhere.pem" }', name="x"),
+            "x:1: listeners.ssl.default.ssl_options: listeners.ssl.default.ssl_options.certfile",
+        ),
         (Edit('banned.bootstrap_file = "/nowhere"'), "[banned_bootstrap_file]"),
     ],
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -28,9 +29,13 @@ class LiveNode:
         directory: Where its files are.
         settings: What its own file says.
         base: What lies below all others.
+        now_s: The time of its changes, in seconds since the epoch.
     """
 
-    def __init__(self, directory: Path, settings: str = "", base: str = BASE) -> None:
+    def __init__(
+        self, directory: Path, settings: str = "", base: str = BASE, now_s: Callable[[], float] = time.time
+    ) -> None:
+        self.now_s = now_s
         directory.mkdir(parents=True, exist_ok=True)
         self.file = directory / "node.conf"
         self.file.write_text(settings)
@@ -41,8 +46,9 @@ class LiveNode:
 
     async def start(self, environ: Mapping[str, str] | None = None) -> Self:
         """Start it as `heliograph start` does."""
-        layers = Sources(self.file, environ or {}, {"node.data_dir": str(self.data_dir)}).read(recover)
-        self.node = Node(checked_config(layers), None, layers)
+        recovered = recover if self.now_s is time.time else lambda data_dir: None  # a test with a clock does so itself
+        layers = Sources(self.file, environ or {}, {"node.data_dir": str(self.data_dir)}).read(recovered)
+        self.node = Node(checked_config(layers), None, layers, self.now_s)
         await self.node.start()
         return self
 

@@ -9,32 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from heliograph.config import Config
-from heliograph.config.listeners import SslListener, WssListener, enabled
-from heliograph.storage.reader.configured import reader_security
-from heliograph.storage.reader.security import ReaderSettingsError
-from heliograph.transport.certificates import Certificates
-from heliograph.transport.errors import CertificateError
-
-Fault = tuple[tuple[str, ...], str]
+from heliograph.node.file_faults import Fault, file_faults
 
 
 def start_faults(config: Config) -> Iterator[Fault]:
     """The path of each setting that would stop a start, and why."""
-    yield from _listeners(config)
+    yield from file_faults(config)
     yield from _data_dir(Path(config.node.data_dir))
-    yield from _flight(config)
     if config.pipeline.enable:
         yield from _pipeline(Path(config.pipeline.file))
-
-
-def _listeners(config: Config) -> Iterator[Fault]:
-    for kind, name, settings in enabled(config.listeners):
-        if not isinstance(settings, SslListener | WssListener):
-            continue
-        try:
-            Certificates(f"listeners.{kind}.{name}", settings.ssl_options)
-        except CertificateError as error:
-            yield ("listeners", kind, name, "ssl_options"), str(error)
 
 
 def _data_dir(directory: Path) -> Iterator[Fault]:
@@ -43,19 +26,6 @@ def _data_dir(directory: Path) -> Iterator[Fault]:
         yield ("node", "data_dir"), f"{str(directory)!r} cannot be used: {there} is no directory"
     elif not os.access(there, os.W_OK | os.X_OK):
         yield ("node", "data_dir"), f"{str(directory)!r} cannot be used: {there} cannot be written"
-
-
-def _flight(config: Config) -> Iterator[Fault]:
-    flight = config.durable_storage.flight
-    if not flight.enable:
-        return
-    path = ("durable_storage", "flight")
-    try:
-        security = reader_security(flight)
-        security.certificate()
-        security.authorities()
-    except ReaderSettingsError as error:
-        yield path, str(error)
 
 
 def _pipeline(file: Path) -> Iterator[Fault]:

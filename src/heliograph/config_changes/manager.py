@@ -109,6 +109,10 @@ class ConfigManager:
     async def stop(self) -> None:
         """Take no more changes, and wait for the one that is made."""
         self._is_stopped = True
+        await self.settled()
+
+    async def settled(self) -> None:
+        """Wait for the changes that were begun."""
         if self._running:
             await asyncio.wait(self._running)
 

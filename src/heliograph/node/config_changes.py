@@ -11,7 +11,7 @@ from heliograph.config_changes.files import ConfigFiles
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.terms import Author
 from heliograph.node import announcements
-from heliograph.node.checked_config import checked_config
+from heliograph.node.checked_config import startable_config
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.parts import Change, Part, Parts, Plan
@@ -72,7 +72,7 @@ class ConfigChangesPart(Part):
             kernel.broker.hooks.run(hooks.CONFIG_CHANGED, (revision, plan.now))
 
         files = ConfigFiles(self._layers.cluster_file)
-        given = (checked_config, self.audit, kernel.alarms, changed, self._now_s)
+        given = (startable_config, self.audit, kernel.alarms, changed, self._now_s)
         self.manager = ConfigManager(self._layers, files, parts, *given)
         await self.manager.start()
 

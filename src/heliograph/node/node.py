@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable
 from typing import Final
 
 from heliograph import __version__
@@ -38,6 +39,7 @@ class Node:
         config: The whole configuration.
         reader_process: The process of its storage reader, if that is launched already.
         layers: What the configuration was made of, so that it can be changed while the node runs.
+        now_s: The time, in seconds since the epoch, that changes of the configuration go by.
 
     Attributes:
         broker: The kernel, there before the start, so that callbacks can be added to its hook points.
@@ -49,11 +51,12 @@ class Node:
         config: Config,
         reader_process: asyncio.subprocess.Process | None = None,
         layers: Layers | None = None,
+        now_s: Callable[[], float] = time.time,
     ) -> None:
         self.broker = make_broker(config, Hooks(HookFailureLog()))
         self.broker.faults.on_fault = FaultLog()
         made = make_parts(config, self.broker, lambda: self.parts, reader_process)
-        changes = ConfigChangesPart(config, layers, lambda: self.parts)
+        changes = ConfigChangesPart(config, layers, lambda: self.parts, now_s)
         self.parts = Parts(config, self.broker.faults, [*made, changes])
 
     async def start(self) -> None:
