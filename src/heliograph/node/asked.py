@@ -1,6 +1,6 @@
 """What can be asked of the parts of a node: which objects of theirs the modules of `control` ask."""
 
-from heliograph.control import alarms, delayed, log, pipeline, retained, rules, storage, vm
+from heliograph.control import alarms, clients, delayed, log, pipeline, retained, rules, storage, vm
 from heliograph.control.storage import AskedDatabase
 from heliograph.node.databases import Databases
 from heliograph.node.delayed import DelayedPart
@@ -22,6 +22,7 @@ def methods_of_parts(parts: Parts) -> list[Method]:
     kernel = parts.get(KernelPart)
     reader = parts.get(ReaderPart) if ReaderPart in parts else None
     return [
+        *clients.methods(kernel.context),
         *alarms.methods(kernel.alarms),
         *log.methods(),
         *retained.methods(lambda: parts.get(RetainedPart).retainer if RetainedPart in parts else None),

@@ -20,6 +20,7 @@ UNREACHABLE: Final = 3
 _GROUPS: Final = (
     "status",
     "broker",
+    "clients",
     "conf",
     "retainer",
     "delayed",

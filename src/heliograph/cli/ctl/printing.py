@@ -1,7 +1,7 @@
 """Prints answers of a node: tables and facts for people, JSON for programs."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,15 +51,14 @@ def print_rows(rows: Iterable[object], columns: Sequence[str | Column], as_json:
     return len(table) - 1
 
 
-def print_facts(facts: msgspec.Struct, as_json: bool) -> None:
-    """Print a struct: a line for each field, or one JSON object."""
+def print_facts(facts: msgspec.Struct | Mapping[str, object], as_json: bool) -> None:
+    """Print a struct, or what stands under some names: a line for each field, or one JSON object."""
     if as_json:
         print_json(facts)
         return
-    names = facts.__struct_fields__
-    width = max(map(len, names))
-    for name in names:
-        value = getattr(facts, name)
+    named = msgspec.structs.asdict(facts) if isinstance(facts, msgspec.Struct) else facts
+    width = max(map(len, named))
+    for name, value in named.items():
         lines = [text_of(one) for one in value] if isinstance(value, list | tuple) else [text_of(value)]
         for number, line in enumerate(lines or [_NOTHING]):
             print(f"{'' if number else name.replace('_', ' '):<{width}}{_GAP}{line}")

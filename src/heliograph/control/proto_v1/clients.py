@@ -104,13 +104,13 @@ class ClientDetails(msgspec.Struct, frozen=True):
     common_name: str | None = None
     subject: str | None = None
     is_superuser: bool = False
-    client_attrs: dict[str, str] = {}
+    client_attrs: dict[str, str] = msgspec.field(default_factory=dict)
     will_topic: str | None = None
     will_is_delayed: bool = False
     inflight_max: int = 0
     mqueue_max: int = 0
     mqueue_bytes_max: int = 0
-    dropped: dict[str, int] = {}
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
     shared_subscriptions_cnt: int = 0
     recv_oct: int | None = None
     send_oct: int | None = None

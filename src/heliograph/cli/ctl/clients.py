@@ -1,0 +1,133 @@
+"""`ctl clients`: the clients of a node, connected or away."""
+
+import argparse
+from typing import Final
+
+import msgspec
+
+from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.printing import print_facts, print_json, print_rows, text_of
+from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
+from heliograph.cli.ctl.times import time_of
+from heliograph.cli.usage import Actions, UsageError
+from heliograph.control.proto_v1 import clients as proto
+
+_COLUMNS: Final = proto.ClientRow.__struct_fields__
+_TIMES: Final = ("created_at", "connected_at", "disconnected_at")
+_SHOWN: Final = (
+    "clientid",
+    "username",
+    "connected",
+    "ip_address",
+    "listener",
+    "proto_ver",
+    "subscriptions_cnt",
+    "inflight_cnt",
+    "mqueue_len",
+    "mqueue_dropped",
+    "durable",
+)
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `clients` and its commands."""
+    group = add_group(
+        actions,
+        "clients",
+        "list, show and kick clients",
+        "Clients that have a session, whether they are connected or away.",
+        "heliograph ctl clients list --connected --sort mqueue_len",
+    )
+    _add_list(group)
+    show = add_command(
+        group,
+        "show",
+        "show everything that is known of a client",
+        "Show everything that is known of a client. A session that is on the disk only is read for it.",
+        "heliograph ctl clients show sensor-17",
+    )
+    kick = add_command(
+        group,
+        "kick",
+        "end a client's connection and session",
+        "End the connection and the session of a client, whether it is connected or away. Its will is published; a "
+        "client of MQTT 5 is sent DISCONNECT 0x98. It may come back at once, unless it is banned.",
+        "heliograph ctl clients kick sensor-17",
+    )
+    for parser, act in ((show, _show), (kick, _kick)):
+        parser.add_argument("clientid", metavar="ID", help="the client id, as `clients list` shows it")
+        parser.set_defaults(act=act)
+
+
+def _add_list(group: Actions) -> None:
+    parser = add_command(
+        group,
+        "list",
+        "list clients",
+        "List clients that have a session, connected or away, the newest first. Filters may be combined.",
+        "heliograph ctl clients list --clientid-like sensor --away",
+        "heliograph ctl clients list --min-queue 100 --sort mqueue_len --limit 20",
+    )
+    parser.add_argument("--clientid-like", metavar="TEXT", default="", help="whose client id has this text in it")
+    parser.add_argument("--username", metavar="NAME", help="with this user name")
+    parser.add_argument("--username-like", metavar="TEXT", default="", help="whose user name has this text in it")
+    parser.add_argument("--ip", metavar="ADDRESS", default="", help="that are connected from this address")
+    parser.add_argument("--listener", metavar="NAME", default="", help="on this listener, as tcp:default")
+    parser.add_argument("--zone", metavar="NAME", default="", help="in this zone")
+    state = parser.add_mutually_exclusive_group()
+    state.add_argument("--connected", dest="connected", action="store_true", default=None, help="that are connected")
+    state.add_argument("--away", dest="connected", action="store_false", default=None, help="that are not connected")
+    parser.add_argument("--min-queue", metavar="N", type=int, default=0, help="for which at least N messages wait")
+    parser.add_argument("--min-dropped", metavar="N", type=int, default=0, help="that did not get N messages or more")
+    add_table_options(parser, _COLUMNS, _SHOWN)
+    parser.set_defaults(act=_list)
+
+
+def _list(args: argparse.Namespace) -> int:
+    columns = table_columns(args, _COLUMNS, _TIMES)
+    for name in ("min_queue", "min_dropped"):
+        if getattr(args, name) < 0:
+            raise UsageError(f"--{name.replace('_', '-')} is {getattr(args, name)}; 0 or more is valid")
+    wanted = proto.ClientsWanted(
+        clientid_like=args.clientid_like,
+        username=args.username,
+        username_like=args.username_like,
+        ip=args.ip,
+        listener=args.listener,
+        zone=args.zone,
+        connected=args.connected,
+        min_queue=args.min_queue,
+        min_dropped=args.min_dropped,
+        limit=0 if args.sort else args.limit,
+    )
+    with asked(args) as node:
+        rows = sorted_rows(node.rows("clients.list", proto.ClientRow, wanted), args)
+        print_rows(map(msgspec.structs.asdict, rows) if args.json else rows, columns, args.json)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        found = node.ask("clients.show", proto.ClientDetails, proto.ClientId(args.clientid))
+    facts = msgspec.structs.asdict(found.client) | msgspec.structs.asdict(found)
+    del facts["client"]
+    if args.json:
+        print_json(facts)
+        return 0
+    for name in _TIMES:
+        facts[name] = time_of(facts[name] or 0)
+    for name in ("dropped", "client_attrs"):
+        facts[name] = [f"{key}: {value}" for key, value in facts[name].items()]
+    print_facts(facts, as_json=False)
+    return 0
+
+
+def _kick(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        kicked = node.ask("clients.kick", proto.Kicked, proto.ClientId(args.clientid))
+    if args.json:
+        print_json(kicked)
+    else:
+        what = "connection and session have" if kicked.was_connected else "session has"
+        print(f"the {what} ended of client {text_of(args.clientid)}")
+    return 0
