@@ -319,7 +319,7 @@ def test_sighup_reads_the_file_again_and_names_what_is_wrong_in_it(tmp_path: Pat
         file = tmp_path / "heliograph.conf"
         before = file.read_text()
         for settings, told in (
-            ("log.level = debug\nretainer.enable = false", "again: retainer.enable"),
+            ("log.level = debug\nretainer.backend.storage_type = ram", "again: retainer.backend"),
             ("mqtt.max_inflight = 0", "nothing is applied"),
         ):
             file.write_text(before + settings + "\n")
@@ -331,6 +331,6 @@ def test_sighup_reads_the_file_again_and_names_what_is_wrong_in_it(tmp_path: Pat
         assert node.stop() == 0
     said = node.log.read_text()
     assert "the configuration changed: log.level" in said
-    assert "these settings change when the node is started again: retainer.enable" in said
+    assert "these settings change when the node is started again: retainer.backend.storage_type" in said
     line = before.count("\n") + 1
     assert re.search(rf"nothing is applied \[config_invalid\]: {file}:{line}: mqtt.max_inflight", said)

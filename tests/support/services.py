@@ -13,6 +13,7 @@ from heliograph.message_policies import MessageTransformation, SchemaValidation
 from heliograph.message_policies.parts import TransformationPart, ValidationPart
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.data_dir import DataDirectory
+from heliograph.node.databases import Databases
 from heliograph.node.delayed import DelayedPart
 from heliograph.node.kernel import KernelPart, Voice
 from heliograph.node.metrics.clients import RETAINED
@@ -62,7 +63,9 @@ class Surroundings:
         self.kernel = VirtualKernelPart(config, kernel)
         self._bans = BansPart(config, kernel.broker.hooks, lambda: kernel.now_us // 1_000_000)
         self._environment = EnvironmentPart(config)
-        self._delayed = DelayedPart(config, DataDirectory(config), self.kernel, self._bans, None)
+        directory = DataDirectory(config)
+        databases = Databases(config, directory, self.kernel)  # which is not started: nothing is stored
+        self._delayed = DelayedPart(config, directory, self.kernel, self._bans, databases)
         given = (self.kernel, self._bans, self._environment)
         small = make_policies(config, *given, self._numbers, kernel.context.clock)
         self.parts = Parts(config, kernel.broker.faults, [*given, self._delayed, *small])

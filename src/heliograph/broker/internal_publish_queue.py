@@ -83,6 +83,10 @@ class InternalPublishQueue:
         self._bytes: i64 = 0
         self._is_deferred = False
 
+    def limit(self, waiting_max: int) -> None:
+        """Let so many messages wait from now on; those that wait already stay."""
+        self._waiting_max = waiting_max
+
     def __len__(self) -> int:
         return self._count
 

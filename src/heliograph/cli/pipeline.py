@@ -38,6 +38,9 @@ def _add_validate(actions: Actions) -> None:
         description="Parse every rule, and have Spark analyze every job in Spark SQL against the columns of its views. "
         "No message is read and nothing is written. The exit code is 2 if something is not valid.",
     )
+    parser.add_argument(
+        "--no-spark", action="store_true", help="check only what needs no Spark: the file, its rules and sinks"
+    )
     _add_file(parser)
     _add_source(parser)
     _add_spark(parser)

@@ -33,6 +33,7 @@ from heliograph.pipeline.running.ranges import ZONE_SETTING
 from heliograph.pipeline.running.validation import check_pipeline
 from heliograph.pipeline.running.watch import FileWatch
 from heliograph.pipeline.side_outputs.dead_letter_table import count_letters, replay_letters, show_letters
+from heliograph.pipeline.sinks.libraries import library_fault
 from heliograph.pipeline.spark.session import start_session, stop_session
 
 _log = logging.getLogger("heliograph.pipeline")
@@ -42,11 +43,23 @@ _TOKEN_VARIABLE: Final = "HELIOGRAPH_PIPELINE_TOKEN"
 
 def _validate(args: argparse.Namespace) -> int:
     pipeline = load_pipeline(args.file)
+    if args.no_spark:
+        return _validate_without_spark(pipeline)
     with _session(args) as session:
         checked = check_pipeline(session, pipeline, _source(args))
     for name in checked:
         print(f"{name}: {pipeline.job(name).origin}: valid")
     return 0
+
+
+def _validate_without_spark(pipeline: Pipeline) -> int:
+    faults = 0
+    for name in pipeline.query_names:
+        fault = library_fault(pipeline.sink(name))
+        faults += fault is not None
+        text = f"{name}: {pipeline.job(name).origin}: {fault or 'valid'}"
+        print(text, file=sys.stdout if fault is None else sys.stderr)
+    return 2 if faults else 0
 
 
 def _plan(args: argparse.Namespace) -> int:

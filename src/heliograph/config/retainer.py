@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from heliograph.config.kinds import RateLimit
 from heliograph.settings.fields import section, setting
+from heliograph.settings.how import How
 from heliograph.settings.kinds import Boolean, Choice, Duration, Integer, Size, Unless
 from heliograph.settings.units import Rate
 
@@ -30,11 +31,14 @@ class FlowControl:
 class RetainerBackend:
     """Where retained messages are kept."""
 
-    type: str = setting(Choice("built_in_database"), "built_in_database", "Who keeps them: the broker itself.")
+    type: str = setting(
+        Choice("built_in_database"), "built_in_database", "Who keeps them: the broker itself.", how=How.RESTART
+    )
     storage_type: str = setting(
         Choice("ram", "disc"),
         "disc",
         "Where: on the disk (`disc`), or in memory, which is faster, and gone when the broker stops (`ram`).",
+        how=How.RESTART,
     )
     max_retained_messages: int | None = setting(
         Unless(Integer(1), "infinity", zero=True),

@@ -6,7 +6,6 @@ from typing import Final, TypeAlias
 
 from heliograph.hocon.values import Content, Node, to_json
 from heliograph.settings.fields import named_sections, setting
-from heliograph.settings.how import How
 from heliograph.settings.kinds import AnyText, Boolean, Duration, Integer, Kind, RefusedError
 
 _FUNCTIONS: Final = ("republish", "console", "pipeline")
@@ -95,30 +94,26 @@ class RuleConfig:
 class RuleEngineConfig:
     """Rules that run in the broker."""
 
-    ignore_sys_message: bool = setting(Boolean(), True, "Whether no rule gets messages below `$SYS/`.", how=How.RESTART)
+    ignore_sys_message: bool = setting(Boolean(), True, "Whether no rule gets messages below `$SYS/`.")
     jq_function_default_timeout: float = setting(
         Duration(0.001, 3600.0),
         10.0,
         "How long `jq` may take where the rule does not say it.",
-        how=How.RESTART,
     )
     max_queued_messages: int = setting(
         Integer(1),
         100_000,
         "Messages of rules that may wait to be published; beyond it new ones are dropped.",
-        how=How.RESTART,
     )
     blocking_threads: int = setting(
         Integer(1, 64),
         2,
         "Threads for rules that may block, because they call `jq` or an external HTTP service.",
-        how=How.RESTART,
     )
     max_blocked_messages: int = setting(
         Integer(1),
         1000,
         "Messages that may wait for one such rule; beyond it the rule does not get new ones.",
-        how=How.RESTART,
     )
     rules: Mapping[str, RuleConfig] = named_sections(RuleConfig, (), "The rules.")
 

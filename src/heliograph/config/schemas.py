@@ -11,7 +11,6 @@ from typing import Final
 
 from heliograph.hocon.values import Content, Node
 from heliograph.settings.fields import named_sections, section, setting
-from heliograph.settings.how import How
 from heliograph.settings.kinds import AnyText, Boolean, Choice, Duration, Integer, Kind, RefusedError, Size, Text
 from heliograph.settings.tls import ClientTls
 
@@ -237,7 +236,7 @@ class SchemaRegistryConfig:
 
     schemas: Mapping[str, SchemaConfig] = named_sections(SchemaConfig, (), "The schemas.")
     external: Mapping[str, ExternalRegistry] = named_sections(ExternalRegistry, (), "Registries of others.")
-    sparkplug_b: SparkplugConfig = section(SparkplugConfig, "Sparkplug B.", how=How.RESTART)
+    sparkplug_b: SparkplugConfig = section(SparkplugConfig, "Sparkplug B.")
 
     def faults(self) -> Iterator[tuple[tuple[str, ...], str]]:
         """Each schema that lacks something: its path below this group, and what."""

@@ -66,20 +66,17 @@ class SysTopics:
         Unless(Duration(1.0), "disabled"),
         60.0,
         "How often version, statistics and metrics are published.",
-        how=How.LIVE,
     )
     sys_heartbeat_interval: float | None = setting(
         Unless(Duration(1.0), "disabled"),
         30.0,
         "How often uptime and date are published.",
-        how=How.LIVE,
     )
     sys_event_messages: SysEventMessages = section(SysEventMessages, "Which events of clients are published.")
     allow_publish: bool = setting(
         Boolean(),
         False,
         "Whether clients may publish below `$SYS/`, where they can pass for the broker.",
-        how=How.LIVE,
     )
 
 
@@ -117,6 +114,7 @@ class Delayed:
         "disc",
         "Where they are held: in memory, so that a restart loses them, or on the disk too, of a node that keeps "
         "messages.",
+        how=How.RESTART,
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from heliograph.settings.fields import setting
+from heliograph.settings.how import How
 from heliograph.settings.kinds import Boolean, Duration, Integer
 
 
@@ -14,6 +15,7 @@ class DurableSessionsConfig:
         Boolean(),
         True,
         "Whether sessions with an expiry interval above zero are kept on the disk, as are the messages for them.",
+        how=How.RESTART,
     )
     batch_size: int = setting(Integer(1, 65_536), 512, "Stored messages that a session gets in one turn of a replay.")
     checkpoint_interval: float = setting(

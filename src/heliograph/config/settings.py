@@ -68,6 +68,7 @@ class NodeConfig:
         Percentage(70),
         "Memory that the process may have resident, or its part of the machine's memory or of the cgroup's limit, "
         "whichever is less; see docs/memory.md for what is done as it fills.",
+        how=How.LIVE,
     )
     max_clock_jump: float = setting(
         Duration(1.0, 86_400.0),
@@ -113,24 +114,22 @@ class Config:
     force_shutdown: ForceShutdown = section(ForceShutdown, "Peers that do not read what they are sent.", how=How.LIVE)
     authorization: Authorization = section(Authorization, "Who may publish and subscribe to what.", how=How.LIVE)
     broker: BrokerConfig = section(BrokerConfig, "Routing.", how=How.LIVE)
-    retainer: RetainerConfig = section(RetainerConfig, "Retained messages.", how=How.RESTART)
-    durable_storage: DurableStorageConfig = section(DurableStorageConfig, "Stored messages.", how=How.RESTART)
+    retainer: RetainerConfig = section(RetainerConfig, "Retained messages.", how=How.LIVE)
+    durable_storage: DurableStorageConfig = section(DurableStorageConfig, "Stored messages.", how=How.LIVE)
     durable_sessions: DurableSessionsConfig = section(
-        DurableSessionsConfig, "Sessions that outlive the broker.", how=How.RESTART
+        DurableSessionsConfig, "Sessions that outlive the broker.", how=How.LIVE
     )
     durable_shared_groups: SharedGroupsConfig = section(
-        SharedGroupsConfig, "Shared groups whose messages come from storage.", how=How.RESTART
+        SharedGroupsConfig, "Shared groups whose messages come from storage.", how=How.LIVE
     )
     log: LogConfig = section(LogConfig, "The log.", how=How.LIVE)
-    sys_topics: SysTopics = section(SysTopics, "What the broker publishes about itself.", how=How.RESTART)
-    event_message: EventMessage = section(EventMessage, "Events that are published as messages.", how=How.RESTART)
-    delayed: Delayed = section(Delayed, "Messages that are published later.", how=How.RESTART)
+    sys_topics: SysTopics = section(SysTopics, "What the broker publishes about itself.", how=How.LIVE)
+    event_message: EventMessage = section(EventMessage, "Events that are published as messages.", how=How.LIVE)
+    delayed: Delayed = section(Delayed, "Messages that are published later.", how=How.LIVE)
     rewrite: tuple[RewriteRule, ...] = section_list(
         RewriteRule, "Rules that give messages and subscriptions another topic.", how=How.LIVE
     )
-    pipeline: PipelineConfig = section(
-        PipelineConfig, "The pipeline that the node runs beside itself.", how=How.RESTART
-    )
+    pipeline: PipelineConfig = section(PipelineConfig, "The pipeline that the node runs beside itself.", how=How.LIVE)
     schema_registry: SchemaRegistryConfig = section(SchemaRegistryConfig, "Schemas by name.", how=How.LIVE)
     schema_validation: SchemaValidationConfig = section(
         SchemaValidationConfig, "What messages must look like to be published.", how=How.LIVE

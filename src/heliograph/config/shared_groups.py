@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from heliograph.settings.fields import section_list, setting
+from heliograph.settings.how import How
 from heliograph.settings.kinds import Boolean, Choice, Duration, FilterText, RefusedError, Text
 
 
@@ -33,9 +34,14 @@ class SharedGroupsConfig:
     """Shared groups with durable members, and those that are declared."""
 
     enable: bool = setting(
-        Boolean(), True, "Whether groups that a durable session joins get their stored messages from storage."
+        Boolean(),
+        True,
+        "Whether groups that a durable session joins get their stored messages from storage.",
+        how=How.RESTART,
     )
-    declared: tuple[DeclaredGroup, ...] = section_list(DeclaredGroup, "Groups that outlive their members.")
+    declared: tuple[DeclaredGroup, ...] = section_list(
+        DeclaredGroup, "Groups that outlive their members.", how=How.RESTART
+    )
     checkpoint_interval: float = setting(
         Duration(0.01),
         0.2,

@@ -12,6 +12,7 @@ from heliograph.settings.fields import (
     section_list,
     setting,
 )
+from heliograph.settings.how import How
 from heliograph.settings.kinds import (
     AnyText,
     Boolean,
@@ -91,7 +92,7 @@ class MessagesConfig:
         ("#",),
         "Topic filters of the messages to store; `#` does not cover topics that start with `$`, and [] stores nothing.",
     )
-    n_shards: int = setting(Integer(1, 1024), 1, "Shards of a new database.")
+    n_shards: int = setting(Integer(1, 1024), 1, "Shards of a new database.", how=How.RESTART)
     retention: float | None = setting(
         Unless(Duration(1.0), "infinity"),
         7 * _DAY,
@@ -111,7 +112,7 @@ class MessagesConfig:
         Boolean(), True, "Whether a commit is on the disk, not only with the system, before it is acknowledged."
     )
     max_buffered_bytes: int = setting(Size(64 * _KB), 64 * _MB, "Messages that may wait for their commit, in bytes.")
-    layout: LayoutConfig = section(LayoutConfig, "How messages lie on disk.")
+    layout: LayoutConfig = section(LayoutConfig, "How messages lie on disk.", how=How.RESTART)
     compaction: CompactionConfig = section(CompactionConfig, "Merging of small blocks.")
     offload: OffloadConfig = section(OffloadConfig, "Old messages as Parquet files elsewhere.")
 

@@ -45,7 +45,7 @@ class Replays:
     ) -> None:
         self._faults = faults
         self._messages = messages
-        self._batch_size = batch_size
+        self.batch_size = batch_size
         self._loop = loop
         self._begin_turn = begin_turn
         self._head_us = 0
@@ -94,7 +94,7 @@ class Replays:
             while self._wanting and left > 0:
                 session = self._wanting.popleft()
                 try:
-                    left -= self._replay(session, min(self._batch_size, left))
+                    left -= self._replay(session, min(self.batch_size, left))
                 except Exception as error:  # noqa: BLE001 - the others have their turns, whatever it is
                     left -= 1
                     self._replays.pop(session, None)

@@ -13,6 +13,7 @@ from heliograph.broker.subscription import Subscription
 from heliograph.channel.options import ChannelOptions
 from heliograph.config.sessions import DurableSessionsConfig
 from heliograph.durable_sessions import record
+from heliograph.durable_sessions.coverage import Coverage
 from heliograph.durable_sessions.head import CommitHead, CommittedDatabase
 from heliograph.durable_sessions.inflight import LostInflight
 from heliograph.durable_sessions.loading import SessionLoader
@@ -28,7 +29,6 @@ from heliograph.durable_sessions.sweep import SessionSweep
 from heliograph.durable_sessions.wills import SavedWills
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
-from heliograph.mqtt.topic import filter_covers
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.parts.loop import Loop
@@ -82,7 +82,7 @@ class DurableSessions(Durability):
         broker = table.broker
         super().__init__(broker.faults)
         self._settings = settings
-        self._topics = topics
+        self._coverage = Coverage(topics)
         self._messages = messages
         self._state = state
         self._table = table
@@ -99,7 +99,8 @@ class DurableSessions(Durability):
             table, journal, self._loader, loop, self.saver.gather, lambda: self.start.on_discovered()
         )
         self._sweep = SessionSweep(table, journal, self._inflight, self._replays)
-        self.start = SessionStart(self, messages, table, self.head, self.saver, self._loader, self._scan, self._wills)
+        found = (self.saver, self._loader, self._scan, self._wills)
+        self.start = SessionStart(self, self._coverage, messages, table, self.head, *found)
         self._saves_due_us = 0
         self.health = Health(_log, alarms, _REFUSED_ALARM, "", "")  # the log says it with more detail
         self._log = BoundedLog(_log, lambda: int(broker.uptime_us))
@@ -168,7 +169,7 @@ class DurableSessions(Durability):
 
     def covers(self, topic_filter: str) -> bool:
         """Whether every message that a filter matches is stored."""
-        return any(filter_covers(topics, topic_filter) for topics in self._topics)
+        return self._coverage.covers(topic_filter)
 
     # --- what sessions say
 
@@ -263,6 +264,21 @@ class DurableSessions(Durability):
             self._replays.want(session)
 
     # --- what the node says
+
+    def use(self, settings: DurableSessionsConfig) -> None:
+        """Have other settings, from the next turn on."""
+        self._settings = settings
+        self._replays.batch_size = settings.batch_size
+
+    async def prepare_topics(self, topics: Sequence[str]) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Make sessions ready for other stored topics: see `Coverage.prepare`.
+
+        Raises:
+            StorageError: Sessions on the disk cannot be read now.
+        """
+        if self.start.fault is not None:
+            raise self.start.fault
+        return await self._coverage.prepare(topics, self._table, self._journal, self._loader)
 
     def tick(self, uptime_us: int) -> None:
         """Save the sessions that have moved on, so many at once."""

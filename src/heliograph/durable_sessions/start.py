@@ -8,6 +8,7 @@ import logging
 from typing import Final
 
 from heliograph.durable_sessions import record
+from heliograph.durable_sessions.coverage import Coverage
 from heliograph.durable_sessions.head import CommitHead
 from heliograph.durable_sessions.loading import SessionLoader
 from heliograph.durable_sessions.replay import ReplayedDatabase
@@ -32,6 +33,7 @@ class SessionStart:
 
     Args:
         durability: What the table of sessions is given.
+        coverage: Which topics are stored.
         messages: The database of messages.
 
     Attributes:
@@ -41,6 +43,7 @@ class SessionStart:
     def __init__(
         self,
         durability: Durability,
+        coverage: Coverage,
         messages: ReplayedDatabase,
         table: SessionTable,
         head: CommitHead,
@@ -51,6 +54,7 @@ class SessionStart:
     ) -> None:
         self.fault: StorageError | None = None
         self._durability = durability
+        self._coverage = coverage
         self._messages = messages
         self._table = table
         self._head = head
@@ -116,7 +120,7 @@ class SessionStart:
         for key, value in self._saver.journal.scan(record.SUBSCRIPTION):
             subscriptions += 1
             clientid, name = record.owner(key)
-            if not self._can_sleep(name.decode(), value):
+            if not self._coverage.can_sleep(name.decode(), value):
                 awake[clientid] = None
         wills = self._wills.load()
         for clientid in dict(wills):
@@ -135,15 +139,6 @@ class SessionStart:
             except StorageError as error:
                 _log.error("QoS 2 messages that were under way in a crash may be published twice: %s", error)
         self._is_right = True
-
-    def _can_sleep(self, name: str, value: bytes) -> bool:
-        """Whether a session may sleep with this subscription: all that it matches is stored."""
-        if name.startswith("$"):  # shared, exclusive, or of topics that are not stored with others
-            return False
-        try:
-            return self._durability.covers(record.decode_subscription(value).mountpoint + name)
-        except (ValueError, TypeError):
-            return True  # it cannot be read, which is reported when its client comes
 
     def __repr__(self) -> str:
         return f"SessionStart({self.fault or 'done'})"

@@ -18,25 +18,23 @@ from heliograph.rpc.methods import Method
 
 
 def methods_of_parts(parts: Parts) -> list[Method]:
-    """What can be asked of parts that have started, some of which a node may lack; one line for each module."""
+    """What can be asked of parts that have started; one line for each module."""
     kernel = parts.get(KernelPart)
-    reader = parts.get(ReaderPart) if ReaderPart in parts else None
     return [
         *clients.methods(kernel.context),
         *alarms.methods(kernel.alarms),
         *log.methods(),
-        *retained.methods(lambda: parts.get(RetainedPart).retainer if RetainedPart in parts else None),
+        *retained.methods(lambda: parts.get(RetainedPart).retainer),
         *delayed.methods(parts.get(DelayedPart).messages, kernel.broker),
         *rules.methods(parts.get(RulesPart).engine, kernel.broker),
         *vm.methods(parts.get(MemoryPart).contract, parts.get(Ticker).samples),
-        *storage.methods(lambda: _databases(parts), lambda: _storage_samples(parts), reader),
-        *pipeline.methods(lambda: parts.get(PipelinePart).process if PipelinePart in parts else None),
+        *storage.methods(lambda: _databases(parts), lambda: _storage_samples(parts), parts.get(ReaderPart)),
+        *pipeline.methods(lambda: parts.get(PipelinePart).process),
     ]
 
 
 def _databases(parts: Parts) -> list[AskedDatabase]:
-    stored = parts.get(Databases).stored if Databases in parts else ()
-    return [AskedDatabase(one.database, one.health) for one in stored]
+    return [AskedDatabase(one.database, one.health) for one in parts.get(Databases).stored]
 
 
 def _storage_samples(parts: Parts) -> list[Sample]:

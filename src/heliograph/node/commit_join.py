@@ -109,6 +109,11 @@ class CommitJoin:
         self._followers.append(follower)
         return follower
 
+    def unfollow(self, follower: Follower) -> None:
+        """Let acknowledgements wait no longer for a database, which has answered for all that it took."""
+        self._followers.remove(follower)
+        self.release()
+
     def pending_ticket(self) -> int:
         """The ticket after which everything is durable that the message handled now went to; 0 if it went nowhere."""
         gathering = self._leader.gathering_ticket

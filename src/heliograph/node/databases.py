@@ -4,149 +4,48 @@ A database that cannot be opened or written refuses what it is for, which the lo
 everything else. The databases of sessions, shared groups and retained messages belong to their packages.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from heliograph.broker.faults import COMMITS
 from heliograph.config import Config, MessagesConfig
-from heliograph.node.commit_join import CommitJoin
+from heliograph.node.commit_join import CommitJoin, Follower
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics import storage as metrics
-from heliograph.node.options import compaction_options, database_options, offload_options, retention_options
+from heliograph.node.options import database_options
 from heliograph.node.refusals import Refusals, refusal_code
 from heliograph.node.storage_sink import CopyingSink, StorageSink
-from heliograph.observe.alarms import Alarms
+from heliograph.node.stored import is_anything_stored
+from heliograph.node.stored_messages import MESSAGES, OnCommitted, StoredMessages
 from heliograph.observe.metric import Sample
-from heliograph.parts import Part, each, every
-from heliograph.storage.columnar.compaction import Compactor
-from heliograph.storage.columnar.database import LocalDatabase
+from heliograph.parts import Change, Part, each, every
 from heliograph.storage.columnar.node_databases import NodeDatabases
-from heliograph.storage.columnar.retention import GenerationRetention
 from heliograph.storage.errors import StorageDamagedError, StorageError
-from heliograph.storage.group_commit import GroupCommit
-from heliograph.storage.health import Health
-from heliograph.storage.offload.process import OffloadProcess
-from heliograph.storage.offload.steps import Offload
 
 _log = logging.getLogger(__name__)
 
-MESSAGES: Final = "messages"
-_ALARM: Final = "storage_refuses_messages"
 _SITE_ALARM: Final = "storage_site_id"
-_OFFLOAD_ALARM: Final = "storage_cannot_offload"
-
-OnCommitted = Callable[[int, StorageError | None], None]
 
 
-class StoredMessages:
-    """One database of messages with what serves it; owned by `Databases`.
+class _Copy:
+    """A database beside `messages`, which acknowledgements wait for too."""
 
-    Args:
-        on_committed: Called for each ticket of its group commit, in order.
-        refusals: Told while it refuses messages.
-        alarms: Where an alarm stands while it refuses them.
-
-    Attributes:
-        health: Whether it takes messages.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        database: LocalDatabase,
-        settings: MessagesConfig,
-        on_committed: OnCommitted,
-        refusals: Refusals,
-        alarms: Alarms,
-    ) -> None:
-        self.name = name
-        self.database = database
-        self._on_committed = on_committed
-        self.health = Health(
-            _log,
-            alarms,
-            self._name_of(_ALARM),
-            f"the database {name} refuses messages",
-            f"the database {name} takes messages again",
-            partial(refusals.tell, name),
-        )
-        offload_health = Health(_log, alarms, self._name_of(_OFFLOAD_ALARM), "messages cannot be offloaded now", "")
-        self._retention = GenerationRetention(database, retention_options(settings))
-        compaction = compaction_options(settings)
-        self._compactor = None if compaction is None else Compactor(database, compaction)
-        if self._compactor is not None:
-            self._compactor.start()
-        process = OffloadProcess(database.path.parent.parent)
-        self._offload = Offload(database, process, offload_options(settings), offload_health.tell)
-        database.fetch, database.fetch_few = self._offload.fetch, self._offload.fetch_few
-        try:
-            database.open()
-        except StorageError as error:
-            # Each tick tries again to open it, and publishes that need it are refused until that works.
-            self.health.tell(error, f"the database {name} cannot be opened")
-        self.group = GroupCommit(
-            database, self._committed, fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes
-        )
-
-    def tick(self, wall_us: int) -> None:
-        """Close and drop generations that are due; see whether it can be written again after a fault."""
-        if not self.health.is_good:
-            self._try_again()
-        self._retention.tick(wall_us)
-        self._offload.tick(wall_us)
-
-    async def commit(self) -> None:
-        """Commit what was taken, and take nothing more; the database stays open."""
-        if self._compactor is not None:
-            self._compactor.stop()
-        await self.group.close()
-        await self._offload.stop()
-
-    async def close(self) -> None:
-        """Close the database, whatever becomes of what was taken."""
-        await every((self.commit, self._close), lambda step: step())
-
-    async def _close(self) -> None:
-        self.database.close()
-
-    def samples(self) -> list[Sample]:
-        """Counts of the database and of everything around it."""
-        counts: dict[str, float] = dict(self.group.statistics())
-        counts.update(self.database.statistics())
-        counts.update(self._retention.statistics())
-        if self._compactor is not None:
-            counts.update(self._compactor.statistics())
-        counts.update(self._offload.statistics())
-        return metrics.samples_of(self.name, counts, self.group.commit_times)
-
-    def _committed(self, ticket: int, error: StorageError | None) -> None:
-        # A commit that had nothing to store says nothing of a database that is closed.
-        try:
-            if error is not None or self.database.is_open:
-                self.health.tell(error)
-        finally:  # publishers wait for it
-            self._on_committed(ticket, error)
-
-    def _try_again(self) -> None:
-        try:
-            self.database.check_usable()
-        except StorageError:
-            return
-        self.health.tell(None)
-
-    def _name_of(self, alarm: str) -> str:
-        return alarm if self.name == MESSAGES else f"{alarm}_{self.name}"
-
-    def __repr__(self) -> str:
-        return f"StoredMessages({self.group!r})"
+    def __init__(self, stored: StoredMessages, follower: Follower, code: Callable[[], int]) -> None:
+        self.stored = stored
+        self.follower = follower
+        self.code = code
 
 
 class Databases(Part):
-    """The databases of messages of one node, open from its start to its stop; owned by the node.
+    """The databases of messages of one node; owned by the node.
+
+    They are opened with the first setting that has anything stored, and stay open then, but for those beside `messages`
+    that are configured no more.
 
     Attributes:
         messages: The main one, `messages`.
@@ -169,38 +68,78 @@ class Databases(Part):
     refusals: Refusals
 
     def __init__(self, config: Config, directory: DataDirectory, kernel: KernelPart) -> None:
-        self._settings = config.durable_storage
+        self._config = config
         self._directory = directory
         self._kernel = kernel
         self._all: list[StoredMessages] = []
+        self._copies: dict[str, _Copy] = {}
+        self._closing: dict[str, asyncio.Task[None]] = {}
+        self.is_open = False
         self.on_stored: list[OnCommitted] = []
         self.on_done: list[Callable[[int, bool, bool], object]] = []
 
     async def start(self) -> None:
         """Open them; one that cannot be opened refuses messages, and the others take them."""
-        kernel, storage = self._kernel, self._settings
-        backend = self._backend = NodeDatabases(self._directory.path, clock=kernel.clock.now_us)
-        refusals = self.refusals = Refusals(kernel.broker)
-        messages = self.messages = self._open(backend, MESSAGES, storage.messages, self._stored)
-        self._check_site()
-        self.join = CommitJoin(messages.group, self._done, kernel.broker.faults)
-        copies = []
-        for name, settings in storage.databases.items():
-            follower = self.join.follow(name)
-            other = self._open(backend, name, settings, follower.done)
-            copies.append((other.group, settings.topics, follower, partial(refusals.code, name)))
-        topics, group = storage.messages.topics, messages.group
-        code = partial(refusals.code, MESSAGES)
-        self.sink = StorageSink(group, topics, self.join, code)
-        if copies:
-            self.sink = CopyingSink(group, topics, self.join, copies, code)
-        kernel.broker.set_sink(self.sink)
-        with suppress(StorageError):  # reported where it is needed
-            kernel.clock.expect_after(messages.database.newest_commit_us())
+        self._backend = NodeDatabases(self._directory.path, clock=self._kernel.clock.now_us)
+        self.refusals = Refusals(self._kernel.broker)
+        if is_anything_stored(self._config):
+            self._open_messages(self._config)
+            for name, settings in self._config.durable_storage.databases.items():
+                self._copies[name] = self._open_copy(name, settings)
+            self._use(self._config)
 
     async def stop(self) -> None:
         """Close every database."""
+        await asyncio.gather(*self._closing.values(), return_exceptions=True)
         await every(self._all, StoredMessages.close)
+
+    async def check(self, new: Config) -> Change | None:
+        """Other topics, limits and databases, from the next message on; new databases are opened now.
+
+        Raises:
+            StorageError: A new database cannot be opened.
+        """
+        now = self._config
+        is_opening = not self.is_open and is_anything_stored(new)
+        if not is_opening and new.durable_storage == now.durable_storage:
+            return None
+        if is_opening:  # where the change is given up it stays open for the next one
+            self._open_messages(new)
+        opened: dict[str, _Copy] = {}
+        try:
+            for name, settings in new.durable_storage.databases.items() if self.is_open else ():
+                if name not in self._copies:
+                    opened[name] = await self._open_new(name, settings)
+        except BaseException:
+            self._close_copies(opened)
+            raise
+
+        def apply() -> None:
+            self._copies.update(opened)
+            self._use(new)
+
+        return Change(apply, lambda: self._close_copies(opened))
+
+    def _use(self, config: Config) -> None:
+        """Have the settings of databases that are open hold, and close those that are configured no more."""
+        self._config, storage = config, config.durable_storage
+        if not self.is_open:
+            return
+        self.messages.use(storage.messages)
+        gone = {name: copy for name, copy in self._copies.items() if name not in storage.databases}
+        copies = []
+        for name, settings in storage.databases.items():
+            copy = self._copies[name]
+            copy.stored.use(settings)
+            copies.append((copy.stored.group, settings.topics, copy.follower, copy.code))
+        topics, group, code = storage.messages.topics, self.messages.group, partial(self.refusals.code, MESSAGES)
+        self.sink = StorageSink(group, topics, self.join, code)
+        if copies:
+            self.sink = CopyingSink(group, topics, self.join, copies, code)
+        self._kernel.broker.set_sink(self.sink)
+        for name in gone:
+            del self._copies[name]
+        self._close_copies(gone)
 
     async def commit(self) -> None:
         """Commit what was taken, and take nothing more; what is stored can still be read."""
@@ -222,7 +161,7 @@ class Databases(Part):
 
     def summary(self) -> str:
         """Their names."""
-        return f"messages in {', '.join(one.name for one in self._all)}"
+        return f"messages in {', '.join(one.name for one in self._all)}" if self._all else ""
 
     @property
     def site_id(self) -> str:
@@ -237,10 +176,50 @@ class Databases(Part):
         """Counts of each database."""
         return [sample for one in self._all for sample in one.samples()]
 
-    def _open(
-        self, backend: NodeDatabases, name: str, settings: MessagesConfig, on_committed: OnCommitted
-    ) -> StoredMessages:
-        database = backend.database(name, database_options(settings))
+    def _open_messages(self, config: Config) -> None:
+        kernel = self._kernel
+        self.messages = self._open(MESSAGES, config.durable_storage.messages, self._stored)
+        self._check_site()
+        self.join = CommitJoin(self.messages.group, self._done, kernel.broker.faults)
+        self.sink = StorageSink(self.messages.group, (), self.join)
+        self.is_open = True
+        with suppress(StorageError):  # reported where it is needed
+            kernel.clock.expect_after(self.messages.database.newest_commit_us())
+
+    def _open_copy(self, name: str, settings: MessagesConfig) -> _Copy:
+        follower = self.join.follow(name)
+        return _Copy(self._open(name, settings, follower.done), follower, partial(self.refusals.code, name))
+
+    async def _open_new(self, name: str, settings: MessagesConfig) -> _Copy:
+        """Open a database while the node runs, after one of that name is closed."""
+        if (closing := self._closing.get(name)) is not None:
+            await asyncio.wait([closing])
+        copy = self._open_copy(name, settings)
+        if (fault := copy.stored.health.error) is not None:
+            copy.stored.health.tell(None)
+            self._close_copies({name: copy})
+            raise fault
+        return copy
+
+    def _close_copies(self, copies: Mapping[str, _Copy]) -> None:
+        """Close databases, when what they took is committed; nothing more is handed to them."""
+        for name, copy in copies.items():
+            closing = self._close_copy(name, copy)
+            self._closing[name] = asyncio.get_running_loop().create_task(closing, name=f"close-{name}")
+
+    async def _close_copy(self, name: str, copy: _Copy) -> None:
+        try:
+            await copy.stored.close()
+        except StorageError as error:
+            _log.error("the database %s is not closed in order [%s]: %s", copy.stored.name, error.code, error)
+        finally:
+            copy.stored.health.tell(None)
+            self.join.unfollow(copy.follower)
+            self._all.remove(copy.stored)
+            del self._closing[name]
+
+    def _open(self, name: str, settings: MessagesConfig, on_committed: OnCommitted) -> StoredMessages:
+        database = self._backend.database(name, database_options(settings))
         stored = StoredMessages(name, database, settings, on_committed, self.refusals, self._kernel.alarms)
         self._all.append(stored)
         return stored

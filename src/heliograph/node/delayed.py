@@ -24,7 +24,7 @@ from heliograph.node.metrics import clients as metrics
 from heliograph.node.metrics.storage import COMMITS, samples_of
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.metric import Sample, plain
-from heliograph.parts import Hook, HookedPart
+from heliograph.parts import Change, Hook, HookedPart
 from heliograph.policies.delayed import DelayedMessages
 from heliograph.storage.disk import THIS_DISK
 from heliograph.storage.errors import StorageError
@@ -193,7 +193,7 @@ class DelayedPart(HookedPart):
 
     Args:
         bans: Whose delayed messages are not published.
-        databases: Where commits are joined; None where nothing is stored.
+        databases: Where commits are joined, if anything is stored.
 
     Attributes:
         messages: The messages that are held.
@@ -205,9 +205,10 @@ class DelayedPart(HookedPart):
     roots = ("delayed", "durable_storage.delayed")
 
     messages: DelayedMessages
+    _state: LocalState
 
     def __init__(
-        self, config: Config, directory: DataDirectory, kernel: KernelPart, bans: BansPart, databases: Databases | None
+        self, config: Config, directory: DataDirectory, kernel: KernelPart, bans: BansPart, databases: Databases
     ) -> None:
         super().__init__(kernel.broker.hooks)
         self._config = config
@@ -219,13 +220,28 @@ class DelayedPart(HookedPart):
 
     async def start(self) -> None:
         """Hold again what an earlier process held, and take more."""
-        config = self._config
-        self.messages = make_delayed(config, self._kernel.context, self._bans.bans)
-        if self._databases is not None:
-            self._databases.on_done.append(self.messages.on_committed)
-            if is_stored(config):
-                join, alarms = self._databases.join, self._kernel.alarms
-                self._stored = _open_delayed(config, self._directory.path, self.messages, join, alarms)
+        self.messages = make_delayed(self._config, self._kernel.context, self._bans.bans)
+        self._databases.on_done.append(self.messages.on_committed)
+        self._state = LocalState(self._directory.path, DELAYED)  # opened when it is needed
+        self._use(self._config)
+
+    async def check(self, new: Config) -> Change | None:
+        """Other limits, from the next message on; or none is held any more, or again.
+
+        What is held already is published when it is due, whatever the settings say.
+        """
+        now = self._config
+        if (new.delayed, new.durable_storage.delayed) == (now.delayed, now.durable_storage.delayed):
+            return None
+        return Change(lambda: self._use(new))
+
+    def _use(self, config: Config) -> None:
+        own, settings = config.durable_storage.delayed, config.delayed
+        self._config = config
+        self.messages.limit(settings.max_delayed_messages, settings.max_delayed_bytes)
+        self._state.use(fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
+        if self._stored is None and self._databases.is_open and is_stored(config):
+            self._stored = _open_delayed(self._state, self.messages, self._databases.join, self._kernel.alarms)
         self.hook_in()
 
     async def stop(self) -> None:
@@ -284,12 +300,8 @@ def is_stored(config: Config) -> bool:
     return config.delayed.enable and config.delayed.storage_type == "disc"
 
 
-def _open_delayed(
-    config: Config, data_dir: Path, delayed: DelayedMessages, join: CommitJoin, alarms: Alarms
-) -> StoredDelayed:
+def _open_delayed(database: LocalState, delayed: DelayedMessages, join: CommitJoin, alarms: Alarms) -> StoredDelayed:
     """Keep the delayed messages of a node on its disk from now on."""
-    own = config.durable_storage.delayed
-    database = LocalState(data_dir, DELAYED, fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
 
     def open_state(on_committed: OnStateCommitted) -> StateDatabase:
         database.listen(on_committed)

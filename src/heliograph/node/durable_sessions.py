@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from heliograph.config import Config
+from heliograph.config.storage import StateConfig
 from heliograph.config.zones import DEFAULT_ZONE
 from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.durable_sessions.taken import note_off
@@ -17,7 +18,7 @@ from heliograph.node.metrics.storage import COMMITS, samples_of
 from heliograph.node.options import channel_options
 from heliograph.node.shared_groups import NodeGroups, open_shared_groups
 from heliograph.observe.metric import Sample, plain
-from heliograph.parts import Part, each, every
+from heliograph.parts import Change, Part, each, every
 from heliograph.storage.errors import StorageError
 from heliograph.storage.state.local import LocalState
 
@@ -37,6 +38,7 @@ class SessionsPart(Part):
         "durable_sessions",
         "zones.*.durable_sessions",
         "durable_shared_groups",
+        "durable_storage.messages.topics",
         "durable_storage.sessions",
         "durable_storage.shared_groups",
     )
@@ -49,15 +51,20 @@ class SessionsPart(Part):
         self._sessions: list[DurableSessions] = []  # the one that there is, where sessions are kept
         self._states: list[LocalState] = []  # their database
         self._groups: list[NodeGroups] = []  # likewise
+        self._group_states: list[LocalState] = []  # their database
         self._saying_off: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Read what is needed at once; most sessions are read when their clients come."""
         config, databases, table = self._config, self._databases, self._kernel.context.sessions
+        if not databases.is_open or not config.durable_storage.messages.topics:
+            return
         if config.durable_shared_groups.enable:
+            state = self._state("shared_groups", config.durable_storage.shared_groups)
+            self._group_states.append(state)
             groups = open_shared_groups(
                 config,
-                self._directory.path,
+                state,
                 lambda: databases.site_id,
                 databases.messages.database,
                 self._kernel.broker,
@@ -68,10 +75,42 @@ class SessionsPart(Part):
             databases.on_stored.append(lambda _, error: groups.on_messages_committed(error is not None))
         if config.durable_sessions.enable or any(zone.durable_sessions.enable for zone in config.zones.values()):
             self._open_sessions()
-        elif self._state().path.exists():
-            self._saying_off = asyncio.create_task(self._say_off(self._state()), name="sessions-off")
+        elif (state := self._state("sessions", config.durable_storage.sessions)).path.exists():
+            self._saying_off = asyncio.create_task(self._say_off(state), name="sessions-off")
         for groups in self._groups:
             groups.start(table)
+
+    async def check(self, new: Config) -> Change | None:
+        """Other topics, timeouts and limits.
+
+        Raises:
+            StorageError: Topics change, and sessions cannot be read.
+        """
+        changes: list[tuple[Callable[[], None], Callable[[], None]]] = []
+        topics = new.durable_storage.messages.topics
+        if topics != self._config.durable_storage.messages.topics:
+            changes = [await sessions.prepare_topics(topics) for sessions in self._sessions]
+
+        def apply() -> None:
+            for use, _ in changes:
+                use()
+            self._use(new)
+
+        def undo() -> None:
+            for _, keep in changes:
+                keep()
+
+        return Change(apply, undo)
+
+    def _use(self, config: Config) -> None:
+        self._config, storage = config, config.durable_storage
+        for sessions in self._sessions:
+            sessions.use(config.durable_sessions)
+        for groups in self._groups:
+            groups.use(config.durable_shared_groups)
+        for states, own in ((self._states, storage.sessions), (self._group_states, storage.shared_groups)):
+            for state in states:
+                state.use(fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
 
     async def stop(self) -> None:
         """Save all that has changed, and close; groups first, whose members sessions are."""
@@ -98,6 +137,8 @@ class SessionsPart(Part):
 
     def summary(self) -> str:
         """How many sessions are known by now."""
+        if not self._sessions:
+            return ""
         return f"{len(self._kernel.context.sessions)} sessions known"
 
     def _both(self) -> list[NodeGroups | DurableSessions]:
@@ -105,7 +146,7 @@ class SessionsPart(Part):
 
     def _open_sessions(self) -> None:
         config, kernel, databases = self._config, self._kernel, self._databases
-        state = self._state()
+        state = self._state("sessions", config.durable_storage.sessions)
         try:
             state.open()
         except StorageError as error:
@@ -129,9 +170,8 @@ class SessionsPart(Part):
         databases.on_done.append(lambda ticket, _own, _any: sessions.head.on_joined(ticket))
         sessions.start.load()
 
-    def _state(self) -> LocalState:
-        own = self._config.durable_storage.sessions
-        return LocalState(self._directory.path, "sessions", fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
+    def _state(self, name: str, own: StateConfig) -> LocalState:
+        return LocalState(self._directory.path, name, fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
 
     async def _say_off(self, state: LocalState) -> None:
         """Note for a later start that sessions are not kept from now on, see `durable_sessions.taken`."""

@@ -8,7 +8,7 @@ from heliograph.config import Config
 from heliograph.events.event_messages import EventMessages
 from heliograph.node.kernel import KernelPart
 from heliograph.node.known_clients import KnownClients
-from heliograph.parts import Hook, HookedPart
+from heliograph.parts import Change, Hook, HookedPart
 
 
 class EventMessagesPart(HookedPart):
@@ -30,6 +30,14 @@ class EventMessagesPart(HookedPart):
         """Publish those that are asked for."""
         broker = self._kernel.broker
         self._events = EventMessages(self._kernel.voice.outgoing, lambda: broker.now_us, self._clients.find)
+        self.hook_in()
+
+    async def check(self, new: Config) -> Change | None:
+        """Other events."""
+        return None if new.event_message == self._settings else Change(lambda: self._use(new))
+
+    def _use(self, new: Config) -> None:
+        self._settings = new.event_message
         self.hook_in()
 
     def wanted(self) -> Sequence[Hook]:

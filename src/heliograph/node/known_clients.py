@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hook_order import FORGOTTEN_CLIENTS, KNOWN_CLIENTS
-from heliograph.broker.hooks import Hooks
 from heliograph.config import Config
-from heliograph.parts import Hook, HookedPart
+from heliograph.node.kernel import KernelPart
+from heliograph.parts import Change, Hook, HookedPart
 
 
 class KnownClients(HookedPart):
@@ -21,18 +21,30 @@ class KnownClients(HookedPart):
     )
     needs = ("kernel", "commits")
 
-    def __init__(self, config: Config, hooks: Hooks) -> None:
-        super().__init__(hooks)
-        events, about = config.event_message, config.sys_topics.sys_event_messages
-        self._is_needed = (
-            *(events.session_subscribed, events.session_unsubscribed, events.message_delivered, events.message_acked),
-            *(events.message_dropped, events.delivery_dropped, about.client_subscribed, about.client_unsubscribed),
-        )
+    def __init__(self, config: Config, kernel: KernelPart) -> None:
+        super().__init__(kernel.broker.hooks)
+        self._kernel = kernel
+        self._is_needed = _is_needed(config)
         self._clients: dict[str, ClientInfo] = {}
 
     async def start(self) -> None:
         """Note clients that come, if an event needs it."""
         self.hook_in()
+
+    async def check(self, new: Config) -> Change | None:
+        """Other events, which may need clients that are connected already."""
+        is_needed = _is_needed(new)
+        return None if is_needed is self._is_needed else Change(lambda: self._use(is_needed))
+
+    def _use(self, is_needed: bool) -> None:
+        self._is_needed = is_needed
+        self._clients.clear()
+        self.hook_in()
+        channels = self._kernel.context.channels
+        for channel in channels.all() if is_needed else ():
+            client = channel.client_info()
+            if client is not None and channels.find(client.clientid) is channel:
+                self._clients[client.clientid] = client
 
     def find(self, clientid: str) -> ClientInfo | None:
         """The client, if it is connected."""
@@ -40,7 +52,7 @@ class KnownClients(HookedPart):
 
     def wanted(self) -> Sequence[Hook]:
         """Before every other callback of a client that comes, and behind those of one that goes."""
-        if not any(self._is_needed):
+        if not self._is_needed:
             return ()
         return (
             Hook(hooks.CLIENT_CONNECTED, self._on_client_connected, KNOWN_CLIENTS),
@@ -53,3 +65,13 @@ class KnownClients(HookedPart):
     def _on_client_disconnected(self, client: ClientInfo, *_told: object) -> None:
         if self._clients.get(client.clientid) is client:  # another connection of the same client id stays
             del self._clients[client.clientid]
+
+
+def _is_needed(config: Config) -> bool:
+    events, about = config.event_message, config.sys_topics.sys_event_messages
+    return any(
+        (
+            *(events.session_subscribed, events.session_unsubscribed, events.message_delivered, events.message_acked),
+            *(events.message_dropped, events.delivery_dropped, about.client_subscribed, about.client_unsubscribed),
+        )
+    )

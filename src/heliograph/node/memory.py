@@ -111,6 +111,12 @@ class MemoryContract:
         self._refused_told = 0  # how much of `Pressure.growth_refused` was logged,
         self._tell_refused_at_us = 0  # and when more may be logged
 
+    def limit_to(self, limit: int | None) -> None:
+        """Have another limit from now on; None for no limit."""
+        self._limit = limit
+        if limit is None and self.stage:
+            self._enter(0)
+
     def tick(self) -> None:
         """Look at memory, and do what its stage asks for."""
         self._used = resident().all_bytes
@@ -218,7 +224,7 @@ class MemoryContract:
 
     def _tell(self, before: int) -> None:
         stage, limit = self.stage, self._limit or 0
-        percent = 100 * self._used // max(1, limit)
+        percent = 100 * self._used // limit if limit else 0
         state = f"{self._used // _MIB} MiB are used, {percent} % of node.memory_limit ({limit // _MIB} MiB)"
         for one in range(before, stage, -1):
             self._alarms.deactivate(policy.NAMES[one])

@@ -9,7 +9,7 @@ from heliograph.node.memory import MemoryContract
 from heliograph.node.memory_limit import limit_bytes
 from heliograph.node.metrics.process import MEMORY
 from heliograph.observe.metric import Sample
-from heliograph.parts import Part
+from heliograph.parts import Change, Part
 
 
 class MemoryPart(Part):
@@ -46,6 +46,19 @@ class MemoryPart(Part):
             self._kernel.alarms,
             self._others,
         )
+
+    async def check(self, new: Config) -> Change | None:
+        """Another limit, from the next tick on."""
+        setting = new.node.memory_limit
+        if setting == self._limit:
+            return None
+        limit = limit_bytes(setting)
+
+        def use() -> None:
+            self._limit = setting
+            self.contract.limit_to(limit)
+
+        return Change(use)
 
     def tick(self, uptime_us: int) -> None:
         """Look at memory, and do what its stage asks for."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from heliograph.access.authorization import AuthorizationPart
 from heliograph.access.parts import BansPart, FlappingPart
 from heliograph.broker.pubsub import Broker
-from heliograph.config import Config, PipelineAction
+from heliograph.config import Config
 from heliograph.events.sys_topics import Numbers
 from heliograph.message_policies.parts import NodeInfo, TransformationPart, ValidationPart
 from heliograph.node.client_log import ClientLogPart
@@ -24,7 +24,7 @@ from heliograph.node.log_part import LogPart
 from heliograph.node.memory_part import MemoryPart
 from heliograph.node.pipeline import PipelinePart
 from heliograph.node.reader import ReaderLaunch, ReaderPart
-from heliograph.node.retained import RetainedPart, is_on_disk
+from heliograph.node.retained import RetainedPart
 from heliograph.node.rules import RulesPart
 from heliograph.node.sparkplug import SparkplugPart
 from heliograph.node.sys_topics import SysTopicsPart
@@ -50,35 +50,34 @@ def make_parts(
     directory = DataDirectory(config)
     kernel = KernelPart(config, broker, directory)
     bans = BansPart(config, broker.hooks)
-    databases = Databases(config, directory, kernel) if is_anything_stored(config) else None
+    databases = Databases(config, directory, kernel)
     delayed = DelayedPart(config, directory, kernel, bans, databases)
     environment = EnvironmentPart(config)
     listeners = ListenersPart(config, kernel, environment)
     reader = ReaderPart(config, directory, kernel, reader_process)
-    parts: list[Part] = [LogPart(config), directory, kernel]
-    if config.durable_storage.flight.enable:
-        parts.append(ReaderLaunch(reader))
-    parts += [bans, delayed, environment]
-    if databases is not None:
-        parts += [databases, CommitsPart(databases)]
-        if config.durable_storage.messages.topics:
-            parts.append(SessionsPart(config, directory, kernel, databases))
-    if config.retainer.enable:
-        parts.append(RetainedPart(config, directory, kernel, databases))
-    parts += [
+    return [
+        LogPart(config),
+        directory,
+        kernel,
+        ReaderLaunch(reader),
+        bans,
+        databases,
+        CommitsPart(databases),
+        delayed,
+        environment,
+        SessionsPart(config, directory, kernel, databases),
+        RetainedPart(config, directory, kernel, databases),
         AuthorizationPart(config, broker),
         TracingPart(config, kernel),
         *make_policies(config, kernel, bans, environment, lambda names: all_parts().numbers(names)),
         RulesPart(config, kernel, environment, databases),
         MemoryPart(config, kernel, delayed, lambda: all_parts().samples("memory")),
-        *([reader] if config.durable_storage.flight.enable else []),
+        reader,
         listeners,
         Ticker(kernel, lambda now_us: all_parts().tick(now_us)),
+        PipelinePart(config, directory, kernel, reader, listeners),
+        ControlPart(config, directory, kernel, all_parts),
     ]
-    if config.pipeline.enable and config.durable_storage.flight.enable:
-        parts.append(PipelinePart(config, directory, kernel, reader, listeners))
-    parts.append(ControlPart(config, directory, kernel, all_parts))
-    return parts
 
 
 def make_policies(
@@ -96,7 +95,7 @@ def make_policies(
         clock: Microseconds on the monotonic clock.
     """
     broker = kernel.broker
-    clients = KnownClients(config, broker.hooks)
+    clients = KnownClients(config, kernel)
     node = NodeInfo(config.node.name, lambda clientid: kernel.context.channels.find_client(clientid))
     return [
         FlappingPart(config, broker.hooks, bans, clock),
@@ -110,15 +109,3 @@ def make_policies(
         ValidationPart(config, broker, environment, node),
         TransformationPart(config, broker, environment, node),
     ]
-
-
-def is_anything_stored(config: Config) -> bool:
-    """Whether a node keeps any message, or anything that waits for messages to be kept."""
-    storage = config.durable_storage
-    return bool(storage.messages.topics or storage.databases or is_on_disk(config) or _has_rows(config))
-
-
-def _has_rows(config: Config) -> bool:
-    """Whether a rule hands its rows to the pipeline, which reads what is stored."""
-    rules = config.rule_engine.rules.values()
-    return any(isinstance(action, PipelineAction) for rule in rules for action in rule.actions)

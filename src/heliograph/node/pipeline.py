@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from heliograph.config import Config, PipelineConfig
 from heliograph.node.data_dir import DataDirectory
@@ -21,7 +21,7 @@ from heliograph.node.metrics.process import PIPELINE
 from heliograph.node.reader import ReaderPart
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.metric import Sample, plain
-from heliograph.parts import Part
+from heliograph.parts import Change, Part
 from heliograph.processes.backoff import Backoff
 from heliograph.processes.child_process import SupervisedProcess
 
@@ -152,8 +152,17 @@ class PipelineProcess(SupervisedProcess):
         return f"PipelineProcess(pid {self.pid}, {self._restarts} restarts)"
 
 
+class PipelineRefusedError(Exception):
+    """A pipeline cannot be run as the new settings say."""
+
+    code: ClassVar[str] = "pipeline_refused"
+
+
 class PipelinePart(Part):
-    """The pipeline beside a node, which publishes to the first of its TCP listeners; owned by the node."""
+    """The pipeline beside a node, which publishes to the first of its TCP listeners; owned by the node.
+
+    Where its command line changes, its process ends in order and another one goes on at the checkpoint.
+    """
 
     name = "pipeline"
     metrics = PIPELINE
@@ -174,17 +183,51 @@ class PipelinePart(Part):
         self._reader = reader
         self._listeners = listeners
         self._process: PipelineProcess | None = None
+        self._replacing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start it; the node does not wait for Spark."""
-        config = self._config
+        if _is_wanted(self._config):
+            self._process = self._make(self._config)
+            self._process.start()
+
+    async def check(self, new: Config) -> Change | None:
+        """Another pipeline, or one that finds reader and listener at other places.
+
+        Raises:
+            PipelineRefusedError: Its file is not valid.
+        """
+        if _is_wanted(new) and new.pipeline.file != (self._config.pipeline.file if self._process is not None else ""):
+            await validate(Path(new.pipeline.file))
+        return Change(lambda: self._use(new)) if self._process is not None or _is_wanted(new) else None
+
+    def _use(self, new: Config) -> None:
+        self._config, before = new, self._process
+        process = self._make(new) if _is_wanted(new) else None
+        if process is not None and before is not None and process.command() == before.command():
+            return
+        self._process = process
+        replace = self._replace(before, process, self._replacing)
+        self._replacing = asyncio.get_running_loop().create_task(replace, name="pipeline-replaced")
+
+    async def _replace(
+        self, before: PipelineProcess | None, process: PipelineProcess | None, earlier: asyncio.Task[None] | None
+    ) -> None:
+        """Have a process take the place of another, when that has left the checkpoint."""
+        if earlier is not None:
+            await asyncio.wait([earlier])
+        if before is not None:
+            await before.stop()
+        if process is not None and process is self._process:
+            process.start()
+
+    def _make(self, config: Config) -> PipelineProcess:
         addresses = [one.address.partition("://")[2] for one in self._listeners.listeners if one.kind == "tcp"]
         mqtt = _reachable(addresses[0]) if addresses else "127.0.0.1:1883"
         endpoint = _reachable(self._reader.bind)
         if config.durable_storage.flight.tls.enable:
             endpoint = f"grpc+tls://{endpoint}"
-        self._process = PipelineProcess(config.pipeline, self._directory.path, endpoint, mqtt, self._kernel.alarms)
-        self._process.start()
+        return PipelineProcess(config.pipeline, self._directory.path, endpoint, mqtt, self._kernel.alarms)
 
     @property
     def process(self) -> PipelineProcess | None:
@@ -193,12 +236,15 @@ class PipelinePart(Part):
 
     async def stop(self) -> None:
         """Have it end in order."""
-        if self._process is not None:
-            await self._process.stop()
+        process, self._process = self._process, None
+        if self._replacing is not None:
+            await asyncio.wait([self._replacing])
+        if process is not None:
+            await process.stop()
 
     def health(self) -> str:
         """Whether the process runs."""
-        return "" if self._process is not None and self._process.pid is not None else "its process does not run"
+        return "its process does not run" if self._process is not None and self._process.pid is None else ""
 
     def samples(self) -> list[Sample]:
         """Counts named `pipeline.*`."""
@@ -209,3 +255,24 @@ def _reachable(address: str) -> str:
     """An address of this machine for one that stands for all of its interfaces."""
     host, _, port = address.rpartition(":")
     return f"{_ANY.get(host, host)}:{port}"
+
+
+def _is_wanted(config: Config) -> bool:
+    return config.pipeline.enable and config.durable_storage.flight.enable
+
+
+async def validate(file: Path) -> None:
+    """See whether a pipeline's file is valid, in a process of its own, since a broker loads nothing of the pipeline.
+
+    Raises:
+        PipelineRefusedError: It is not.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "heliograph.cli.main", "pipeline", "validate", str(file), "--no-spark"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, told = await process.communicate()
+    if process.returncode:
+        raise PipelineRefusedError(f"pipeline.file: {told.decode(errors='replace').strip()}")

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from heliograph.config import Config
+from heliograph.config.storage import FlightConfig
 from heliograph.node.clock import uptime_us
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
@@ -14,10 +15,11 @@ from heliograph.node.metrics import storage as metrics
 from heliograph.observe.alarms import UNTIL_START
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample, labelled
-from heliograph.parts import Part
+from heliograph.parts import Change, Part
 from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.local_token import FILE, announce, withdraw
 from heliograph.storage.reader.process import ReaderProcess
+from heliograph.storage.reader.security import ReaderSecurity
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +28,11 @@ _DAMAGE_ALARM: Final = "stored_messages_damaged"
 
 
 class ReaderPart(Part):
-    """The process beside the node that serves bulk reads; owned by the node. `ReaderLaunch` has it load its modules."""
+    """The process beside the node that serves bulk reads; owned by the node. `ReaderLaunch` has it load its modules.
+
+    Where its settings change, or files that they name, another process takes its place: at another address it serves
+    before the one before ends, at the same one behind it.
+    """
 
     name = "reader"
     metrics = metrics.READER
@@ -48,6 +54,8 @@ class ReaderPart(Part):
         self._damaged_places = 0
         self._damage_log = BoundedLog(_log, uptime_us)
         self._process: ReaderProcess | None = None
+        self._security: ReaderSecurity | None = None  # with which it serves
+        self._replacing: set[asyncio.Task[None]] = set()
 
     @property
     def bind(self) -> str:
@@ -60,18 +68,10 @@ class ReaderPart(Part):
         return None if self._process is None else self._process.pid
 
     async def launch(self) -> None:
-        """Have its process load its modules."""
-        data_dir = self._directory.path
-        security = partial(reader_security, self._settings, data_dir)
-        self._process = ReaderProcess(
-            data_dir,
-            self.bind,
-            security=security,
-            on_damage=self._tell_damage,
-            alarms=self._kernel.alarms,
-            launched=self._launched,
-        )
-        await self._process.launch()
+        """Have its process load its modules, if there is to be one."""
+        if self._settings.enable:
+            self._process = self._make(self._settings, str(self._settings.bind), self._launched)
+            await self._process.launch()
 
     async def start(self) -> None:
         """Wait until it serves.
@@ -80,23 +80,81 @@ class ReaderPart(Part):
             StorageError: It does not.
         """
         if self._process is not None:
+            self._security = reader_security(self._settings, self._directory.path)
             await self._process.start()
             self.tick(uptime_us())
 
+    async def check(self, new: Config) -> Change | None:
+        """Have another process ready, where the settings have changed, or what tokens and certificates are in files.
+
+        Raises:
+            StorageError: A file that the settings name cannot be used, or nothing can be served at the new address.
+        """
+        settings = new.durable_storage.flight
+        security = None
+        if settings.enable:
+            security = reader_security(settings, self._directory.path)
+            security.certificate()
+            security.authorities()
+        if settings == self._settings and security == self._security:
+            return None
+        process: ReaderProcess | None = None
+        if settings.enable:
+            is_same_place = self._process is not None and settings.bind == self._settings.bind
+            process = self._make(settings, self.bind if is_same_place else str(settings.bind))
+            await (process.launch() if is_same_place else process.start())
+
+        def apply() -> None:
+            self._use(settings, security, process)
+
+        return Change(apply, lambda: self._later(_end(process)))
+
+    def _use(self, settings: FlightConfig, security: ReaderSecurity | None, process: ReaderProcess | None) -> None:
+        before, bind = self._process, self.bind
+        self._settings, self._security, self._process = settings, security, process
+        self._announce_at_us = 0
+        self._later(self._replace(before, bind, process))
+
+    async def _replace(self, before: ReaderProcess | None, bind: str, process: ReaderProcess | None) -> None:
+        if before is not None:
+            if self.bind != bind or process is None:
+                withdraw(bind, self._directory.path)
+            await before.stop()
+        if process is not None and process is self._process and process.pid is None:
+            process.begin()
+
+    def _later(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="storage-reader-replaced")
+        self._replacing.add(task)
+        task.add_done_callback(self._replacing.discard)
+
+    def _make(
+        self, settings: FlightConfig, bind: str, launched: asyncio.subprocess.Process | None = None
+    ) -> ReaderProcess:
+        data_dir = self._directory.path
+        return ReaderProcess(
+            data_dir,
+            bind,
+            security=partial(reader_security, settings, data_dir),
+            on_damage=self._tell_damage,
+            alarms=self._kernel.alarms,
+            launched=launched,
+        )
+
     async def stop(self) -> None:
         """End it."""
+        await asyncio.gather(*self._replacing, return_exceptions=True)
         if self._process is not None:
             withdraw(self.bind, self._directory.path)
             await self.end()
 
     async def end(self) -> None:
         """End its process, whether it serves or not."""
-        if self._process is not None:
-            await self._process.stop()
+        await _end(self._process)
 
     def tick(self, uptime_us: int) -> None:
         """Let programs of this user find the node's own token, if the settings say so; again each hour."""
-        if uptime_us < self._announce_at_us:
+        if self._process is None or uptime_us < self._announce_at_us:
             return
         self._announce_at_us = uptime_us + _ANNOUNCE_AGAIN_US
         if self._settings.tokens or self._settings.require_token != "auto":  # the file is of an earlier start
@@ -109,15 +167,15 @@ class ReaderPart(Part):
 
     def health(self) -> str:
         """Whether the process runs."""
-        return "" if self._process is not None and self._process.pid is not None else "its process does not run"
+        return "its process does not run" if self._process is not None and self._process.pid is None else ""
 
     def summary(self) -> str:
         """Which process it is."""
-        return f"storage reader in process {None if self._process is None else self._process.pid}"
+        return "" if self._process is None else f"storage reader in process {self._process.pid}"
 
     def places(self) -> Sequence[str]:
         """Where it serves."""
-        return [f"flight grpc://{self.bind}"]
+        return [] if self._process is None else [f"flight grpc://{self.bind}"]
 
     def samples(self) -> list[Sample]:
         """Counts named `reader.*`."""
@@ -155,3 +213,8 @@ class ReaderLaunch(Part):
     async def stop(self) -> None:
         """End it, if the node did not come so far as to have it serve."""
         await self._reader.end()
+
+
+async def _end(process: ReaderProcess | None) -> None:
+    if process is not None:
+        await process.stop()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from heliograph.broker.retained import RetainedStore
-from heliograph.config import Config
+from heliograph.config import Config, RetainerConfig
 from heliograph.config.storage import StateConfig
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.data_dir import DataDirectory
@@ -23,10 +23,11 @@ from heliograph.node.metrics import clients as metrics
 from heliograph.node.metrics.storage import COMMITS, samples_of
 from heliograph.node.options import retainer_options
 from heliograph.node.refusals import Refusals
+from heliograph.node.stored import is_retained_on_disk
 from heliograph.observe.alarms import UNTIL_START, Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample, plain
-from heliograph.parts import Part
+from heliograph.parts import Change, Part
 from heliograph.retainer.disk import DiskRetainer, RetainedCommits
 from heliograph.retainer.memory import MemoryRetainer
 from heliograph.retainer.retainer import Retainer
@@ -80,6 +81,7 @@ class RetainedCommit(RetainedCommits):
         self.health = Health(
             _log, alarms, _ALARM, "retained messages are refused", "retained messages are taken again", self._changed
         )
+        self._join = join
         self._follower = join.follow(RETAINED, lambda: self.is_full)
         self._awaited: deque[_Awaited] = deque()
         self._queue: CommitQueue[KeyedChange] = CommitQueue(
@@ -128,12 +130,17 @@ class RetainedCommit(RetainedCommits):
     async def stop(self) -> None:
         """Commit what was taken, and close."""
         await self._queue.close()
+        self._join.unfollow(self._follower)
         self._table.close()
 
     def join(self, store: RetainedStore) -> None:
         """Have the broker refuse what is to be retained while that is so."""
         self.store = store
         store.refusal = self._refusals.code(RETAINED)
+
+    def use(self, settings: StateConfig) -> None:
+        """Have other settings, from the next commit on."""
+        self._queue.use(fsync=settings.fsync, max_buffered_bytes=settings.max_buffered_bytes)
 
     def try_again(self) -> None:
         """See whether it can be written again after a fault."""
@@ -176,6 +183,12 @@ class RetainedMessages:
         self.commit = commit
         self._again: asyncio.TimerHandle | None = None
 
+    def use(self, settings: RetainerConfig, database: StateConfig) -> None:
+        """Have other limits, and write in another way."""
+        self.retainer.use(retainer_options(settings))
+        if self.commit is not None:
+            self.commit.use(database)
+
     def tick(self) -> None:
         """Forget what has expired; go on with it soon where that is much."""
         if self.commit is not None:
@@ -207,10 +220,13 @@ class RetainedMessages:
 
 
 class RetainedPart(Part):
-    """Retained messages of a node that has them; owned by the node.
+    """Retained messages of a node; owned by the node.
+
+    They are opened when they are switched on first. Where they are switched off while the node runs, nothing more is
+    retained or found; what there is stays open and expires, and is found again when they are switched on.
 
     Args:
-        databases: Where commits are joined; None where nothing is kept on the disk.
+        databases: Where commits of messages on the disk are joined.
     """
 
     name = "retained"
@@ -218,9 +234,7 @@ class RetainedPart(Part):
     needs = ("kernel", "databases", "commits")
     roots = ("retainer", "durable_storage.retained")
 
-    def __init__(
-        self, config: Config, directory: DataDirectory, kernel: KernelPart, databases: Databases | None
-    ) -> None:
+    def __init__(self, config: Config, directory: DataDirectory, kernel: KernelPart, databases: Databases) -> None:
         self._config = config
         self._directory = directory
         self._kernel = kernel
@@ -229,27 +243,58 @@ class RetainedPart(Part):
 
     async def start(self) -> None:
         """Open them. A database that cannot be opened refuses what is to be retained, and the node starts."""
-        broker, options = self._kernel.broker, retainer_options(self._config.retainer)
-        if self._databases is None or not is_on_disk(self._config):
-            self._messages = RetainedMessages(MemoryRetainer(broker, options), None)
-        else:
-            table = KeyedTable(RETAINED, keyed_path(self._directory.path) / RETAINED, clock=lambda: int(broker.now_us))
-            settings, databases = self._config.durable_storage.retained, self._databases
-            commit = RetainedCommit(table, databases.join, settings, databases.refusals, self._kernel.alarms)
-            retainer = DiskRetainer(broker, table, commit, options)
-            commit.join(retainer)
-            self._messages = RetainedMessages(retainer, commit)
-        self._kernel.voice.publisher.states.lie_before(self._messages.retainer)
+        if self._config.retainer.enable:
+            self._messages = self._open(self._config)
+            self._lie_before()
 
     @property
     def retainer(self) -> Retainer | None:
         """The messages; None where none are retained."""
-        return None if self._messages is None else self._messages.retainer
+        return self._messages.retainer if self._messages is not None and self._config.retainer.enable else None
 
     async def stop(self) -> None:
         """Commit what was taken, and close."""
         if self._messages is not None:
             await self._messages.stop()
+
+    async def check(self, new: Config) -> Change | None:
+        """Other limits, from the next message on; or none is retained any more, or again.
+
+        Raises:
+            StorageError: They are on the disk, and their database cannot be opened.
+        """
+        now = self._config
+        if (new.retainer, new.durable_storage.retained) == (now.retainer, now.durable_storage.retained):
+            return None
+        if new.retainer.enable and self._messages is None:
+            messages = self._open(new)
+            if messages.commit is not None and (fault := messages.commit.health.error) is not None:
+                messages.commit.health.tell(None)
+                await messages.stop()
+                raise fault
+            self._messages = messages  # where the change is given up they stay open for the next one
+        return Change(lambda: self._use(new))
+
+    def _use(self, new: Config) -> None:
+        self._config = new
+        if self._messages is not None:
+            self._messages.use(new.retainer, new.durable_storage.retained)
+        self._lie_before()
+
+    def _lie_before(self) -> None:
+        """Have the broker retain messages, or not, as the settings say."""
+        self._kernel.voice.publisher.states.lie_before(self.retainer)
+
+    def _open(self, config: Config) -> RetainedMessages:
+        broker, options = self._kernel.broker, retainer_options(config.retainer)
+        if not is_retained_on_disk(config):
+            return RetainedMessages(MemoryRetainer(broker, options), None)
+        table = KeyedTable(RETAINED, keyed_path(self._directory.path) / RETAINED, clock=lambda: int(broker.now_us))
+        settings, databases = config.durable_storage.retained, self._databases
+        commit = RetainedCommit(table, databases.join, settings, databases.refusals, self._kernel.alarms)
+        retainer = DiskRetainer(broker, table, commit, options)
+        commit.join(retainer)
+        return RetainedMessages(retainer, commit)
 
     def tick(self, uptime_us: int) -> None:
         """Forget what has expired."""
@@ -267,10 +312,7 @@ class RetainedPart(Part):
 
     def summary(self) -> str:
         """How many there are, and where."""
+        if not self._config.retainer.enable:
+            return ""
         count = 0 if self._messages is None else len(self._messages.retainer)
-        return f"{count} retained messages {'on the disk' if is_on_disk(self._config) else 'in memory'}"
-
-
-def is_on_disk(config: Config) -> bool:
-    """Whether a node keeps retained messages on its disk."""
-    return config.retainer.enable and config.retainer.backend.storage_type == "disc"
+        return f"{count} retained messages {'on the disk' if is_retained_on_disk(self._config) else 'in memory'}"

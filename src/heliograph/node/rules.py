@@ -21,7 +21,7 @@ class RulesPart(Part):
     """Rules that run in the broker; owned by the node.
 
     Args:
-        databases: Where rules store rows for the pipeline; None where nothing is stored.
+        databases: Where rules store rows for the pipeline.
 
     Attributes:
         engine: The rules.
@@ -34,9 +34,7 @@ class RulesPart(Part):
 
     engine: RuleEngine
 
-    def __init__(
-        self, config: Config, kernel: KernelPart, environment: EnvironmentPart, databases: Databases | None
-    ) -> None:
+    def __init__(self, config: Config, kernel: KernelPart, environment: EnvironmentPart, databases: Databases) -> None:
         self._config = config
         self._kernel = kernel
         self._environment = environment
@@ -49,12 +47,11 @@ class RulesPart(Part):
             RuleError: A rule cannot be used.
         """
         databases, from_thread = self._databases, asyncio.get_running_loop().call_soon_threadsafe
-        store_row = None if databases is None else databases.sink.append_row
+        store_row = self._append_row if databases.is_open else None
         self.engine = make_rule_engine(
             self._config, self._kernel.context, self._environment.environment, store_row, from_thread
         )
-        if databases is not None:
-            databases.on_stored.append(self.engine.on_rows_stored)
+        databases.on_stored.append(self.engine.on_rows_stored)
         self.engine.start()
 
     async def stop(self) -> None:
@@ -67,7 +64,12 @@ class RulesPart(Part):
         Raises:
             RuleError: A rule cannot be used.
         """
+        if self._databases.is_open:
+            self.engine.store_in(self._append_row)
         return Change(self.engine.prepare(new.rule_engine, anew=self._environment.environment.schemas.is_changing))
+
+    def _append_row(self, message: Message) -> int:
+        return self._databases.sink.append_row(message)
 
     def samples(self) -> list[Sample]:
         """Counts of each rule, and of all."""

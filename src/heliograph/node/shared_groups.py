@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, Protocol
 
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import SHARED_GROUPS
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config
+from heliograph.config.shared_groups import SharedGroupsConfig
 from heliograph.durable_sessions.sessions import DurableSessions
 from heliograph.node.metrics.storage import samples_of
 from heliograph.observe.alarms import Alarms
@@ -83,6 +83,11 @@ class NodeGroups:
             broker.hooks.point(name).add(groups.membership.on_session_ended, SHARED_GROUPS)
         self._unsubscribe = messages.subscribe(groups.on_grown)
 
+    def use(self, settings: SharedGroupsConfig) -> None:
+        """Have other timeouts from now on."""
+        set_timers(self._groups.timers, settings)
+        self._groups.turns.report_s = settings.checkpoint_interval
+
     def join(self, sessions: DurableSessions) -> None:
         """Have durable sessions be members; called before they are read."""
         self._sessions = sessions
@@ -139,7 +144,7 @@ class NodeGroups:
 
 def open_shared_groups(
     config: Config,
-    data_dir: Path,
+    state: LocalState,
     site_id: Callable[[], str],
     messages: MessageDatabase,
     broker: Broker,
@@ -149,21 +154,17 @@ def open_shared_groups(
     """Keep the shared groups of a node from now on.
 
     Args:
+        state: Their database, which is opened.
         site_id: Gives the node's permanent id, which leases of leadership bear.
         messages: The database of messages, which groups read.
     """
     settings = config.durable_shared_groups
-    own = config.durable_storage.shared_groups
-    state = LocalState(data_dir, "shared_groups", fsync=own.fsync, max_buffered_bytes=own.max_buffered_bytes)
     try:
         state.open()
     except StorageError as error:
         _log.error("the database of shared groups cannot be opened [%s]: %s", error.code, error)
-    timers = Timers(
-        checkpoint_us=int(settings.checkpoint_interval * 1_000_000),
-        stall_us=int(settings.stall_timeout * 1_000_000),
-        revoke_timeout_us=int(settings.revoke_timeout * 1_000_000),
-    )
+    timers = Timers()
+    set_timers(timers, settings)
     declared = [
         Declared(GroupName(one.group, one.topic), one.start == "earliest") for one in settings.declared if one.group
     ]
@@ -177,3 +178,10 @@ def open_shared_groups(
         declared,
     )
     return NodeGroups(groups, state, site_id, messages, broker, alarms)
+
+
+def set_timers(timers: Timers, settings: SharedGroupsConfig) -> None:
+    """Have the timeouts of some settings."""
+    timers.checkpoint_us = int(settings.checkpoint_interval * 1_000_000)
+    timers.stall_us = int(settings.stall_timeout * 1_000_000)
+    timers.revoke_timeout_us = int(settings.revoke_timeout * 1_000_000)

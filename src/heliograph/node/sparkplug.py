@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 from heliograph.broker import hooks
 from heliograph.broker.hook_order import SPARKPLUG
 from heliograph.config import Config
+from heliograph.config.schemas import SparkplugConfig
 from heliograph.node.kernel import KernelPart
 from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.observe.outgoing import SystemMessageQueue
-from heliograph.parts import Hook, HookedPart
+from heliograph.parts import Change, Hook, HookedPart
 from heliograph.rules.parts import EnvironmentPart
 
 if TYPE_CHECKING:
@@ -42,18 +43,40 @@ class SparkplugPart(HookedPart):
         self._settings = config.schema_registry.sparkplug_b
         self._kernel = kernel
         self._environment = environment
-        self._service: SparkplugService | None = None
+        self._service: SparkplugService | None = None  # made when it is wanted first
+        self._outgoing: SystemMessageQueue | None = None  # likewise
 
     async def start(self) -> None:
         """Look at messages, if anything of it is wanted."""
-        settings, kernel = self._settings, self._kernel
-        if not settings.enable_alias_mapping and not settings.metric_messages:
+        self._prepare(self._settings)
+        self._use(self._settings)
+
+    async def check(self, new: Config) -> Change | None:
+        """Look at messages in another way, from the next one on; births are known that come while it is asked for."""
+        settings = new.schema_registry.sparkplug_b
+        if settings == self._settings:
+            return None
+        self._prepare(settings)
+        return Change(lambda: self._use(settings))
+
+    def _prepare(self, settings: SparkplugConfig) -> None:
+        """Make what looks at messages, if anything of it is wanted; it does nothing before it is hooked in."""
+        if self._service is not None or not _is_wanted(settings):
             return
         # Imported where it is wanted: with it comes the compiler of Protobuf schemas.
         from heliograph.rules.schemas.sparkplug_service import SparkplugService
 
-        outgoing = SystemMessageQueue(kernel.voice.publisher, _WAITING_MAX) if settings.metric_messages else None
-        self._service = SparkplugService(self._environment.environment.births, outgoing, kernel.context.clock)
+        births = self._environment.environment.births
+        self._service = SparkplugService(births, None, self._kernel.context.clock)
+
+    def _use(self, settings: SparkplugConfig) -> None:
+        self._settings = settings
+        if self._service is not None:
+            if settings.metric_messages and self._outgoing is None:
+                self._outgoing = SystemMessageQueue(self._kernel.voice.publisher, _WAITING_MAX)
+            self._service.publish_to(self._outgoing if settings.metric_messages else None)
+            if not _is_wanted(settings):  # what changes while they are not looked at would not be known
+                self._environment.environment.births.clear()
         self.hook_in()
 
     def samples(self) -> list[Sample]:
@@ -63,6 +86,10 @@ class SparkplugPart(HookedPart):
     def wanted(self) -> Sequence[Hook]:
         """For messages of Sparkplug B."""
         service = self._service
-        if service is None:
+        if service is None or not _is_wanted(self._settings):
             return ()
         return (Hook(hooks.MESSAGE_PUBLISH, service.on_message_publish, SPARKPLUG, service.wants),)
+
+
+def _is_wanted(settings: SparkplugConfig) -> bool:
+    return settings.enable_alias_mapping or settings.metric_messages

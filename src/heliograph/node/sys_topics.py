@@ -55,7 +55,7 @@ class SysTopicsPart(HookedPart):
         self.hook_in()
 
     async def check(self, new: Config) -> Change | None:
-        """Other intervals, from the next tick on."""
+        """Other intervals, from the next tick on, and other events."""
         settings = new.sys_topics
         if settings == self._settings:
             return None
@@ -64,6 +64,7 @@ class SysTopicsPart(HookedPart):
     def _use(self, settings: SysTopics) -> None:
         self._settings = settings
         self._topics.use(settings)
+        self.hook_in()
 
     def tick(self, uptime_us: int) -> None:
         """Publish what is due."""

@@ -43,16 +43,21 @@ class AutomaticSubscriptions:
         logger: Logger,
         clock: Callable[[], int],
     ) -> None:
-        self.replace(topics)
+        self.prepare(topics)()
         self._find = find
         self._levels_max = levels_max
         self._log = BoundedLog(logger, clock)
         self._subscribed = 0
         self._skipped = 0
 
-    def replace(self, topics: Sequence[AutoSubscribeTopic]) -> None:
-        """Have these filters instead of those before, for clients that connect from now on; counts go on."""
-        self._topics = [(topic, TopicTemplate(topic.topic, _NAMES)) for topic in topics if topic.topic]
+    def prepare(self, topics: Sequence[AutoSubscribeTopic]) -> Callable[[], None]:
+        """Compile other filters: what is returned has clients that connect from then on get these; counts go on."""
+        templates = [(topic, TopicTemplate(topic.topic, _NAMES)) for topic in topics if topic.topic]
+
+        def use() -> None:
+            self._topics = templates
+
+        return use
 
     @property
     def is_empty(self) -> bool:

@@ -132,6 +132,11 @@ class DelayedMessages:
         self._dropped_unstored = 0
         self._published = 0
 
+    def limit(self, messages_max: int | None, bytes_max: int | None) -> None:
+        """Have other limits from now on; what is held already stays."""
+        self._messages_max = messages_max
+        self._bytes_max = bytes_max
+
     def __len__(self) -> int:
         return len(self._messages)
 

@@ -43,7 +43,8 @@ class RewritePart(HookedPart):
         """Other rules, for what comes from then on."""
         if new.rewrite == self._settings:
             return None
-        return Change(lambda: self._use(new))
+        use = self._rewrite.prepare(new.rewrite)
+        return Change(lambda: self._use(new, use))
 
     def samples(self) -> list[Sample]:
         """How many topics were rewritten, and how many could not be."""
@@ -60,9 +61,9 @@ class RewritePart(HookedPart):
             found.append(Hook(hooks.CLIENT_UNSUBSCRIBE, rewrite.on_client_unsubscribe, REWRITE))
         return found
 
-    def _use(self, new: Config) -> None:
+    def _use(self, new: Config, use: Callable[[], None]) -> None:
         self._settings = new.rewrite
-        self._rewrite.replace(new.rewrite)
+        use()
         self.hook_in()
 
 
@@ -94,7 +95,8 @@ class AutoSubscribePart(HookedPart):
         """Other filters, for clients that connect from then on."""
         if new.auto_subscribe == self._settings:
             return None
-        return Change(lambda: self._use(new))
+        use = self._subscriptions.prepare(new.auto_subscribe.topics)
+        return Change(lambda: self._use(new, use))
 
     def samples(self) -> list[Sample]:
         """How many subscriptions were made, and how many could not be."""
@@ -106,7 +108,7 @@ class AutoSubscribePart(HookedPart):
             return ()
         return (Hook(hooks.CLIENT_CONNECTED, self._subscriptions.on_client_connected, AUTO_SUBSCRIBE),)
 
-    def _use(self, new: Config) -> None:
+    def _use(self, new: Config, use: Callable[[], None]) -> None:
         self._settings = new.auto_subscribe
-        self._subscriptions.replace(new.auto_subscribe.topics)
+        use()
         self.hook_in()

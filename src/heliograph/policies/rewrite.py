@@ -5,7 +5,7 @@ regular expression does not match, the topic stays. The prefix of a shared or ex
 message is authorized by the topic that its client named; retained, stored and routed by the rewritten one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from logging import Logger
 from typing import Final
 
@@ -67,14 +67,18 @@ class TopicRewrite:
         self._rewritten = 0
         self._invalid = 0
         self._timeouts = 0
-        self.replace(rules)
+        self.prepare(rules)()
 
-    def replace(self, rules: Sequence[RewriteRule]) -> None:
-        """Have these rules instead of those before; counts go on."""
+    def prepare(self, rules: Sequence[RewriteRule]) -> Callable[[], None]:
+        """Compile other rules: what is returned has them take the place of those before; counts go on."""
         used = [_Rule(settings) for settings in reversed(rules) if settings.source_topic]
-        self._for_messages = [rule for rule in used if rule.settings.action != "subscribe"]
-        self._for_filters = [rule for rule in used if rule.settings.action != "publish"]
-        self._known.clear()
+
+        def use() -> None:
+            self._for_messages = [rule for rule in used if rule.settings.action != "subscribe"]
+            self._for_filters = [rule for rule in used if rule.settings.action != "publish"]
+            self._known.clear()
+
+        return use
 
     @property
     def rewrites_messages(self) -> bool:

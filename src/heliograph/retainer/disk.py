@@ -73,7 +73,7 @@ class DiskRetainer(Retainer):
         options = options or RetainerOptions()
         super().__init__(broker, options)
         self.table = table
-        self.page_max = min(options.batch_read_number or _PAGE_MAX, _PAGE_MAX)
+        self.page_max = _page_max(options)
         self.changes = 0  # by publishers so far: what was read before may be out of date
         self._commits = commits
         self._topics = KnownTopics(table)
@@ -85,6 +85,11 @@ class DiskRetainer(Retainer):
 
     def __repr__(self) -> str:
         return f"DiskRetainer({self.table!r})"
+
+    def use(self, options: RetainerOptions) -> None:
+        """See `Retainer.use`."""
+        super().use(options)
+        self.page_max = _page_max(options)
 
     def match(self, topic_filter: str) -> "DiskMatches":
         """The retained messages whose topics a filter matches."""
@@ -297,3 +302,7 @@ class DiskMatches(RetainedMatches):
         self._at = 0
         self._done = not self._page
         return len(self._page) > 0
+
+
+def _page_max(options: RetainerOptions) -> int:
+    return min(options.batch_read_number or _PAGE_MAX, _PAGE_MAX)

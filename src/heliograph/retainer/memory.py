@@ -50,6 +50,11 @@ class MemoryRetainer(Retainer):
     def __repr__(self) -> str:
         return f"MemoryRetainer({self._count} messages, {self._bytes} bytes)"
 
+    def use(self, options: RetainerOptions) -> None:
+        """See `Retainer.use`."""
+        super().use(options)
+        self.window = options.batch_read_number or _WINDOW
+
     def retain(self, message: Message) -> bool:
         """Keep `message` for its topic, or forget the topic's message; whether it goes on to subscribers."""
         pressure = self.broker.pressure

@@ -40,14 +40,21 @@ class Retainer(RetainedStore):
         self.broker = broker
         self.read_expires_us = 0
         self._options = options
-        rate = options.max_publish_rate
-        self._publish_allowance = None if rate is None else Allowance(rate[0], rate[1])
+        self._publish_allowance = _allowance(options)
         self._count_max = 0
         self._dropped_full = 0
         self._dropped_payload_size = 0
         self._dropped_rate = 0
         self._dropped_memory = 0
         self._expired = 0
+
+    def use(self, options: RetainerOptions) -> None:
+        """Have other limits from now on; what is retained already stays, with the expiry that it has."""
+        if options.max_publish_rate != self._options.max_publish_rate:
+            self._publish_allowance = _allowance(options)
+        self._options = options
+        self.batch_deliver_number = options.batch_deliver_number
+        self.delivery_rate = options.delivery_rate
 
     def __len__(self) -> int:
         """How many messages there are."""
@@ -174,3 +181,8 @@ class Retainer(RetainedStore):
         elif message.expiry_s != NEVER:
             return message.id_high + message.expiry_s * US
         return message.id_high + interval_us if interval_us else 0
+
+
+def _allowance(options: RetainerOptions) -> Allowance | None:
+    rate = options.max_publish_rate
+    return None if rate is None else Allowance(rate[0], rate[1])

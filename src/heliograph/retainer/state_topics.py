@@ -23,11 +23,11 @@ class StateTopics(RetainedStore):
         if store is not None:
             self.lie_before(store)
 
-    def lie_before(self, store: RetainedStore) -> None:
-        """Have a store behind from now on."""
+    def lie_before(self, store: RetainedStore | None) -> None:
+        """Have a store behind from now on, with the options that it has now; None for nothing."""
         self._store = store
-        self.batch_deliver_number = store.batch_deliver_number
-        self.delivery_rate = store.delivery_rate
+        self.batch_deliver_number = 0 if store is None else store.batch_deliver_number
+        self.delivery_rate = None if store is None else store.delivery_rate
 
     def keep(self, message: Message) -> None:
         """Make a message the one of its topic."""

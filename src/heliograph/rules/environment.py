@@ -58,6 +58,13 @@ class Environment:
         self._aliases_max = sparkplug_aliases_max
         self._births: Births | None = None
 
+    def use(self, *, jq_timeout_s: float, sparkplug_aliases_max: int) -> None:
+        """Have other limits from the next call of a function on."""
+        self.jq.timeout_s = jq_timeout_s
+        self._aliases_max = sparkplug_aliases_max
+        if self._births is not None:
+            self._births.limit(sparkplug_aliases_max)
+
     def with_schemas(self, schemas: SchemaRegistry) -> "Environment":
         """The same with other schemas, and with births of its own."""
         other = copy.copy(self)

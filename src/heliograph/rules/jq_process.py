@@ -148,11 +148,14 @@ class WorkerPool:
     Args:
         workers_max: How many may run at a time.
         timeout_s: How long a program may take where it is not said.
+
+    Attributes:
+        timeout_s: The same, from the next program on.
     """
 
     def __init__(self, workers_max: int = WORKERS_MAX, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self._workers_max = workers_max
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._changed = threading.Condition()
         self._idle: list[Worker] = []
         self._workers: list[Worker] = []
@@ -182,7 +185,7 @@ class WorkerPool:
         Raises:
             EvaluationFault: The program does not compile, fails, or takes too long.
         """
-        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        timeout_s = self.timeout_s if timeout_s is None else timeout_s
         worker, deadline = self._take(timeout_s)
         finished = False
         try:

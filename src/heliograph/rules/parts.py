@@ -12,7 +12,7 @@ class EnvironmentPart(Part):
     """Schemas, and what else rules, expressions and message policies of a node may ask; owned by the node."""
 
     name = "environment"
-    roots = ("schema_registry",)
+    roots = ("schema_registry", "rule_engine.jq_function_default_timeout")
 
     environment: Environment
 
@@ -39,16 +39,23 @@ class EnvironmentPart(Part):
             SchemaSourceError: One cannot be made.
         """
         settings, schemas = registry_settings(new.schema_registry), self.environment.schemas
+        limits = _limits(new)
         if settings == self._settings:
-            return None
+            return None if limits == _limits(self._config) else Change(lambda: self._use(new))
         kept = [schemas.get(one.name) for one in settings if one in self._settings]
         schemas.prepare([*kept, *build(one for one in settings if one not in self._settings)])
 
         def apply() -> None:
             self._settings = settings
             schemas.apply()
+            self._use(new)
 
         return Change(apply, schemas.undo)
+
+    def _use(self, new: Config) -> None:
+        self._config = new
+        jq_timeout_s, aliases_max = _limits(new)
+        self.environment.use(jq_timeout_s=jq_timeout_s, sparkplug_aliases_max=aliases_max)
 
     async def stop(self) -> None:
         """End the processes that functions use."""
@@ -62,8 +69,11 @@ def make_environment(config: Config) -> Environment:
     Raises:
         SchemaSourceError: A schema cannot be made.
     """
-    return Environment(
-        SchemaRegistry(build(registry_settings(config.schema_registry))),
-        jq_timeout_s=config.rule_engine.jq_function_default_timeout,
-        sparkplug_aliases_max=config.schema_registry.sparkplug_b.max_aliases,
-    )
+    jq_timeout_s, aliases_max = _limits(config)
+    schemas = SchemaRegistry(build(registry_settings(config.schema_registry)))
+    return Environment(schemas, jq_timeout_s=jq_timeout_s, sparkplug_aliases_max=aliases_max)
+
+
+def _limits(config: Config) -> tuple[float, int]:
+    """How long jq may take, and how many aliases of Sparkplug B are remembered."""
+    return config.rule_engine.jq_function_default_timeout, config.schema_registry.sparkplug_b.max_aliases

@@ -208,6 +208,12 @@ class DurableSession(ReplayedSession):
             and not any(is_exclusive(name) for name in self.subscriptions)
         )
 
+    def list_unstored(self) -> None:
+        """Have publishing come across the subscriptions again whose messages are not all stored any more."""
+        for subscription in self.subscriptions.values():
+            if subscription.slot == PARKED and not self._is_stored(subscription):
+                self.broker.router.unpark(subscription)
+
     def park_some(self) -> bool:
         """Take some more subscriptions out of the routing table, unless its client is back; whether that is all.
 

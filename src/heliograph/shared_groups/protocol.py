@@ -204,9 +204,9 @@ class Messenger(Protocol):
         """A message to a borrower."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Timers:
-    """Timeouts of leaders and borrowers, in microseconds.
+    """Timeouts of leaders and borrowers, in microseconds; all of one node share them, and see when they change.
 
     Attributes:
         find_leader_us: Between two questions for the leader.

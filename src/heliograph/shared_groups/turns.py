@@ -68,7 +68,7 @@ class GroupTurns:
         self._loop = loop
         self._begin_turn = begin_turn
         self._work = work
-        self._report_s = report_s
+        self.report_s = report_s
         self._posted: deque[Callable[[], None]] = deque()
         self._readers: dict[StreamId, dict[StreamReader, None]] = {}  # those of each stream
         self._grown: dict[StreamReader, None] = {}  # their streams have more, which they do not know yet
@@ -132,7 +132,7 @@ class GroupTurns:
             self._late[member] = None
             if not self._reports_later:
                 self._reports_later = True
-                self._loop.call_later(self._report_s, self._report_late)
+                self._loop.call_later(self.report_s, self._report_late)
 
     def on_committed(self, committed_us: int) -> None:
         """Messages that were stored up to this commit time are committed."""

@@ -87,6 +87,7 @@ class CommitQueue(Generic[Item]):
         self._running = False
         self._closing = False
         self._idle: asyncio.Future[None] | None = None
+        self._fsync = fsync
         self._syncer = Syncer(self._loop, self._synced) if fsync else None
         self._buffered_bytes = 0
         self._topic = ""  # of the newest message
@@ -95,6 +96,13 @@ class CommitQueue(Generic[Item]):
         self._commit_s = 0.0
         self._last_commit_s = 0.0
         self.commit_times = Histogram(_COMMIT_BOUNDS_S)
+
+    def use(self, *, fsync: bool, max_buffered_bytes: int) -> None:
+        """Have other settings, from the next commit on."""
+        self._max_buffered_bytes = max_buffered_bytes
+        self._fsync = fsync
+        if fsync and self._syncer is None and not self._closing:
+            self._syncer = Syncer(self._loop, self._synced)
 
     def take(self, item: Item, size: int) -> int:
         """Take an item that costs so many bytes and return the ticket of the batch that will hold it.
@@ -209,7 +217,8 @@ class CommitQueue(Generic[Item]):
             self._sync()
 
     def _sync(self) -> None:
-        if self._syncer is None or not any(batch.count and batch.error is None for batch in self._written):
+        is_written = any(batch.count and batch.error is None for batch in self._written)
+        if self._syncer is None or not self._fsync or not is_written:
             self._finish(None)
             return
         try:

@@ -28,7 +28,7 @@ class RuleCounters:
         passed: Of them, those that gave rows.
         exceptions: Those on which its evaluation failed.
         no_result: Those that gave no row.
-        turned_away: Those that found no place among the ones that wait, for a rule that may block.
+        turned_away: Those that found no place among the ones that wait, for a rule that may block, or lost it.
         actions_success: Actions that were done, apart from messages.
         actions_failed: Actions that could not be done, apart from messages.
         messages: What became of the messages that it made.

@@ -6,6 +6,7 @@ All methods are called in the event loop.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from heliograph.broker import hooks
@@ -102,7 +103,9 @@ class RuleEngine:
     def prepare(self, settings: RuleEngineConfig, anew: bool = False) -> Callable[[], None]:
         """Make the rules of another configuration ready: what is returned has them take the place of those before.
 
-        Rules that do not change go on; one that is replaced keeps its counts. Where one is refused, nothing changes.
+        Rules that do not change go on; one that is replaced keeps its counts. Messages that wait for a thread are kept
+        where the settings of their rule are the same; others are lost, which is counted and logged. Where one is
+        refused, nothing changes.
 
         Args:
             anew: Make all of them, also those whose settings do not change: what they were made with changes.
@@ -122,14 +125,25 @@ class RuleEngine:
 
         def apply() -> None:
             self._settings = settings
+            self._threads.limit(settings.blocking_threads)
+            self.messages.limit(settings.max_queued_messages)
             for rule_id in gone:
                 del self._orders[rule_id]
                 self._uninstall(self._rules.pop(rule_id))
             for rule in made:
                 self._put(rule)
+            for rule in self._rules.values():
+                if rule.strand is not None:
+                    rule.strand.use(rule.evaluate, partial(self._evaluated, rule), settings.max_blocked_messages)
             self._renew()
 
         return apply
+
+    def store_in(self, store: Callable[[Message], int]) -> None:
+        """Have rows stored there from now on, on a node that has begun to store."""
+        if self._store is None:
+            self._store = store
+            self._renew()
 
     # --- life
 
@@ -266,6 +280,8 @@ class RuleEngine:
             self._orders_count += 1
             self._orders[rule.rule_id] = self._orders_count
         else:
+            if rule.may_block and old.settings == rule.settings:
+                rule.strand, old.strand = old.strand, None
             self._uninstall(old)
         self._rules[rule.rule_id] = rule
         self._install(rule)
@@ -273,22 +289,19 @@ class RuleEngine:
     def _install(self, rule: RunningRule) -> None:
         if not rule.settings.enable:
             return
-        if rule.may_block:
-            rule.strand = Strand(
-                self._threads,
-                rule.evaluate,
-                lambda columns, rows: self._evaluated(rule, columns, rows),
-                self._hand_back,
-                self._settings.max_blocked_messages,
-            )
+        if rule.may_block and rule.strand is None:
+            waiting_max = self._settings.max_blocked_messages
+            done = partial(self._evaluated, rule)
+            rule.strand = Strand(self._threads, rule.evaluate, done, self._hand_back, waiting_max)
         self._index.add(rule, rule.topic_filters, self._orders[rule.rule_id])
         self._events.add(rule)
 
     def _uninstall(self, rule: RunningRule) -> None:
         self._index.remove(rule, rule.topic_filters)
         self._events.remove(rule)
-        if rule.strand is not None:
-            rule.strand.close()
+        if rule.strand is not None and (lost := rule.strand.close()):
+            rule.counters.turned_away += lost
+            rule.log.warn("rule %s is gone or another: %d messages that waited for it are lost", rule.rule_id, lost)
 
     def _evaluated(self, rule: RunningRule, columns: LiveColumns, rows: Rows | Exception) -> None:
         """A thread has evaluated a rule; in the event loop again."""

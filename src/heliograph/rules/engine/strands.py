@@ -7,6 +7,7 @@ strands in turn, so that a rule which waits for its timeout holds up itself and 
 import threading
 from collections import deque
 from collections.abc import Callable
+from itertools import count
 from typing import Final, Generic, TypeVar
 
 _WAITING_BYTES_MAX: Final = 64 << 20
@@ -26,7 +27,8 @@ class Threads:
 
     def __init__(self, threads_max: int) -> None:
         self._threads_max = threads_max
-        self._started = 0
+        self._numbers = count(1)
+        self._running = 0
         self._idle = 0
         self._ready: deque[Callable[[], None]] = deque()
         self._changed = threading.Condition()
@@ -38,12 +40,21 @@ class Threads:
             if self._stopped:
                 return
             self._ready.append(step)
-            if self._idle >= len(self._ready) or self._started >= self._threads_max:
+            if self._idle >= len(self._ready) or self._running >= self._threads_max:
                 self._changed.notify()
                 return
-            self._started += 1
-            number = self._started
-        threading.Thread(target=self._serve, name=f"rules-{number}", daemon=True).start()
+            self._running += 1
+        self._start()
+
+    def limit(self, threads_max: int) -> None:
+        """Have so many threads at most from now on; those that are too many end when they have nothing to do."""
+        with self._changed:
+            self._threads_max = threads_max
+            missing = max(0, min(len(self._ready), threads_max - self._running))
+            self._running += missing
+            self._changed.notify_all()
+        for _ in range(missing):
+            self._start()
 
     def stop(self) -> None:
         """Let the threads end when they are done with what they do now; what waits is forgotten."""
@@ -52,17 +63,25 @@ class Threads:
             self._ready.clear()
             self._changed.notify_all()
 
+    def _start(self) -> None:
+        threading.Thread(target=self._serve, name=f"rules-{next(self._numbers)}", daemon=True).start()
+
     def _serve(self) -> None:
-        while True:
-            with self._changed:
-                self._idle += 1
-                while not self._ready and not self._stopped:
-                    self._changed.wait()
-                self._idle -= 1
-                if self._stopped:
-                    return
-                step = self._ready.popleft()
+        while (step := self._next()) is not None:
             step()
+
+    def _next(self) -> Callable[[], None] | None:
+        """What a thread does next; None if it is to end."""
+        with self._changed:
+            self._idle += 1
+            while not self._ready and not self._stopped and self._running <= self._threads_max:
+                self._changed.wait()
+            self._idle -= 1
+            if self._stopped or self._running > self._threads_max:
+                self._running -= 1
+                self._changed.notify()  # for what this one was woken for
+                return None
+            return self._ready.popleft()
 
 
 class Strand(Generic[Item, Result]):
@@ -92,6 +111,7 @@ class Strand(Generic[Item, Result]):
         self._bytes = 0
         self._lock = threading.Lock()
         self._runs = False  # a thread has an item, or is about to take one
+        self._works = 0  # items that a thread has taken and whose results are not told yet
         self._closed = False
 
     def __len__(self) -> int:
@@ -115,11 +135,22 @@ class Strand(Generic[Item, Result]):
             self._threads.run(self._step)
         return True
 
-    def close(self) -> None:
-        """Forget what waits; the outcome of what runs is dropped."""
+    def use(self, work: Callable[[Item], Result], done: Callable[[Item, Result], None], waiting_max: int) -> None:
+        """Have what waits, and what comes, worked on in another way; what runs ends as it began."""
+        with self._lock:
+            self._work, self._done, self._waiting_max = work, done, waiting_max
+
+    def close(self) -> int:
+        """Forget what waits; the outcome of what runs is dropped.
+
+        Returns:
+            How many evaluations are lost.
+        """
         with self._lock:
             self._closed = True
+            lost = len(self._items) + self._works
             self._items.clear()
+            return lost
 
     def _step(self) -> None:
         """In a thread: work on one item, and get in line again if there are more."""
@@ -129,10 +160,12 @@ class Strand(Generic[Item, Result]):
                 return
             item, size = self._items.popleft()
             self._bytes -= size
-        result = self._work(item)
+            work, done = self._work, self._done
+            self._works += 1
+        result = work(item)
         if not self._closed:
             try:
-                self._hand_back(lambda: self._tell(item, result))
+                self._hand_back(lambda: self._tell(done, item, result))
             except RuntimeError:  # the event loop is closed: the node has stopped
                 return
         with self._lock:
@@ -140,6 +173,8 @@ class Strand(Generic[Item, Result]):
         if self._runs:
             self._threads.run(self._step)
 
-    def _tell(self, item: Item, result: Result) -> None:
+    def _tell(self, done: Callable[[Item, Result], None], item: Item, result: Result) -> None:
+        with self._lock:
+            self._works -= 1
         if not self._closed:
-            self._done(item, result)
+            done(item, result)

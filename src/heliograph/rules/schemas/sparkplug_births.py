@@ -86,6 +86,16 @@ class Births:
         self._refused = 0
         self._malformed = 0
 
+    def limit(self, aliases_max: int) -> None:
+        """Remember so many aliases from now on; where there are more, the edge nodes silent longest are forgotten."""
+        self.aliases_max = aliases_max
+        self._make_room()
+
+    def clear(self) -> None:
+        """Forget every birth."""
+        for key in list(self._edges):
+            self._forget_edge(key)
+
     def on_message(self, topic: EdgeTopic, data: bytes) -> None:
         """Learn from a birth, forget by a death; other messages say no more than that their edge node lives."""
         key = (topic.group, topic.edge)

@@ -57,6 +57,10 @@ class SparkplugService:
         self._unpublishable = 0
         self._malformed = 0
 
+    def publish_to(self, outgoing: MetricOutlet | None) -> None:
+        """Publish metrics there from now on; None for nowhere."""
+        self._outgoing = outgoing
+
     def wants(self, topic: str) -> bool:
         """Whether a topic is one of Sparkplug B."""
         return topic.startswith(f"{NAMESPACE}/")

@@ -104,6 +104,13 @@ class Compactor:
         """Begin, after a rest."""
         self._timer = asyncio.get_running_loop().call_later(self._options.rest_s, self._run)
 
+    def use(self, options: CompactionOptions) -> None:
+        """Have other options, and begin, or begin again, after a rest."""
+        self.stop()
+        self._options = options
+        self._finished.clear()  # other blocks are small
+        self.start()
+
     def stop(self) -> None:
         """End; nothing is under way between two steps."""
         if self._timer is not None:

@@ -79,11 +79,15 @@ class GenerationRetention:
 
     def __init__(self, database: RetainingDatabase, options: RetentionOptions) -> None:
         self._database = database
+        self._failures = 0
+        self.use(options)
+
+    def use(self, options: RetentionOptions) -> None:
+        """Have other limits, from the next tick on."""
         self._options = options
         times = [one for one in (options.retention_us, options.generation_interval_us) if one is not None]
         self._check_interval_us = max(min([one // 4 for one in times] + [_CHECK_INTERVAL_US]), _CHECK_INTERVAL_MIN_US)
         self._next_check_us = 0
-        self._failures = 0
 
     def tick(self, now_us: int) -> None:
         """Look now and then, at most every 10 s, and do at most one step: so no look takes longer than one write."""

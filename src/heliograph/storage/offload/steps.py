@@ -68,16 +68,20 @@ class Offload:
     ) -> None:
         self._database = database
         self._process = process
-        self._options = options
         self._tell = tell
         self._refused: set[tuple[int, int]] = set()  # generations that are damaged
         self._task: asyncio.Task[None] | None = None
-        after_us = _LOOK_MAX_US if options is None else options.after_us // 4
-        self._look_us = min(max(after_us, _LOOK_MIN_US), _LOOK_MAX_US)
-        self._next_look_us = 0
+        self.use(options)
         self._reading = OffloadFetch(database.name, process)
         names = ("generations", "messages", "bytes", "removed", "failures", "refused_generations")
         self._counts = dict.fromkeys(names, 0)
+
+    def use(self, options: OffloadOptions | None) -> None:
+        """Have other options, from the next tick on; what is under way is finished where it began."""
+        self._options = options
+        after_us = _LOOK_MAX_US if options is None else options.after_us // 4
+        self._look_us = min(max(after_us, _LOOK_MIN_US), _LOOK_MAX_US)
+        self._next_look_us = 0
 
     def tick(self, now_us: int) -> None:
         """Look now and then whether something is due, and begin it; one thing at a time."""

@@ -97,6 +97,10 @@ class ReaderProcess(SupervisedProcess):
         self._process = await self._spawn()
         self._watch()
 
+    def begin(self) -> None:
+        """Have it serve as soon as it can, tried again and again; `launch` may have started it already."""
+        self._watch()
+
     def statistics(self) -> dict[str, int]:
         """Counts for metrics."""
         return {"running": int(self.pid is not None), "restarts": self._restarts}

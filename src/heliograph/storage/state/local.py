@@ -66,6 +66,12 @@ class LocalState(KeptInStore):
         """Whether so much waits for its commit that callers should slow down."""
         return self._queue is not None and self._queue.is_full
 
+    def use(self, *, fsync: bool, max_buffered_bytes: int) -> None:
+        """Have other settings, from the next commit on."""
+        self._fsync, self._max_buffered_bytes = fsync, max_buffered_bytes
+        if self._queue is not None:
+            self._queue.use(fsync=fsync, max_buffered_bytes=max_buffered_bytes)
+
     def open(self) -> None:
         """Open it, creating it if it does not exist, and begin to take batches. Called in the event loop's thread.
 
