@@ -29,6 +29,10 @@ class AskedReader(Protocol):
     """The storage reader; `node.reader` implements it."""
 
     @property
+    def is_enabled(self) -> bool:
+        """Whether there is to be one."""
+
+    @property
     def pid(self) -> int | None:
         """Its process; None while it does not run."""
 
@@ -101,7 +105,7 @@ class StorageAnswers:
     def reader(self, args: NoArgs, call: Call) -> proto.ReaderState:
         """Answer `ds.reader`: the storage reader."""
         reader = self._reader
-        if reader is None:
+        if reader is None or not reader.is_enabled:
             return proto.ReaderState(False, None, "", {})
         counts = {sample.name.removeprefix("reader."): sample.value for sample in reader.samples()}
         return proto.ReaderState(True, reader.pid, reader.bind, counts)

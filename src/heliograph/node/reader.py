@@ -63,6 +63,11 @@ class ReaderPart(Part):
         return str(self._settings.bind) if self._process is None else self._process.bind
 
     @property
+    def is_enabled(self) -> bool:
+        """Whether there is to be one."""
+        return self._settings.enable
+
+    @property
     def pid(self) -> int | None:
         """Its process; None while it does not run."""
         return None if self._process is None else self._process.pid
