@@ -3,18 +3,20 @@
 import asyncio
 import json
 import logging
+import re
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from heliograph.cli.main import main
-from heliograph.config import load_config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.encode import encode_packet
-from heliograph.node import Node
 from heliograph.node.kernel import KernelPart
+from support.certificates import Authority
 from support.listening import CONNACK, CONNECT
+from support.live_node import LiveNode
 from support.packets import publish
 
 SETTINGS = """
@@ -27,24 +29,17 @@ rule_engine.rules.add {
 """
 
 
-class Asked:
-    """A node in this process that commands ask.
-
-    Attributes:
-        node: The node.
-    """
+class Asked(LiveNode):
+    """A node in this process that commands ask."""
 
     def __init__(self, directory: Path, settings: str, capsys: pytest.CaptureFixture[str]) -> None:
-        file = directory / "node.conf"
-        file.write_text(SETTINGS + settings)
-        self._data_dir = str(directory / "data")
+        super().__init__(directory, settings, SETTINGS)
         self._capsys = capsys
-        self.node = Node(load_config(file, {}, {"node.data_dir": self._data_dir}))
 
     async def run(self, *words: str) -> tuple[int, str, str]:
         """Run `heliograph WORDS` on the node: exit code, output, errors."""
         try:
-            code = await asyncio.to_thread(main, [*words, "--data-dir", self._data_dir])
+            code = await asyncio.to_thread(main, [*words, "--data-dir", str(self.data_dir)])
         except SystemExit as ended:  # wrong arguments
             code = int(str(ended.code))
         output = self._capsys.readouterr()
@@ -85,17 +80,17 @@ async def asked(
 ) -> AsyncIterator[Asked]:
     on_disk = f"retainer.backend.storage_type = {request.param}\ndelayed.storage_type = {request.param}\n"
     asked = Asked(tmp_path, on_disk, capsys)
-    await asked.node.start()
+    await asked.start()
     yield asked
-    await asked.node.stop()
+    await asked.stop()
 
 
 @pytest.fixture
 async def one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Asked]:
     asked = Asked(tmp_path, "", capsys)
-    await asked.node.start()
+    await asked.start()
     yield asked
-    await asked.node.stop()
+    await asked.stop()
 
 
 @pytest.fixture
@@ -222,7 +217,48 @@ async def test_the_process_and_its_databases_are_shown(one: Asked) -> None:
     assert (code, "runs no pipeline" in out) == (1, True)
 
 
-@pytest.mark.parametrize("group", ["retainer", "delayed", "rules", "alarms", "log", "pipeline", "ds"])
+async def test_listeners_are_listed_stopped_and_started(one: Asked) -> None:
+    (row,) = await one.rows("listeners", "list")
+    assert (row["id"], row["is_listening"], row["connections"]) == ("tcp:default", True, 0)
+    assert "listening" in await one.ctl("listeners", "list")
+    assert await one.ctl("listeners", "stop", "tcp:default") == "the listener tcp:default is stopped\n"
+    assert "stopped already" in await one.ctl("listeners", "stop", "tcp:default")
+    assert "stopped" in await one.ctl("listeners", "list")
+    assert "[listener_bind]" in await one.refused("listeners", "restart", "tcp:default")
+    assert await one.ctl("listeners", "start", "tcp:default") == "the listener tcp:default accepts connections\n"
+    assert await one.ctl("listeners", "restart", "tcp:default") == "the listener tcp:default has begun anew\n"
+    await one.publish()
+    assert "there are tcp:default" in await one.refused("listeners", "stop", "tcp:other")
+
+
+async def test_certificates_are_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authority = Authority(tmp_path)
+    secure = f'listeners.ssl.safe {{ bind = "127.0.0.1:0", ssl_options.certfile = "{authority.server()}" }}'
+    asked = Asked(tmp_path, secure, capsys)
+    await asked.start()
+
+    async def served() -> str:
+        port = int(re.findall(r"ssl://127.0.0.1:(\d+)", asked.node.ready_line())[0])
+        return await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+
+    first = await served()
+    (tmp_path / "server.pem").write_text("no certificate")
+    assert "listeners.ssl.safe.ssl_options." in await asked.refused("certs", "reload")
+    assert await served() == first
+    authority.server()
+    assert await served() == first
+    assert await asked.ctl("certs", "reload") == "certificates were read again; listeners with TLS: ssl:safe\n"
+    second = await served()
+    assert second != first
+    authority.server()
+    assert json.loads(await asked.ctl("pem_cache", "clean", "all", "--json")) == {"listeners": ["ssl:safe"]}
+    assert await served() not in (first, second)
+    await asked.stop()
+
+
+@pytest.mark.parametrize(
+    "group", ["listeners", "certs", "pem_cache", "retainer", "delayed", "rules", "alarms", "log", "pipeline", "ds"]
+)
 def test_help_has_examples(group: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["ctl", group, "--help"])

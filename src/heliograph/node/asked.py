@@ -1,10 +1,12 @@
 """What can be asked of the parts of a node: which objects of theirs the modules of `control` ask."""
 
-from heliograph.control import alarms, clients, delayed, log, pipeline, retained, rules, storage, vm
+from heliograph.control import alarms, clients, delayed, listeners, log, pipeline, retained, rules, storage, vm
 from heliograph.control.storage import AskedDatabase
+from heliograph.node.config_changes import ConfigChangesPart
 from heliograph.node.databases import Databases
 from heliograph.node.delayed import DelayedPart
 from heliograph.node.kernel import KernelPart
+from heliograph.node.listeners import ListenersPart
 from heliograph.node.memory_part import MemoryPart
 from heliograph.node.metrics.storage import COMMITS
 from heliograph.node.pipeline import PipelinePart
@@ -22,6 +24,7 @@ def methods_of_parts(parts: Parts) -> list[Method]:
     kernel = parts.get(KernelPart)
     return [
         *clients.methods(kernel.context),
+        *listeners.methods(parts.get(ListenersPart), parts.get(ConfigChangesPart).manager),
         *alarms.methods(kernel.alarms),
         *log.methods(),
         *retained.methods(lambda: parts.get(RetainedPart).retainer),

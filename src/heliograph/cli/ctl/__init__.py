@@ -22,6 +22,7 @@ _GROUPS: Final = (
     "broker",
     "clients",
     "conf",
+    "listeners",
     "retainer",
     "delayed",
     "rules",

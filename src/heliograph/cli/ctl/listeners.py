@@ -1,0 +1,118 @@
+"""`ctl listeners` and `ctl certs`: where clients connect, and with which certificates."""
+
+import argparse
+
+from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.usage import Actions
+from heliograph.control.proto_v1 import listeners as proto
+
+_COLUMNS = (
+    Column("listener", lambda row: row.id),
+    "address",
+    Column("state", lambda row: "listening" if row.is_listening else "stopped"),
+    "connections",
+    Column("of at most", lambda row: row.max_connections or "no limit"),
+    "zone",
+    Column("refused", lambda row: row.counts["refused_connections"]),
+    Column("broken handshakes", lambda row: row.counts["handshake_failures"]),
+)
+_DONE = {"start": "accepts connections", "stop": "is stopped", "restart": "has begun anew"}
+_SAME = {"start": "accepted connections already", "stop": "was stopped already"}
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `listeners`, `certs` and `pem_cache`."""
+    group = add_group(
+        actions,
+        "listeners",
+        "list, start, stop and restart listeners",
+        "Where clients connect. What is done here holds until the node starts again; `ctl conf` changes settings.",
+        "heliograph ctl listeners list",
+    )
+    listing = add_command(
+        group,
+        "list",
+        "list them",
+        "List the listeners that are enabled, with their connections and what they refused.",
+        "heliograph ctl listeners list",
+    )
+    listing.set_defaults(act=_list)
+    _add_action(
+        group, "start", "accept connections again", "Have a listener accept connections again that was stopped."
+    )
+    _add_action(
+        group,
+        "stop",
+        "accept no more connections",
+        "Have a listener accept no more connections, and end those that it has. It stays stopped until it, or the "
+        "node, is started.",
+    )
+    _add_action(
+        group,
+        "restart",
+        "begin anew, without the connections",
+        "Have a listener begin anew: its certificates are read again, and the connections that it has end.",
+    )
+    certs = add_group(
+        actions,
+        "certs",
+        "read certificates again",
+        "Certificates and other files that settings name.",
+        "heliograph ctl certs reload",
+    )
+    _add_reload(certs, "reload", "heliograph ctl certs reload")
+    cache = add_group(
+        actions,
+        "pem_cache",
+        "the same as certs, as EMQX calls it",
+        "Certificates are read again.",
+        "heliograph ctl pem_cache clean",
+    )
+    clean = _add_reload(cache, "clean", "heliograph ctl pem_cache clean")
+    clean.add_argument("what", nargs="?", choices=("all",), default="all", help="all of them, which is the default")
+
+
+def _add_action(group: Actions, name: str, summary: str, description: str) -> None:
+    parser = add_command(group, name, summary, description, f"heliograph ctl listeners {name} tcp:default")
+    parser.add_argument("id", metavar="KIND:NAME", help="as `listeners list` shows it")
+    parser.set_defaults(act=_change, what=name)
+
+
+def _add_reload(group: Actions, name: str, example: str) -> argparse.ArgumentParser:
+    parser = add_command(
+        group,
+        name,
+        "read certificates again",
+        "Read certificates, keys and other files that settings name again. They hold for connections that come from "
+        "then on; connections that stand are not touched. If one of them cannot be used, all stays as it was.",
+        example,
+    )
+    parser.set_defaults(act=_reload)
+    return parser
+
+
+def _list(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        print_rows(node.rows("listeners.list", proto.ListenerRow), _COLUMNS, args.json)
+    return 0
+
+
+def _change(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        changed = node.ask(f"listeners.{args.what}", proto.ListenerChanged, proto.ListenerName(args.id))
+    if args.json:
+        print_json(changed)
+    else:
+        print(f"the listener {text_of(changed.id)} {(_DONE if changed.has_changed else _SAME)[args.what]}")
+    return 0
+
+
+def _reload(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        read = node.ask("certificates.reload", proto.CertificatesRead)
+    if args.json:
+        print_json(read)
+    else:
+        print(f"certificates were read again; listeners with TLS: {text_of(read.listeners)}")
+    return 0
