@@ -1,11 +1,15 @@
-"""A node that dies at a step of a change, as by `kill -9`; run as a program by `test_killed`.
+"""Nodes that die at a step of a change each, as by `kill -9`; run as a program by `test_killed`.
 
-python -m config_changes.killing DIRECTORY STEP
+    python -m config_changes.killing DIRECTORY STEP...
+
+Each is forked from this program, which has imported everything and started nothing. It prints how they ended.
 """
 
 import asyncio
+import json
 import os
 import sys
+import traceback
 from pathlib import Path
 from unittest import mock
 
@@ -47,6 +51,17 @@ async def main(directory: Path, step: str) -> None:
     die_at(step, "before the confirmation")
 
 
+def ended(directory: Path, step: str) -> int:
+    """How a process ends that dies at a step."""
+    child = os.fork()
+    if child == 0:
+        try:
+            asyncio.run(main(directory / step.replace(" ", "_"), step))
+        except BaseException:  # noqa: BLE001 - whatever it is, this process goes no further
+            traceback.print_exc()
+        os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
-    os._exit(0)
+    sys.stdout.write(json.dumps({step: ended(Path(sys.argv[1]), step) for step in sys.argv[2:]}))
