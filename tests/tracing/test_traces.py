@@ -18,6 +18,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
 from heliograph.session.options import SessionOptions
+from heliograph.tracing.trace import Trace
 from heliograph.tracing.traces import TraceError, TraceExistsError, TraceNotFoundError, TraceOrder, Traces
 from support.kernel import Kernel
 
@@ -456,3 +457,35 @@ async def test_a_disk_that_refuses_is_counted_and_told(world: World, monkeypatch
     (told,) = of(records, "records_dropped")
     assert (told["count"], told["reason"]) == (4, "No space left on device")
     assert [one["event"] for one in records[1:]] == ["message", "routed", "message_dropped", "trace_ended"]
+
+
+async def test_a_message_to_very_many_has_a_bounded_number_of_records(world: World) -> None:
+    kernel = world.kernel
+    for number in range(510):
+        kernel.connect(f"c{number}").subscribe("a", 0)
+    await world.start("t", "topic", "a")
+    await world.start("c", "client", "c509")
+    kernel.connect("p").publish("a", b"x")
+    records = await world.records("t")
+    assert len(of(records, "delivery")) == 500
+    assert len(of(records, "deliveries_left_out")) == 1
+    (routed,) = of(records, "routed")
+    assert (len(routed["filters"][0]["receivers"]), routed["filters"][0]["more"]) == (50, 460)
+    assert deliveries(await world.records("c")) == [("c509", "sent", "")]
+
+
+async def test_a_fault_of_a_trace_disturbs_no_client(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = world.kernel.contain_faults()
+    reader, publisher = world.kernel.connect("reader"), world.kernel.connect("p")
+    reader.subscribe("a", 0)
+    await world.start("t", "client", "p")
+
+    def put(*given: object) -> None:
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr(Trace, "put", put)
+    publisher.publish("a", b"x", 1)
+    assert publisher.heard() == ["PUBACK #1"]
+    assert reader.heard() == ["PUBLISH a 'x' q0"]
+    assert {boundary for boundary, _ in faults} == {"tracing"}
+    monkeypatch.undo()

@@ -3,6 +3,7 @@
 from heliograph.channel.channel import Channel
 from heliograph.channel.taps import PacketTap, attach, detach
 from heliograph.mqtt.packets import CONNECT
+from heliograph.tracing.contained import contained
 from heliograph.tracing.packet_fields import PacketStream, fields_of
 from heliograph.tracing.recorder import TraceRecorder
 
@@ -88,6 +89,11 @@ class ConnectionTap(PacketTap):
         if held is not None:
             self._note("packet_received", held, len(held))
 
+    def contain(self, error: Exception) -> None:
+        """Report a fault of its own."""
+        self._recorder.contain(error)
+
+    @contained
     def on_received(self, packet: bytes) -> None:
         """Record it; a CONNECT when it is known whose it is."""
         if self.clientid is None and packet[0] >> 4 == CONNECT:
@@ -96,6 +102,7 @@ class ConnectionTap(PacketTap):
         else:
             self._note("packet_received", packet, len(packet))
 
+    @contained
     def on_handled(self) -> None:
         """Let go a connection that no trace is about."""
         self._taps.connecting = None
@@ -106,15 +113,18 @@ class ConnectionTap(PacketTap):
         if self.clientid is not None and not self._recorder.traces_of(self.clientid, self.host):
             self._taps.forget(self)
 
+    @contained
     def on_sent(self, data: bytes) -> None:
         """Record the packets that end in these bytes."""
         for packet, size in self._stream.feed(data):
             self._note("packet_sent", packet, size)
 
+    @contained
     def on_error(self, detail: str) -> None:
         """Record why the client is sent away."""
         self._recorder.record_of_client(self.clientid, self.host, "refused", {"reason": detail[:512]})
 
+    @contained
     def on_gone(self) -> None:
         """Record the end of the connection."""
         self._recorder.record_of_client(self.clientid, self.host, "connection_closed", {"peer": self.peername})

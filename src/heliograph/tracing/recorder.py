@@ -18,14 +18,34 @@ from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.topic import bare_filter
 from heliograph.tracing import verdicts
 from heliograph.tracing.commit_watch import CommitWatch, MessageId
+from heliograph.tracing.contained import contained
 from heliograph.tracing.packet_fields import short
 from heliograph.tracing.reasons import why_dropped, why_queued
 from heliograph.tracing.trace import Trace
 
 Fields = dict[str, object]
 
+BOUNDARY: Final = "tracing"  # of its faults
 _FOLLOWED_MAX: Final = 10_000  # messages whose traces are remembered
 _RECEIVERS_MAX: Final = 50  # that one record names
+_DELIVERIES_MAX: Final = 500  # of one message that its traces have
+
+
+class Followed:
+    """A message that traces are about.
+
+    Attributes:
+        deliveries_count: How often one of its deliveries was told.
+    """
+
+    __slots__ = ("deliveries_count", "traces")
+
+    def __init__(self, traces: tuple[Trace, ...], deliveries_count: int = 0) -> None:
+        self.traces = traces
+        self.deliveries_count = deliveries_count
+
+
+_NOT_FOLLOWED: Final = Followed(())
 
 
 class TraceRecorder(Tracer):
@@ -42,8 +62,12 @@ class TraceRecorder(Tracer):
         self.traces: list[Trace] = []
         self._context = context
         self._broker: Broker = context.broker
-        self._followed: dict[MessageId, tuple[Trace, ...]] = {}
+        self._followed: dict[MessageId, Followed] = {}
         self._commits = CommitWatch(context.commits, self._on_committed)
+
+    def contain(self, error: Exception) -> None:
+        """Report a fault of its own."""
+        self._broker.faults.contain(BOUNDARY, error)
 
     # --- which traces
 
@@ -68,6 +92,7 @@ class TraceRecorder(Tracer):
 
     # --- records
 
+    @contained
     def record_of_client(
         self, clientid: str | None, host: str, event: str, fields: Mapping[str, object], payload: bytes | None = None
     ) -> None:
@@ -83,8 +108,8 @@ class TraceRecorder(Tracer):
 
     def _traces_of_message(self, message: Message, clientid: str | None = None) -> list[Trace]:
         """The traces that a message belongs to, and those of one of its receivers."""
-        followed = self._followed.get(_key(message), ())
-        traces = [trace for trace in self.traces if trace in followed]
+        followed = self._followed.get(_key(message), _NOT_FOLLOWED)
+        traces = [trace for trace in self.traces if trace in followed.traces]
         if clientid is not None:
             traces += [trace for trace in self.traces_of(clientid) if trace not in traces]
         return traces
@@ -92,12 +117,13 @@ class TraceRecorder(Tracer):
     def _follow(self, message: Message) -> list[Trace]:
         """Know the traces of a message by its topic and publisher; those that it was not in before."""
         key = _key(message)
-        before = self._followed.get(key, ())
+        followed = self._followed.get(key, _NOT_FOLLOWED)
+        before = followed.traces
         found = [trace for trace in self.traces if trace.subject.is_topic(message.topic) and trace not in before]
         if message.clientid:
             found += [one for one in self.traces_of(message.clientid) if one not in found and one not in before]
         if found:
-            self._followed[key] = (*before, *found)
+            self._followed[key] = Followed((*before, *found), followed.deliveries_count)
             if len(self._followed) > _FOLLOWED_MAX:
                 del self._followed[next(iter(self._followed))]
         if found or before:
@@ -106,6 +132,7 @@ class TraceRecorder(Tracer):
 
     # --- told by the kernel
 
+    @contained
     def follow(self, message: Message, origin: str) -> None:
         """A message comes: mark it if a trace is about it."""
         found = self._follow(message)
@@ -117,8 +144,13 @@ class TraceRecorder(Tracer):
 
     def is_about(self, point: str, arguments: tuple[object, ...]) -> bool:
         """Whether verdicts of callbacks are recorded."""
-        return bool(self._traces_at(point, arguments))
+        try:
+            return bool(self._traces_at(point, arguments))
+        except Exception as error:  # noqa: BLE001 - the client is to notice nothing
+            self.contain(error)
+            return False
 
+    @contained
     def on_verdict(
         self, point: str, callback: Callable[..., object], arguments: tuple[object, ...], verdict: object
     ) -> None:
@@ -137,17 +169,20 @@ class TraceRecorder(Tracer):
         told = verdicts.told(verdict, accumulator, shows_errors=not point.startswith("client.auth"))
         self._put(self._traces_at(point, arguments), "verdict", {**fields, **told})
 
+    @contained
     def on_changed(self, before: Message, after: Message) -> None:
         """Callbacks of `message.publish` made another message of one."""
         if before.is_traced:
-            traces = self._followed.get(_key(before), ())
-            self._followed[_key(after)] = traces
-            after.is_traced = True
+            followed = self._followed.get(_key(before))
+            if followed is not None:
+                self._followed[_key(after)] = followed
+                after.is_traced = True
         self._follow(after)
         if after.is_traced:
             changed = {**_message(after), "was": _message(before)}
             self._put(self._traces_of_message(after), "changed", changed, after.payload)
 
+    @contained
     def on_routed(self, message: Message, entries: Sequence[FilterEntry], is_wide: bool, ticket: i64) -> None:
         """A marked message is handed to its receivers now."""
         traces = self._traces_of_message(message)
@@ -161,6 +196,7 @@ class TraceRecorder(Tracer):
             self._commits.wait(int(ticket), _key(message))
         self._put(traces, "routed", fields)
 
+    @contained
     def on_dropped(self, message: Message, reason: str) -> None:
         """A message goes no further."""
         self.follow(message, PUBLISHED)
@@ -168,11 +204,12 @@ class TraceRecorder(Tracer):
         if traces:
             self._put(traces, "message_dropped", {**_message(message), "reason": reason, "why": why_dropped(reason)})
 
+    @contained
     def on_delivery(
         self, clientid: str, message: Message, subscription: Subscription, outcome: str, reason: str
     ) -> None:
         """What becomes of a message at one receiver."""
-        traces = self._traces_of_message(message, clientid)
+        traces = self._traces_of_message(message, clientid) if self._has_room(message) else self.traces_of(clientid)
         if not traces:
             return
         fields: Fields = {**_message(message), "to": short(clientid), "outcome": outcome}
@@ -186,12 +223,26 @@ class TraceRecorder(Tracer):
             fields |= {"reason": reason, "why": why_dropped(reason, session)}
         self._put(traces, "delivery", fields)
 
+    def _has_room(self, message: Message) -> bool:
+        """Whether one more delivery of a message is recorded in its own traces: it may have a million receivers."""
+        followed = self._followed.get(_key(message))
+        if followed is None:
+            return True
+        followed.deliveries_count += 1
+        if followed.deliveries_count == _DELIVERIES_MAX + 1:
+            self._put(self._traces_of_message(message), "deliveries_left_out", _message(message))
+        return followed.deliveries_count <= _DELIVERIES_MAX
+
+    @contained
     def on_completed(self, clientid: str, message: Message) -> None:
         """A receiver has acknowledged a message."""
-        traces = self._traces_of_message(message, clientid)
+        followed = self._followed.get(_key(message), _NOT_FOLLOWED)
+        has_all = followed.deliveries_count <= _DELIVERIES_MAX
+        traces = self._traces_of_message(message, clientid) if has_all else self.traces_of(clientid)
         if traces:
             self._put(traces, "acknowledged", {**_message(message), "by": short(clientid)})
 
+    @contained
     def on_will(self, clientid: str, message: Message, step: str) -> None:
         """Something became of a client's will."""
         self._follow(message)
@@ -202,7 +253,7 @@ class TraceRecorder(Tracer):
     def _on_committed(self, ticket: int, code: int, messages: Sequence[MessageId]) -> None:
         """A commit is done that traced messages wait for."""
         for key in messages:
-            traces = [trace for trace in self._followed.get(key, ()) if trace in self.traces]
+            traces = [trace for trace in self._followed.get(key, _NOT_FOLLOWED).traces if trace in self.traces]
             fields: Fields = {"message": _hex(key), "ticket": ticket}
             if code:
                 fields["refused"] = rc.name_of(code)

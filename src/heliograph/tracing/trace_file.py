@@ -73,12 +73,18 @@ class TraceFile:
     async def close(self) -> None:
         """Write what waits, and close it."""
         while self._lines or self._writing is not None:
-            if self._writing is None:
-                self._flush()
-            else:
-                await asyncio.wait([self._writing])
+            await self.flushed()
         os.close(self._fd)
         self._wake()
+
+    async def flushed(self) -> None:
+        """Write what waits now."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
+        if self._lines and self._writing is None:
+            self._flush()
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
 
     async def changed(self) -> None:
         """Wait until there is more in it, or it is closed."""

@@ -170,6 +170,9 @@ class Traces:
             TraceNotFoundError: There is none of that name.
         """
         path, at = await self._path_of(name), 0
+        trace = self._running.get(name)
+        if trace is not None:
+            await trace.file.flushed()
         while True:
             trace = self._running.get(name)
             lines, at = await asyncio.to_thread(lines_of, path, at)
