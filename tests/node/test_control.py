@@ -100,6 +100,9 @@ async def test_the_commands_tell_people_and_programs(
     assert ":0.0" not in out
     code, out, _ = await ctl("broker")
     assert "sysdescr" in out
+    before_the_command = ["ctl", "--data-dir", str(tmp_path / "data"), "--json", "status"]
+    assert await asyncio.to_thread(main, before_the_command) == 1
+    assert capsys.readouterr().out.startswith("{")
     await node.stop()
     code, _, err = await ctl("status")
     assert code == 3

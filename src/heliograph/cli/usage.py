@@ -32,8 +32,14 @@ def example_of(*lines: str) -> str:
     return "\n".join([f"example{'s' if len(lines) > 1 else ''}:", *(f"  {line}" for line in lines)])
 
 
-def add_node_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which node's data directory is meant, and `--json`."""
-    parser.add_argument("--config", metavar="FILE", type=Path, help="the node's HOCON file, for its node.data_dir")
-    parser.add_argument("--data-dir", metavar="DIR", help="the node's data directory (node.data_dir; default ./data)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+def add_node_options(parser: argparse.ArgumentParser, *, is_inner: bool = False) -> None:
+    """Add the options that say which node's data directory is meant, and `--json`.
+
+    Args:
+        is_inner: Whether a parser around this one has them too, so that they may stand before its command as well.
+    """
+    none, no = (argparse.SUPPRESS, argparse.SUPPRESS) if is_inner else (None, False)
+    add = parser.add_argument
+    add("--config", metavar="FILE", type=Path, default=none, help="the node's HOCON file, for its node.data_dir")
+    add("--data-dir", metavar="DIR", default=none, help="the node's data directory (node.data_dir; default ./data)")
+    add("--json", action="store_true", default=no, help="print JSON")

@@ -9,7 +9,7 @@ import importlib
 import sys
 from typing import Final
 
-from heliograph.cli.usage import Actions, UsageError, example_of
+from heliograph.cli.usage import Actions, UsageError, add_node_options, example_of
 from heliograph.rpc.client import UnreachableError
 from heliograph.rpc.methods import RpcError
 
@@ -44,6 +44,7 @@ def add_parser(subparsers: Actions) -> None:
         "or failed, 2 wrong arguments, 3 no node answers.",
         epilog=example_of("heliograph ctl status --data-dir /var/lib/heliograph"),
     )
+    add_node_options(parser)
     actions = parser.add_subparsers(dest="ctl_command", metavar="COMMAND", required=True)
     for group in _GROUPS:
         importlib.import_module(f"heliograph.cli.ctl.{group}").add_parser(actions)

@@ -27,7 +27,7 @@ def add_command(actions: Actions, name: str, summary: str, description: str, *ex
         examples: Lines that a user could type.
     """
     parser = actions.add_parser(name, help=summary, description=description, epilog=example_of(*examples))
-    add_node_options(parser)
+    add_node_options(parser, is_inner=True)
     return parser
 
 
@@ -40,6 +40,7 @@ def add_group(actions: Actions, name: str, summary: str, description: str, *exam
         examples: Lines that a user could type.
     """
     parser = actions.add_parser(name, help=summary, description=description, epilog=example_of(*examples))
+    add_node_options(parser, is_inner=True)
     return parser.add_subparsers(dest=f"{name}_command", metavar="COMMAND", required=True)
 
 

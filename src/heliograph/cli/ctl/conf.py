@@ -5,9 +5,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from heliograph.cli.ctl.asking import add_command, asked
+from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
-from heliograph.cli.usage import Actions, UsageError, example_of
+from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import conf as proto
 
 _CHANGE = "The node's file, the environment and the command line win over such a change: one that they hide is refused."
@@ -15,14 +15,15 @@ _CHANGE = "The node's file, the environment and the command line win over such a
 
 def add_parser(actions: Actions) -> None:
     """Add `conf` and its actions."""
-    parser = actions.add_parser(
+    within = add_group(
+        actions,
         "conf",
-        help="show and change the configuration of the node",
-        description="Show and change the configuration of a running node. A change is made as a whole or not at all, "
-        "and holds after the next start too; docs/live_configuration.md says more.",
-        epilog=example_of("heliograph ctl conf set mqtt.max_inflight=64 --confirm 60", "heliograph ctl conf confirm"),
+        "show and change the configuration of the node",
+        "Show and change the configuration of a running node. A change is made as a whole or not at all, and holds "
+        "after the next start too; docs/live_configuration.md says more.",
+        "heliograph ctl conf set mqtt.max_inflight=64 --confirm 60",
+        "heliograph ctl conf confirm",
     )
-    within = parser.add_subparsers(dest="conf_action", metavar="ACTION", required=True)
     _add_showing(within)
     _add_changing(within)
     _add_revisions(within)
