@@ -1,0 +1,87 @@
+"""Every setting that needs no restart changes on a running node, while a hundred clients stay connected."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from heliograph.config.description import describe
+from heliograph.mqtt import packets as p
+from heliograph.settings.how import How
+from live_settings import probes_mqtt, probes_sessions
+from live_settings.table import PROBES, Probe, World
+from support.certificates import Authority
+from support.running import RunningNode
+
+_PROBES_IN = (probes_mqtt, probes_sessions)
+_CLIENTS = 100
+# Where the table is whole; a group that is added here must have a probe for each of its settings.
+_ROOTS = ("mqtt",)
+
+ALWAYS = """
+node.name = "heliograph@live"
+durable_storage { messages.topics = [], flight.enable = false }
+listeners.tcp.default.bind = "127.0.0.1:0"
+listeners.tcp.one { bind = "127.0.0.1:0", zone = one }
+listeners.tcp.probe.bind = "127.0.0.1:0"
+listeners.ssl.probe.bind = "127.0.0.1:0"
+listeners.ssl.probe.ssl_options { certfile = "CERTIFICATE", cacertfile = "AUTHORITY", verify = verify_peer }
+zones.one {}
+"""
+
+
+def paths(how: How) -> list[str]:
+    """The settings that change in that way, as the documentation names them."""
+    rows = (row.split(" | ") for row in describe().splitlines() if row.startswith("| `"))
+    return [row[0].strip("| `") for row in rows if row[-1].rstrip(" |") == how]
+
+
+def test_every_setting_that_needs_no_restart_has_a_probe() -> None:
+    assert len(_PROBES_IN) > 1
+    wanted = [path for how in How if how is not How.RESTART for path in paths(how)]
+    wanted = [path for path in wanted if path.partition(".")[0] in _ROOTS]
+    assert wanted
+    probed = {probe.path for probe in PROBES}
+    missing = [path for path in wanted if not any(f"{path}.".startswith(f"{one}.") for one in probed)]
+    assert missing == []
+    unknown = [one for one in probed if not one.startswith("zones.") and not _stands_for_any(one)]
+    assert unknown == []
+
+
+def _stands_for_any(probed: str) -> bool:
+    return any(f"{path}.".startswith(f"{probed}.") for how in How for path in paths(how))
+
+
+@pytest.mark.service
+async def test_each_holds_on_a_running_node_and_no_connection_is_lost(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    always = ALWAYS.replace("CERTIFICATE", str(authority.server())).replace("AUTHORITY", str(authority.cafile))
+    async with RunningNode(tmp_path, always) as node:
+        clients = [
+            await node.connect(f"many{number}", version=(p.V3_1_1, p.V5)[number % 2]) for number in range(_CLIENTS)
+        ]
+        failed: dict[str, str] = {}
+        for probe in PROBES:
+            try:
+                await _change(node, probe, authority, tmp_path)
+            except Exception as error:  # noqa: BLE001 - the others are tried too
+                failed[probe.settings] = f"{type(error).__name__}: {error}"
+            lost = [number for number, client in enumerate(clients) if client.is_closed]
+            assert lost == [], f"clients were lost with {probe.settings}"
+        for client in clients:
+            await client.ping()
+        assert failed == {}
+
+
+async def _change(node: RunningNode, probe: Probe, authority: Authority, directory: Path) -> None:
+    world = World(node, authority, directory, "tcp:one" if probe.zone == "one" else "tcp:default")
+    steps = probe.run(world)
+    try:
+        async with asyncio.timeout(20):
+            await anext(steps)
+            assert await node.change(probe.settings), "the change was refused"
+            assert [step async for step in steps] == []
+    finally:
+        await steps.aclose()  # type: ignore[attr-defined]  # it is a generator
+        await world.leave()
+        assert await node.change()
