@@ -33,7 +33,9 @@ from heliograph.bench import packets
 OUTPUT: Final = Path("bench-output")
 
 # Queues as they are by default: what a slow reader may cost is what is measured.
-_BOUNDED: Final = Kind("heliograph", settings="mqtt { max_inflight = 32, max_mqueue_len = 1000 }\nlog.level = info\n")
+_BOUNDED: Final = Kind(
+    "heliograph", settings="mqtt { max_inflight = 32, max_mqueue_len = 1000 }\nlog.console.level = info\n"
+)
 _MILLION: Final = 1_000_000
 _EXPIRY_S: Final = 3600
 _SUBACK: Final = b"\x90\x04\0\1\0\0"

@@ -48,7 +48,7 @@ def test_each_layer_wins_over_those_below_it(site: Site) -> None:
         ("zones.z.mqtt.max_inflight", f"cluster: {site.cluster}:2"),
     ):
         assert str(layers.origin(path.split("."))) == origin
-    assert layers.origin(("log", "level")) is None
+    assert layers.origin(("log", "console", "level")) is None
     assert str(site.sources().read().origin(("mqtt", "max_inflight"))) == f"node: {site.file}:2"
 
 

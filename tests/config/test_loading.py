@@ -54,7 +54,7 @@ def test_a_file_with_everything(write: Write) -> None:
                          layout { wildcard_thresholds = [50], compression = lz4 } }
               flight { enable = false, bind = "0.0.0.0:9000" }
             }
-            log.level = debug
+            log.console.level = debug
             """
         )
     )
@@ -80,7 +80,7 @@ def test_a_file_with_everything(write: Write) -> None:
     assert config.durable_storage.messages.layout.wildcard_thresholds == (50,)
     assert config.durable_storage.messages.layout.compression == "lz4"
     assert not config.durable_storage.flight.enable
-    assert config.log.level == "debug"
+    assert config.log.console.level == "debug"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_default_listener_is_there_unless_it_is_switched_off(text: str, name
 
 
 def test_null_is_as_if_the_setting_were_not_there(write: Write) -> None:
-    assert config_of(write("mqtt = null, log.level = null, durable_storage.messages.layout = null")) == Config()
+    assert config_of(write("mqtt = null, log.console.level = null, durable_storage.messages.layout = null")) == Config()
 
 
 def test_a_list_may_be_written_as_an_object_of_indexes(write: Write) -> None:

@@ -43,7 +43,10 @@ from heliograph.config import ConfigError, load_config
             "mqtt.server_keepalive = infinity",
             'mqtt.server_keepalive: found "infinity", expected an integer from 1 to 65535, or disabled',
         ),
-        ("log.level = Info", 'log.level: found "Info", expected debug, info, warning or error'),
+        (
+            "log.console.level = Info",
+            'log.console.level: found "Info", expected debug, info, notice, warning, ',
+        ),
         (
             'listeners.tcp.default.bind = "::1:1883"',
             'listeners.tcp.default.bind: found "::1:1883", expected an address and port as in "127.0.0.1:1883" or '
@@ -88,7 +91,7 @@ from heliograph.config import ConfigError, load_config
         ('node.data_dir = ""', 'node.data_dir: found "", expected a directory'),
         ("mqtt.max_inflght = 5", "mqtt.max_inflght: unknown key; did you mean max_inflight?"),
         ("mqt.max_inflight = 5", "mqt: unknown key; did you mean mqtt?"),
-        ("log.zzz = 5", "log.zzz: unknown key; valid here: audit, level"),
+        ("log.zzz = 5", "log.zzz: unknown key; valid here: audit, console, file"),
         (
             "zzz = 5",
             "zzz: unknown key; valid here: ",
@@ -104,17 +107,17 @@ def test_one_mistake(text: str, mistake: str, write: Write) -> None:
 
 
 def test_every_mistake_is_listed_in_the_order_of_the_file(write: Write) -> None:
-    path = write("mqtt {\n  max_inflight = 0\n  nope = 1\n}\nlog.level = loud\nretainer.enable = maybe\n")
+    path = write("mqtt {\n  max_inflight = 0\n  nope = 1\n}\nlog.console.level = loud\nretainer.enable = maybe\n")
     assert [line.split(": ")[:2] for line in mistakes_in(path)] == [
         ["node.conf:2", "mqtt.max_inflight"],
         ["node.conf:3", "mqtt.nope"],
-        ["node.conf:5", "log.level"],
+        ["node.conf:5", "log.console.level"],
         ["node.conf:6", "retainer.enable"],
     ]
 
 
 def test_the_exception_tells_the_first_mistake_in_parts(write: Write) -> None:
-    path = write("\nmqtt.max_inflight = 0\nlog.level = loud")
+    path = write("\nmqtt.max_inflight = 0\nlog.console.level = loud")
     with pytest.raises(ConfigError) as caught:
         config_of(path)
     error = caught.value
@@ -157,7 +160,7 @@ def test_a_substituted_value_is_shown_with_its_source(write: Write) -> None:
 
 
 def test_long_values_are_cut(write: Write) -> None:
-    (line,) = mistakes_in(write(f'log.level = "{"x" * 1000}"'))
+    (line,) = mistakes_in(write(f'log.console.level = "{"x" * 1000}"'))
     assert len(line) < 200
     assert "a string that begins with" in line
 

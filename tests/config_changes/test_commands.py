@@ -99,7 +99,7 @@ async def test_a_file_is_loaded_with_what_it_includes(live: LiveNode, ctl: Ctl, 
         (("set", "mqtt.max_inflght=9"), 1, "mqtt.max_inflght: unknown key; did you mean max_inflight?"),
         (("set", "mqtt"), 2, "found 'mqtt', expected PATH=VALUE"),
         (
-            ("set", "log.level=debug", "--revision", "7"),
+            ("set", "log.console.level=debug", "--revision", "7"),
             1,
             "[config_change_conflict] the change was made for revision 7",
         ),
@@ -108,7 +108,7 @@ async def test_a_file_is_loaded_with_what_it_includes(live: LiveNode, ctl: Ctl, 
         (("rollback", "4"), 1, "[config_no_revision] there is no revision 4; kept are none but 0"),
         (("plan",), 2, "name PATH=VALUE, or a file with --load FILE"),
         (("load", "/nowhere"), 2, "/nowhere cannot be read"),
-        (("set", "log.level=debug", "--confirm", "0.2"), 1, "a change can wait from 1 to 86400 seconds"),
+        (("set", "log.console.level=debug", "--confirm", "0.2"), 1, "a change can wait from 1 to 86400 seconds"),
     ],
 )
 async def test_what_is_wrong_is_told_with_what_is_valid(

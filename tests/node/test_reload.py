@@ -105,18 +105,18 @@ def test_every_setting_belongs_to_a_part(tmp_path: Path) -> None:
 
 @pytest.mark.service
 async def test_settings_change_back_to_those_of_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    running = Running(tmp_path, "sys_topics.sys_msg_interval = 1h\nlog.level = warning\n")
+    running = Running(tmp_path, "sys_topics.sys_msg_interval = 1h\nlog.console.level = warning\n")
     logging.getLogger().setLevel(logging.WARNING)
     await running.node.start()
     (sys_topics,) = (part for part in running.node.parts.all() if part.name == "sys_topics")
-    assert await running.reload("sys_topics.sys_msg_interval = 1s\nlog.level = info\n")
+    assert await running.reload("sys_topics.sys_msg_interval = 1s\nlog.console.level = info\n")
     assert "client 'c' connected" not in "\n".join(caplog.messages)
     client = await running.connect()
     await client.connack()
     assert "client 'c' connected" in "\n".join(caplog.messages)
     changed = load_config(tmp_path / "node.conf", {}, {"node.data_dir": str(tmp_path / "data")})
     assert await sys_topics.check(changed) is None
-    assert await running.reload("sys_topics.sys_msg_interval = 1h\nlog.level = warning\n")
+    assert await running.reload("sys_topics.sys_msg_interval = 1h\nlog.console.level = warning\n")
     await (await running.connect("d")).connack()
     assert "client 'd' connected" not in "\n".join(caplog.messages)
     assert await sys_topics.check(changed) is not None
@@ -319,7 +319,7 @@ def test_sighup_reads_the_file_again_and_names_what_is_wrong_in_it(tmp_path: Pat
         file = tmp_path / "heliograph.conf"
         before = file.read_text()
         for settings, told in (
-            ("log.level = debug\nretainer.backend.storage_type = ram", "again: retainer.backend"),
+            ("log.console.level = debug\nretainer.backend.storage_type = ram", "again: retainer.backend"),
             ("mqtt.max_inflight = 0", "nothing is applied"),
         ):
             file.write_text(before + settings + "\n")
@@ -330,7 +330,7 @@ def test_sighup_reads_the_file_again_and_names_what_is_wrong_in_it(tmp_path: Pat
                 wait_until(partial(_has_logged, node, told), told)
         assert node.stop() == 0
     said = node.log.read_text()
-    assert "the configuration changed: log.level" in said
+    assert "the configuration changed: log.console.level" in said
     assert "these settings change when the node is started again: retainer.backend.storage_type" in said
     line = before.count("\n") + 1
     assert re.search(rf"nothing is applied \[config_invalid\]: {file}:{line}: mqtt.max_inflight", said)

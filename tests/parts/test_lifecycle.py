@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from heliograph.broker.faults import Faults
-from heliograph.config import Config, LogConfig
+from heliograph.config import Config, LogConfig, LogTargetConfig
 from heliograph.observe.metric import Sample, counter
 from heliograph.parts import Change, Part, Parts
 from heliograph.parts.lifecycle import PartOrderError, each, every
@@ -137,15 +137,15 @@ async def test_a_configuration_is_applied_by_all_parts_or_by_none() -> None:
         roots = ("log",)
 
         async def check(self, new: Config) -> Change:
-            return Change(lambda: applied.append(new.log.level), lambda: applied.append("undone"))
+            return Change(lambda: applied.append(new.log.console.level), lambda: applied.append("undone"))
 
     class Picky(Part):
         name = "picky"
         needs = ("level",)
-        roots = ("log.level",)
+        roots = ("log.console.level",)
 
         async def check(self, new: Config) -> Change:
-            if new.log.level == "error":
+            if new.log.console.level == "error":
                 raise ValueError("too quiet")
             return Change(fail)
 
@@ -153,7 +153,7 @@ async def test_a_configuration_is_applied_by_all_parts_or_by_none() -> None:
         name = "pickier"
 
         async def check(self, new: Config) -> None:
-            if new.log.level == "error":
+            if new.log.console.level == "error":
                 raise ValueError("far too quiet")
 
     def fail() -> None:
@@ -163,16 +163,16 @@ async def test_a_configuration_is_applied_by_all_parts_or_by_none() -> None:
     await parts.start()
     old, node = Config(), replace(Config().node, name="other@host")
     with pytest.raises(ExceptionGroup) as raised:
-        await parts.check(replace(old, log=LogConfig("error")))
+        await parts.check(replace(old, log=LogConfig(LogTargetConfig(level="error"))))
     assert [str(error) for error in raised.value.exceptions] == ["too quiet", "far too quiet"]
     assert applied == ["undone"]
     applied.clear()
-    plan = await parts.check(replace(old, log=LogConfig("debug"), node=node))
-    assert (plan.now, plan.restart) == (["log.level"], ["node.name"])
+    plan = await parts.check(replace(old, log=LogConfig(LogTargetConfig(level="debug")), node=node))
+    assert (plan.now, plan.restart) == (["log.console.level"], ["node.name"])
     parts.apply(plan)
     assert applied == ["debug"]
     assert reported == ["parts.picky: it cannot"]  # and the others have applied it
-    again = await parts.check(replace(old, log=LogConfig("debug"), node=node))
+    again = await parts.check(replace(old, log=LogConfig(LogTargetConfig(level="debug")), node=node))
     assert (again.now, again.restart) == ([], ["node.name"])
 
 

@@ -34,7 +34,7 @@ WEBSOCKET_CLAIM: Final = frame(CLAIM, length=1 << 40)
 
 SETTINGS: Final = """
 durable_storage {{ flight.enable = false, messages.topics = [] }}
-log.level = info
+log.console.level = info
 mqtt {{ idle_timeout = 2s, max_packet_size = 256MB }}
 listeners.tcp.default.tcp_options.backlog = 4096
 listeners.ws.default {{ bind = "127.0.0.1:0", tcp_options.backlog = 4096 }}

@@ -17,7 +17,8 @@ import uvloop
 
 from heliograph._pure import is_compiled
 from heliograph.cli.usage import Actions
-from heliograph.config import Config, ConfigError, Layers, Sources, config_of
+from heliograph.config import Config, ConfigError, Layers, LogTargetConfig, Sources, config_of
+from heliograph.observe.log_output import ConsoleTarget, LogFileError, LogOutput, open_targets
 from heliograph.storage.reader.process import give_up, launch_reader
 
 if TYPE_CHECKING:
@@ -47,15 +48,16 @@ def add_parser(subparsers: Actions) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the node; 0 after an orderly end, 1 when it cannot start."""
-    # Before the level is known: reading the configuration may warn.
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    output = LogOutput()
+    output.use([ConsoleTarget(LogTargetConfig())])  # reading the configuration may warn
+    logging.getLogger().addHandler(output)
     sources = Sources(args.config, os.environ, _overrides(args), args.base)
     try:
         layers = sources.read(_recover)
         config = config_of(layers)
-    except (ConfigError, OSError) as error:
+        output.use(open_targets(config.log, Path(config.node.data_dir)))
+    except (ConfigError, LogFileError, OSError) as error:
         return _fail(error)
-    logging.getLogger().setLevel(config.log.level.upper())
     _allow_open_files()
     if not is_compiled() and os.environ.get("HELIOGRAPH_PURE") != "1":
         _log.warning(

@@ -9,6 +9,7 @@ from heliograph.config.description import describe
 from heliograph.config.layers import Layers, Sources
 from heliograph.config.listeners import Listeners, TcpListener
 from heliograph.config.loading import config_of, environment_name, load_config
+from heliograph.config.log import LogConfig, LogFileConfig, LogTargetConfig
 from heliograph.config.message_policies import LogFailure, MessagePolicy
 from heliograph.config.message_transformation import (
     MessageTransformationConfig,
@@ -33,7 +34,7 @@ from heliograph.config.services import (
     SysEventMessages,
     SysTopics,
 )
-from heliograph.config.settings import Config, LogConfig, NodeConfig, Zone
+from heliograph.config.settings import Config, NodeConfig, Zone
 from heliograph.config.storage import DurableStorageConfig, FlightConfig, LayoutConfig, MessagesConfig, StateConfig
 from heliograph.settings.errors import ConfigError, Problem
 from heliograph.settings.units import Address
@@ -61,6 +62,8 @@ __all__ = [
     "Listeners",
     "LogConfig",
     "LogFailure",
+    "LogFileConfig",
+    "LogTargetConfig",
     "MessagePolicy",
     "MessageTransformationConfig",
     "MessagesConfig",

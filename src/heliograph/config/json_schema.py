@@ -14,7 +14,7 @@ from heliograph.config.settings import Config
 from heliograph.settings.json_schema import (
     DURATION_PATTERN,
     SIZE_PATTERN,
-    Place,
+    SettingPlace,
     Shape,
     alternatives,
     group_shape,
@@ -33,7 +33,7 @@ def json_schema() -> Shape:
         "$schema": DIALECT,
         "title": "Configuration of a Heliograph node",
         "description": "Texts have the units of the configuration file; a number alone is milliseconds or bytes.",
-        **group_shape(Config, Place()),
+        **group_shape(Config, SettingPlace()),
     }
 
 

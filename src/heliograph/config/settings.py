@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from heliograph.config.access import Authorization
-from heliograph.config.audit import AuditLogConfig
 from heliograph.config.kinds import SizeOrPart
 from heliograph.config.listeners import Listeners
+from heliograph.config.log import LogConfig
 from heliograph.config.message_transformation import MessageTransformationConfig
 from heliograph.config.mqtt import BrokerConfig, ForceShutdown, MqttConfig
 from heliograph.config.pipeline import PipelineConfig
@@ -32,7 +32,7 @@ from heliograph.config.shared_groups import SharedGroupsConfig
 from heliograph.config.storage import DurableStorageConfig
 from heliograph.settings.fields import overlays, section, section_list, setting
 from heliograph.settings.how import How
-from heliograph.settings.kinds import AnyText, Choice, Duration, Integer, Text, Unless
+from heliograph.settings.kinds import AnyText, Duration, Integer, Text, Unless
 from heliograph.settings.units import Percentage
 
 
@@ -77,14 +77,6 @@ class NodeConfig:
         "stayed there for as long.",
         how=How.LIVE,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class LogConfig:
-    """The log."""
-
-    level: str = setting(Choice("debug", "info", "warning", "error"), "info", "Least severe entries that are written.")
-    audit: AuditLogConfig = section(AuditLogConfig, "Who changed what.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,11 @@
 """The level of the log of a node, until it is configured otherwise."""
 
 import logging
-from typing import Final
 
 from heliograph.control.proto_v1 import log as proto
+from heliograph.observe.log_format import LEVELS
+from heliograph.observe.log_output import LogOutput
 from heliograph.rpc.methods import Call, Method, NoArgs
-
-# EMQX's levels that Python's log has no name for.
-_LEVELS: Final = {"notice": logging.INFO, "alert": logging.CRITICAL, "emergency": logging.CRITICAL}
 
 
 def methods() -> list[Method]:
@@ -28,5 +26,9 @@ class LogAnswers:
 
     def set_level(self, args: proto.LogLevelWanted, call: Call) -> proto.LogLevel:
         """Answer `log.set_level`: another level, until it is configured or the node starts."""
-        logging.getLogger().setLevel(_LEVELS.get(args.level) or args.level.upper())
+        output = LogOutput.installed()
+        if output is None:
+            logging.getLogger().setLevel(LEVELS[args.level])
+        else:
+            output.set_level(args.level)
         return self.level(NoArgs(), call)

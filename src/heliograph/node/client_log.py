@@ -10,6 +10,7 @@ from heliograph.config import Config
 from heliograph.events.client_log import ClientLog, ConflictWatch
 from heliograph.node.drop_watch import DropWatch
 from heliograph.node.kernel import KernelPart
+from heliograph.node.log_part import level_of
 from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.parts import Change, Hook, HookedPart, each
 
@@ -37,7 +38,7 @@ class ClientLogPart(HookedPart):
 
     def __init__(self, config: Config, kernel: KernelPart) -> None:
         super().__init__(kernel.broker.hooks)
-        self._level = config.log.level
+        self._level = level_of(config.log)
         self._kernel = kernel
 
     async def start(self) -> None:
@@ -51,14 +52,12 @@ class ClientLogPart(HookedPart):
 
     async def check(self, new: Config) -> Change | None:
         """Tell what another level of the log allows, which is set by then."""
-        return None if new.log.level == self._level else Change(lambda: self._use(new.log.level))
-
-    def _use(self, level: str) -> None:
-        self._level = level
-        self.hook_in()
+        return None if level_of(new.log) == self._level else Change(self.hook_in)
 
     def tick(self, uptime_us: int) -> None:
-        """Look at those that drop, and end alarms."""
+        """Look at those that drop, end alarms, and see whether somebody has set another level for a while."""
+        if _log.getEffectiveLevel() != self._level:
+            self.hook_in()
         each((self._conflicts.tick, self._drops.tick), lambda tick: tick())
 
     def samples(self) -> list[Sample]:
@@ -67,6 +66,7 @@ class ClientLogPart(HookedPart):
 
     def wanted(self) -> Sequence[Hook]:
         """What the level of the log allows, and what makes alarms."""
+        self._level = _log.getEffectiveLevel()
         told = self._told
         tells_clients, tells_subscriptions = _log.isEnabledFor(logging.INFO), _log.isEnabledFor(logging.DEBUG)
         wanted = (

@@ -1,24 +1,71 @@
-"""The level of the log as a part of a node."""
+"""The log as a part of a node: its settings while the node runs, and whether it can be written."""
 
 import logging
+from collections.abc import Iterable
+from pathlib import Path
 
-from heliograph.config import Config
+from heliograph.config import Config, LogConfig
+from heliograph.observe.log_format import LEVELS
+from heliograph.observe.log_output import LogOutput, open_targets
+from heliograph.observe.metric import Sample, counter, plain
 from heliograph.parts import Change, Part
 
 
 class LogPart(Part):
-    """Sets another level while the node runs; the first one is the program's to set, before it makes a node."""
+    """Changes the log while the node runs; the first settings are the program's to use, before it makes a node.
+
+    In a program that has a log of its own (no `LogOutput`) it changes the level only.
+    """
 
     name = "log"
     roots = ("log",)
+    metrics = (counter("log.lost", "Lines of the log that could not be written."),)
 
     def __init__(self, config: Config) -> None:
-        self._level = config.log.level
+        self._settings = config.log
+        self._data_dir = Path(config.node.data_dir)
 
     async def check(self, new: Config) -> Change | None:
-        """Another level, if it is another."""
-        return None if new.log.level == self._level else Change(lambda: self._set(new.log.level))
+        """Other places, opened, if any of the settings differs."""
+        if new.log == self._settings:
+            return None
+        output = LogOutput.installed()
+        if output is None:
+            return Change(lambda: self._set_level(new.log))
+        targets = open_targets(new.log, self._data_dir)
 
-    def _set(self, level: str) -> None:
-        self._level = level
-        logging.getLogger().setLevel(level.upper())
+        def apply() -> None:
+            self._settings = new.log
+            output.use(targets)
+
+        def undo() -> None:
+            for target in targets:
+                target.close()
+
+        return Change(apply, undo)
+
+    def tick(self, uptime_us: int) -> None:
+        """Begin a file anew that is gone."""
+        output = LogOutput.installed()
+        if output is not None:
+            output.tick()
+
+    def health(self) -> str:
+        """What cannot be written."""
+        output = LogOutput.installed()
+        return "" if output is None else output.fault
+
+    def samples(self) -> Iterable[Sample]:
+        """Lines that were lost."""
+        output = LogOutput.installed()
+        return plain({"log.lost": 0 if output is None else output.lost_count})
+
+    def _set_level(self, settings: LogConfig) -> None:
+        self._settings = settings
+        logging.getLogger().setLevel(level_of(settings))
+
+
+def level_of(settings: LogConfig) -> int:
+    """The level from which on anything is written, as `logging` has it."""
+    enabled = [LEVELS[each.level] for each in (settings.console, settings.file) if each.enable]
+    return min(enabled, default=logging.CRITICAL + 1)

@@ -55,7 +55,7 @@ def shape_of(kind: Kind[Any]) -> Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SettingPlace:
     """Where a group stands, and what it has from there.
 
     Attributes:
@@ -68,12 +68,12 @@ class Place:
     how: How | None = None
     has_defaults: bool = True
 
-    def below(self, name: str, how: How | None = None) -> Place:
+    def below(self, name: str, how: How | None = None) -> SettingPlace:
         """The place of something in the group."""
         return replace(self, path=f"{self.path}.{name}" if self.path else name, how=how or self.how)
 
 
-def group_shape(model: type[Any], place: Place) -> Shape:
+def group_shape(model: type[Any], place: SettingPlace) -> Shape:
     """A group of settings, and the groups within it, as the schema of an object."""
     settings = settings_of(model)
     described = {name: _setting_shape(setting, place.below(name, setting.how)) for name, setting in settings.items()}
@@ -82,7 +82,7 @@ def group_shape(model: type[Any], place: Place) -> Shape:
     return {**shape, "required": needed} if needed else shape
 
 
-def _setting_shape(setting: Setting, place: Place) -> Shape:
+def _setting_shape(setting: Setting, place: SettingPlace) -> Shape:
     kind = setting.kind
     shape = _any_shape(kind, place)
     if isinstance(kind, Kind | ListOf):
@@ -109,7 +109,7 @@ def _has_written_default(setting: Setting, kind: Kind[Any] | ListOf[Any]) -> boo
     return True
 
 
-def _any_shape(kind: AnyKind, place: Place) -> Shape:
+def _any_shape(kind: AnyKind, place: SettingPlace) -> Shape:
     if isinstance(kind, Section):
         shape = group_shape(kind.model, place)
         if kind.has_switch:

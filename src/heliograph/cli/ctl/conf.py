@@ -52,7 +52,7 @@ def _add_changing(within: Actions) -> None:
         "set",
         "set single values",
         f"Set values; PATH=null unsets one, so that what lies below holds. {_CHANGE}",
-        "heliograph ctl conf set mqtt.max_inflight=64 log.level=debug",
+        "heliograph ctl conf set mqtt.max_inflight=64 log.console.level=debug",
     )
     set_.add_argument(
         "values", metavar="PATH=VALUE", nargs="+", help="a setting, and its value as a file would have it"

@@ -16,7 +16,7 @@ def add_parser(actions: Actions) -> None:
         actions,
         "log",
         "show and set the level of the log",
-        "The level of the log until the node starts again, or the setting `log.level` changes.",
+        "The level of the log until the node starts again, or settings of `log` change.",
         "heliograph ctl log set-level debug",
     )
     set_level = add_command(
