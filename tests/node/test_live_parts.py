@@ -1,14 +1,18 @@
 """Parts behind the kernel change while the node runs, and clients see it: retainer, delayed, storage, events, rules."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pyarrow.flight as flight
 import pytest
 
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from support.packets import say
 from support.running import MqttClient, RunningNode
+from support.waiting import wait_until
 
 OPEN = 'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage { messages.topics = [], flight.enable = false }\n'
 
@@ -124,3 +128,132 @@ async def test_a_database_that_cannot_be_opened_refuses_the_change(
     await client.publish("b", b"", 1)
     assert running.node.statistics()["storage.messages"] == 1
     assert running.node.parts.health() == {}
+
+
+async def test_clients_that_are_away_miss_nothing_when_stored_topics_change(tmp_path: Path) -> None:
+    always = OPEN + 'durable_storage.messages.topics = ["a/#", "b/#"]\n'
+
+    async def leave(running: RunningNode, clientid: str) -> None:
+        client = await running.connect(clientid, clean_start=False, session_expiry_interval=3600)
+        assert await client.subscribe("b/#", 1) == 1
+        await client.leave()
+
+    async with RunningNode(tmp_path, always) as running:
+        await leave(running, "asleep")
+    async with RunningNode(tmp_path, always) as running:  # whose session lies on the disk only now
+        await leave(running, "away")
+        publisher = await running.connect("p")
+        for topics in ("a/#", "b/#", "c/#"):
+            await publisher.publish("b/1", f"before {topics}".encode(), 1)
+            assert await running.change(f'durable_storage.messages.topics = ["{topics}"]')
+            await publisher.publish("b/1", f"after {topics}".encode(), 1)
+        for clientid in ("asleep", "away"):
+            client = await running.connect(clientid, clean_start=False, session_expiry_interval=3600)
+            payloads = {(await client.take(p.Publish)).payload.decode() for _ in range(6)}
+            assert payloads == {f"{when} {topics}" for topics in ("a/#", "b/#", "c/#") for when in ("before", "after")}
+            assert await client.payloads() == []
+
+
+async def test_options_of_sessions_and_groups_change(tmp_path: Path) -> None:
+    settings = "durable_sessions { batch_size = 1, checkpoint_interval = 1h }\n"
+    settings += "durable_shared_groups { checkpoint_interval = 1h, stall_timeout = 1s, revoke_timeout = 1s }\n"
+    settings += "durable_storage { sessions.fsync = false, shared_groups.fsync = false }\n"
+    async with RunningNode(tmp_path, OPEN + 'durable_storage.messages.topics = ["#"]\n') as running:
+        assert await running.change(settings)
+        client = await running.connect("c", clean_start=False, session_expiry_interval=3600)
+        assert await client.subscribe("t", 1) == 1
+        await client.leave()
+        publisher = await running.connect("p")
+        for number in range(3):
+            await publisher.publish("t", str(number).encode(), 1)
+        client = await running.connect("c", clean_start=False, session_expiry_interval=3600)
+        assert [(await client.take(p.Publish)).payload for _ in range(3)] == [b"0", b"1", b"2"]
+
+
+def place(running: RunningNode) -> str:
+    """Where the storage reader serves; empty where there is none."""
+    return running.node.ready_line().partition("flight grpc://")[2].partition(",")[0]
+
+
+async def until_read(bind: str, token: str = "") -> None:
+    """Wait until the storage reader answers to a token; the process that takes the place of another cannot say when."""
+    headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
+    ask = flight.Action("get_streams", json.dumps({"database": "messages", "topics": ["#"]}).encode())
+
+    def answers() -> bool:
+        with flight.FlightClient(f"grpc://{bind}") as client:
+            try:
+                return len(list(client.do_action(ask, flight.FlightCallOptions(headers=headers, timeout=20)))) == 1
+            except flight.FlightError:
+                return False
+
+    await asyncio.to_thread(wait_until, answers, f"the reader answers to {token or 'all'}")
+
+
+async def test_the_storage_reader_comes_moves_and_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def reader(settings: str) -> str:
+        return f'durable_storage.flight {{ enable = true, bind = "127.0.0.1:0", {settings} }}\n'
+
+    token = tmp_path / "token"
+    token.write_text("a" * 20)
+    with_file = reader(f'tokens = [{{ token_file = "{token}" }}]')
+    async with RunningNode(tmp_path, OPEN + 'durable_storage.messages.topics = ["#"]\n') as running:
+        assert place(running) == ""
+        assert await running.change(reader("require_token = false"))
+        first = place(running)
+        await until_read(first)
+        assert await running.change(with_file)
+        assert place(running) == first
+        await until_read(first, "a" * 20)
+        token.write_text("b" * 20)
+        assert await running.change(with_file)  # the file changed, no setting did
+        await until_read(first, "b" * 20)
+        token.write_text("short")
+        assert not await running.change(with_file)
+        assert "it holds 5 characters" in "\n".join(caplog.messages)
+        await until_read(first, "b" * 20)
+        assert await running.change()
+        assert place(running) == ""
+
+
+RULE = """
+rule_engine { rules.one { sql = "SELECT jq('. + 1', payload) as r FROM \\"in\\"", actions = [
+  { function = republish, args { topic = "out", payload = "${r}" } }] } }
+schema_registry.schemas.s { type = json, source = "SOURCE" }
+"""
+
+
+async def test_what_waits_for_a_rule_outlives_a_change_of_schemas(tmp_path: Path) -> None:
+    before = OPEN + RETAINER_OFF + RULE.replace("SOURCE", "{}")
+    async with RunningNode(tmp_path, "", before) as running:
+        client, publisher = await running.connect("c"), await running.connect("p")
+        assert await client.subscribe("out", 1) == 1
+        for number in range(50):
+            await publisher.publish("in", str(number).encode())
+        await publisher.ping()
+        assert await running.change(before.replace('"{}"', '"true"') + "rule_engine.blocking_threads = 1\n")
+        found = [(await client.take(p.Publish)).payload for _ in range(50)]
+        assert found == [f"[{number + 1}]".encode() for number in range(50)]
+        assert running.node.statistics()["rules.failed"] == 0
+        for number in range(50):
+            await publisher.publish("in", str(number).encode())
+        await publisher.ping()
+        assert await running.change(before.replace(". + 1", ". + 2"))  # another rule: what waits for this one is lost
+        await publisher.publish("in", b"100")
+        while (await client.take(p.Publish)).payload != b"[102]":
+            pass
+        numbers = running.node.statistics()
+        assert numbers["rules.one.failed.out_of_service"] + numbers["rules.one.passed"] == 101
+
+
+async def test_a_pipeline_whose_file_is_not_valid_refuses_the_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("pyspark")
+    file = tmp_path / "pipeline.conf"
+    file.write_text("rules.one { nonsense = 1 }")
+    always = 'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage.flight.bind = "127.0.0.1:0"\n'
+    async with RunningNode(tmp_path, always) as running:
+        assert not await running.change(f'pipeline {{ enable = true, file = "{file}" }}\n')
+        assert "nothing is applied [pipeline_refused]: pipeline.file: " in "\n".join(caplog.messages)
+        assert "nonsense" in "\n".join(caplog.messages)
