@@ -113,8 +113,10 @@ async def test_retained_messages_are_listed_shown_and_deleted(asked: Asked) -> N
     assert sorted(str(row["topic"]) for row in found) == [f"d/{number:03}/state" for number in range(120)]
     assert {row["bytes"] for row in found} == {3}
     assert len(await asked.rows("retainer", "topics", "--limit", "7")) == 7
+    last = await asked.rows("retainer", "topics", "d/+/state", "--sort", "topic", "--limit", "2")
+    assert [row["topic"] for row in last] == ["d/000/state", "d/001/state"]
     table = (await asked.ctl("retainer", "topics", "d/007/+")).splitlines()
-    assert table[0].split() == ["TOPIC", "QOS", "BYTES", "CLIENTID", "RECEIVED", "EXPIRES"]
+    assert table[0].split() == ["TOPIC", "QOS", "BYTES", "CLIENTID", "RECEIVED_AT", "EXPIRES_AT"]
     assert sorted(line.split()[0] for line in table[1:]) == ["d/007/state", "d/007/temp"]
     assert "payload      abc" in await asked.ctl("retainer", "show", "d/007/temp")
     assert await asked.ctl("retainer", "clean", "d/+/state", "--dry-run") == "120 messages would be deleted\n"
@@ -145,6 +147,9 @@ async def test_delayed_messages_are_listed_shown_and_let_go(asked: Asked) -> Non
     assert [row["topic"] for row in rows] == [f"late/{n}" for n in range(60)]
     numbers = [str(row["id"]) for row in rows]
     assert "late/17" in await asked.ctl("delayed", "list")
+    assert [row["topic"] for row in await asked.rows("delayed", "list", "--limit", "2")] == ["late/0", "late/1"]
+    (largest,) = await asked.rows("delayed", "list", "--limit", "1", "--sort", "bytes")
+    assert largest["topic"] == "late/59"
     shown = json.loads(await asked.ctl("delayed", "show", numbers[3], "--json"))
     assert (shown["topic"], shown["payload"], shown["clientid"]) == ("late/3", "xxx", "c")
     assert (
@@ -190,6 +195,8 @@ async def test_the_level_of_the_log_is_set(one: Asked, level: None) -> None:
     assert logging.getLogger().level == logging.DEBUG
     assert await one.ctl("log", "primary-level", "notice") == "info\n"
     assert await one.ctl("log", "primary-level") == "info\n"
+    assert await one.ctl("log", "set-level", "error", "--save") == "error\n"
+    assert one.cluster.count('level = "error"') + one.cluster.count("level = error") == 2
     code, _, err = await one.run("ctl", "log", "set-level", "loud")
     assert (code, "'warning'" in err) == (2, True)
 
@@ -213,6 +220,8 @@ async def test_the_process_and_its_databases_are_shown(one: Asked) -> None:
     assert not stored["reader"]["is_enabled"]
     assert "generations of messages" in await one.ctl("ds", "info")
     assert "there are: messages" in await one.refused("ds", "info", "--database", "no")
+    code, _, err = await one.run("storage", "check", "--repair")
+    assert (code, "heliograph ctl ds info" in err) == (1, True)
     code, out, _ = await one.run("ctl", "pipeline", "status")
     assert (code, "runs no pipeline" in out) == (1, True)
 

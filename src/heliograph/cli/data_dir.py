@@ -5,11 +5,18 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from heliograph.cli.output import is_output_closed
 from heliograph.cli.usage import Actions, add_node_options
 from heliograph.config import ConfigError, load_config
 from heliograph.storage.errors import StorageError
+from heliograph.storage.repair.message_database import StorageInUseError
+
+_WHILE_IT_RUNS: Final = (
+    "Stop the node for this; while it runs, `heliograph ctl ds info` shows its databases and `heliograph ctl retainer` "
+    "its retained messages"
+)
 
 
 def add_action(
@@ -30,6 +37,9 @@ def run_in_data_dir(args: argparse.Namespace, act: Callable[[Path], int]) -> int
     overrides = {} if args.data_dir is None else {"node.data_dir": args.data_dir}
     try:
         return act(Path(load_config(args.config, os.environ, overrides).node.data_dir))
+    except StorageInUseError as error:
+        print(f"heliograph: [{error.code}] {error}. {_WHILE_IT_RUNS}", file=sys.stderr)
+        return 1
     except (ConfigError, StorageError) as error:
         print(f"heliograph: [{error.code}] {error}", file=sys.stderr)
         return 1

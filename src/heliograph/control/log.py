@@ -21,14 +21,14 @@ class LogAnswers:
     """Answers what is asked of the log; owned by the control socket."""
 
     def level(self, args: NoArgs, call: Call) -> proto.LogLevel:
-        """Answer `log.level`."""
+        """Answer `log.level`: that of the place that takes most."""
         return proto.LogLevel(logging.getLevelName(logging.getLogger().level).lower())
 
     def set_level(self, args: proto.LogLevelWanted, call: Call) -> proto.LogLevel:
-        """Answer `log.set_level`: another level, until it is configured or the node starts."""
+        """Answer `log.set_level`: another level for all places, until the settings change or the node starts."""
         output = LogOutput.installed()
-        if output is None:
-            logging.getLogger().setLevel(LEVELS[args.level])
-        else:
+        if output is not None:
             output.set_level(args.level)
+        else:  # a program that has a log of its own
+            logging.getLogger().setLevel(LEVELS[args.level])
         return self.level(NoArgs(), call)

@@ -1,23 +1,20 @@
 """`ctl delayed`: the messages that a node publishes later."""
 
 import argparse
+from itertools import islice
+from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.payloads import print_message
-from heliograph.cli.ctl.printing import Column, print_json, print_rows
+from heliograph.cli.ctl.printing import print_json, print_rows
+from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import delayed as proto
 
-_COLUMNS = (
-    "id",
-    "topic",
-    "qos",
-    "bytes",
-    "clientid",
-    Column("received", lambda row: time_of(row.received_at)),
-    Column("expected", lambda row: time_of(row.expected_at)),
-)
+_COLUMNS: Final = proto.DelayedRow.__struct_fields__
+_SHOWN: Final = tuple(name for name in _COLUMNS if name != "username")
+_TIMES: Final = ("received_at", "expected_at")
 
 
 def add_parser(actions: Actions) -> None:
@@ -39,6 +36,7 @@ def add_parser(actions: Actions) -> None:
     listing = add_command(
         group, "list", "list them", "List them in the order in which they came.", "heliograph ctl delayed list"
     )
+    add_table_options(listing, _COLUMNS, _SHOWN)
     listing.set_defaults(act=_list)
     show = add_command(
         group, "show", "show one with its payload", "Show one with its payload.", "heliograph ctl delayed show 17"
@@ -71,8 +69,11 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    columns = table_columns(args, _COLUMNS, _TIMES)
     with asked(args) as node:
-        print_rows(node.rows("delayed.list", proto.DelayedRow), _COLUMNS, args.json)
+        rows = node.rows("delayed.list", proto.DelayedRow)
+        found = sorted_rows(rows, args) if args.sort or not args.limit else islice(rows, args.limit)
+        print_rows(found, columns, args.json)
     return 0
 
 

@@ -6,6 +6,7 @@ from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import print_json
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import log as proto
+from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -35,12 +36,18 @@ def add_parser(actions: Actions) -> None:
         "heliograph ctl log primary-level",
     )
     primary.add_argument("level", nargs="?", choices=_LEVELS, metavar="LEVEL", help="as of set-level")
+    set_level.add_argument(
+        "--save", action="store_true", help="also after the next start: set log.console.level and log.file.level"
+    )
+    primary.set_defaults(save=False)
     for parser in (set_level, primary):
         parser.set_defaults(act=_level)
 
 
 def _level(args: argparse.Namespace) -> int:
     with asked(args) as node:
+        if args.save:
+            node.ask("conf.change", ConfOutcome, ConfChangeArgs(values=_saved(args.level), comment="ctl log set-level"))
         if args.level is None:
             level = node.ask("log.level", proto.LogLevel)
         else:
@@ -50,3 +57,8 @@ def _level(args: argparse.Namespace) -> int:
     else:
         print(level.level)
     return 0
+
+
+def _saved(level: str) -> tuple[tuple[str, str], ...]:
+    """The settings that say the level."""
+    return tuple((f"log.{place}.level", level) for place in ("console", "file"))

@@ -1,22 +1,18 @@
 """`ctl retainer`: the retained messages of a running node."""
 
 import argparse
+from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.payloads import print_message
-from heliograph.cli.ctl.printing import Column, print_facts, print_json, print_rows
+from heliograph.cli.ctl.printing import print_facts, print_json, print_rows
+from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import retained as proto
 
-_COLUMNS = (
-    "topic",
-    "qos",
-    "bytes",
-    "clientid",
-    Column("received", lambda row: time_of(row.received_at)),
-    Column("expires", lambda row: time_of(row.expires_at)),
-)
+_COLUMNS: Final = proto.RetainedRow.__struct_fields__
+_TIMES: Final = ("received_at", "expires_at")
 
 
 def add_parser(actions: Actions) -> None:
@@ -41,9 +37,10 @@ def add_parser(actions: Actions) -> None:
         "list them",
         "List the retained messages of a topic filter, or all of them, those below `$SYS/` too.",
         "heliograph ctl retainer topics 'site/+/state' --limit 20",
+        "heliograph ctl retainer topics --sort bytes --limit 20",
     )
     topics.add_argument("filter", nargs="?", default="", metavar="FILTER", help="a topic filter; without one, all")
-    topics.add_argument("--limit", type=int, default=0, metavar="N", help="how many at most (default 0: all)")
+    add_table_options(topics, _COLUMNS, _COLUMNS)
     topics.set_defaults(act=_topics)
     show = add_command(
         group,
@@ -94,9 +91,10 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _topics(args: argparse.Namespace) -> int:
+    columns = table_columns(args, _COLUMNS, _TIMES)
+    wanted = proto.RetainedTopics(args.filter, 0 if args.sort else args.limit)
     with asked(args) as node:
-        wanted = proto.RetainedTopics(args.filter, args.limit)
-        print_rows(node.rows("retainer.topics", proto.RetainedRow, wanted), _COLUMNS, args.json)
+        print_rows(sorted_rows(node.rows("retainer.topics", proto.RetainedRow, wanted), args), columns, args.json)
     return 0
 
 
