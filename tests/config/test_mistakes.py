@@ -45,7 +45,8 @@ from heliograph.config import ConfigError, load_config
         ),
         (
             "log.console.level = Info",
-            'log.console.level: found "Info", expected debug, info, notice, warning, ',
+            'log.console.level: found "Info", expected debug, info, notice, warning, error, critical, '
+            "alert or emergency",
         ),
         (
             'listeners.tcp.default.bind = "::1:1883"',
