@@ -19,6 +19,7 @@ from heliograph._pure import is_compiled
 from heliograph.cli.usage import Actions
 from heliograph.config import Config, ConfigError, Layers, LogTargetConfig, Sources, config_of
 from heliograph.observe.log_output import ConsoleTarget, LogFileError, LogOutput, open_targets
+from heliograph.processes.service_manager import ServiceManager
 from heliograph.storage.reader.process import give_up, launch_reader
 
 if TYPE_CHECKING:
@@ -143,11 +144,12 @@ async def _serve(load: Callable[[], Loaded], asked: _Signals, reader_process: as
         from heliograph.node import Node
     finally:
         gc.enable()
-    node = Node(config, reader_process, layers)
+    node, manager = Node(config, reader_process, layers), ServiceManager()
     try:
         await asked.begin(node)
-        reloading = asyncio.create_task(_reload_when_asked(node, asked.reload), name="reload")
+        reloading = asyncio.create_task(_reload_when_asked(node, asked.reload, manager), name="reload")
         print(node.ready_line(), flush=True)
+        manager.tell_ready(node.ready_line())
         await asked.stop.wait()
         reloading.cancel()
     except asyncio.CancelledError:
@@ -155,15 +157,18 @@ async def _serve(load: Callable[[], Loaded], asked: _Signals, reader_process: as
             raise
         _log.info("stopped before it was ready, as it was asked to")
     finally:
+        manager.tell_stopping()
         await node.stop()
     return 0
 
 
-async def _reload_when_asked(node: "Node", asked: asyncio.Event) -> None:
+async def _reload_when_asked(node: "Node", asked: asyncio.Event, manager: ServiceManager) -> None:
     while True:
         await asked.wait()
         asked.clear()
+        manager.tell_reloading()
         await node.read_again()
+        manager.tell_ready(node.ready_line())
 
 
 def _allow_open_files() -> None:

@@ -1,0 +1,137 @@
+"""`heliograph service`: has systemd run a node, and take it away again."""
+
+import argparse
+import os
+import pwd
+import sys
+from pathlib import Path
+from typing import Final
+
+from heliograph.cli.service_unit import ServiceUnit
+from heliograph.cli.usage import Actions, UsageError, example_of
+
+_SYSTEM_UNITS: Final = Path("/etc/systemd/system")
+_USER: Final = "heliograph"
+_SYSTEM_DATA: Final = Path("/var/lib/heliograph")
+
+
+def add_parser(subparsers: Actions) -> None:
+    """Add `service` and its actions to the command line."""
+    parser = subparsers.add_parser(
+        "service",
+        help="have systemd run a node",
+        description="Have systemd start a node with the machine, and start it again when it fails.",
+        epilog=example_of("heliograph service install --print"),
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    install = actions.add_parser(
+        "install",
+        help="write the unit",
+        description="Write the systemd unit of a node. It tells systemd when it is ready, when it reads its "
+        "configuration again (systemctl reload) and when it stops; it may write to its data directory only. Nothing is "
+        "started: the commands for that are printed.",
+        epilog=example_of(
+            "heliograph service install --config /etc/heliograph.conf",
+            "heliograph service install --user --data-dir ~/mqtt",
+            "heliograph service install --print | systemd-analyze verify /dev/stdin",
+        ),
+    )
+    _add_scope(install)
+    install.add_argument("--config", metavar="FILE", type=Path, help="its configuration (default: none)")
+    install.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        type=Path,
+        help=f"where it keeps data (default: {_SYSTEM_DATA}, with --user ~/.local/share/heliograph)",
+    )
+    install.add_argument("--run-as", metavar="USER", help=f"user of a system service (default: {_USER})")
+    install.add_argument("--print", action="store_true", help="print the unit instead of writing it")
+    uninstall = actions.add_parser(
+        "uninstall",
+        help="remove the unit",
+        description="Remove the unit that install has written. Data and configuration stay.",
+        epilog=example_of("heliograph service uninstall --user"),
+    )
+    _add_scope(uninstall)
+
+
+def _add_scope(parser: argparse.ArgumentParser) -> None:
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument("--system", action="store_true", help="a service of the machine (default)")
+    scope.add_argument("--user", action="store_true", help="a service of this user")
+    parser.add_argument("--name", default="heliograph", help="name of the service (default: heliograph)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Install or uninstall; 1 if a file cannot be written, 2 if the options make no sense."""
+    try:
+        return _install(args) if args.action == "install" else _uninstall(args)
+    except UsageError as error:
+        print(f"heliograph service: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        hint = "; be root, or give --user" if isinstance(error, PermissionError) and not args.user else ""
+        print(f"heliograph service: {error.filename}: {error.strerror}{hint}", file=sys.stderr)
+        return 1
+
+
+def _install(args: argparse.Namespace) -> int:
+    unit = _unit(args)
+    if args.print:
+        print(unit.text(), end="")
+        return 0
+    if unit.run_as is not None:
+        owner = _account(unit.run_as, unit.data_dir)
+        unit.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            os.chown(unit.data_dir, owner.pw_uid, owner.pw_gid)
+    else:
+        unit.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = _path(args)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(unit.text(), encoding="utf-8")
+    manager = "systemctl --user" if args.user else "systemctl"
+    print(f"{path} is written. Now:")
+    print(f"  {manager} daemon-reload")
+    print(f"  {manager} enable --now {path.stem}")
+    if args.user:
+        print("  loginctl enable-linger          # so that it runs while you are not logged in")
+    return 0
+
+
+def _uninstall(args: argparse.Namespace) -> int:
+    path = _path(args)
+    if not path.exists():
+        raise UsageError(f"{path} is not there: nothing is installed under this name")
+    path.unlink()
+    manager = "systemctl --user" if args.user else "systemctl"
+    print(f"{path} is removed. Now:\n  {manager} stop {path.stem}\n  {manager} daemon-reload")
+    return 0
+
+
+def _unit(args: argparse.Namespace) -> ServiceUnit:
+    if args.user and args.run_as is not None:
+        raise UsageError("--run-as has no meaning with --user: that service runs as you")
+    config = None if args.config is None else args.config.expanduser().absolute()
+    if config is not None and not config.is_file():
+        raise UsageError(f"the configuration file {config} is not there")
+    default = Path("~/.local/share/heliograph") if args.user else _SYSTEM_DATA
+    data_dir = (args.data_dir or default).expanduser().absolute()
+    return ServiceUnit(data_dir, config, None if args.user else args.run_as or _USER)
+
+
+def _account(name: str, data_dir: Path) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        raise UsageError(
+            f"there is no user {name}: make one with\n"
+            f"  useradd --system --home-dir {data_dir} --shell /usr/sbin/nologin {name}\nor name another with --run-as"
+        ) from None
+
+
+def _path(args: argparse.Namespace) -> Path:
+    if not args.name.replace("-", "").replace("_", "").isalnum():
+        raise UsageError(f'"{args.name}" is no name for a service: letters, digits, - and _ are expected')
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return (home / "systemd" / "user" if args.user else _SYSTEM_UNITS) / f"{args.name}.service"
