@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from heliograph.rules import UNDEFINED
+from heliograph.rules.values import UNDEFINED
 from rules.bank_edges import EDGE_CASES
 from rules.bank_foreach import FOREACH_CASES
 from rules.bank_functions import FUNCTION_CASES

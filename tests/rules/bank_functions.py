@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from heliograph.rules import UNDEFINED
+from heliograph.rules.values import UNDEFINED
 from rules.cases import Case, expressions, failures
 
 _MATHEMATICS = (

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from heliograph.rules import MessageColumns, Value
+from heliograph.rules.columns import MessageColumns
+from heliograph.rules.values import Value
 
 PAYLOAD: Final = (
     b'{"i": 7, "neg": -7, "f": 2.5, "one": 1.0, "s": "text", "n5": "5", "t": true, "no": false, "null": null,'

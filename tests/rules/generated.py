@@ -4,7 +4,7 @@ import json
 
 from hypothesis import strategies as st
 
-from heliograph.rules import MessageColumns
+from heliograph.rules.columns import MessageColumns
 
 _NAMES = ("a", "b", "c")
 

@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.rules import CompiledRule, Value
 from heliograph.rules.columns import STORED_NAMES, MessageColumns
 from heliograph.rules.environment import Environment
+from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.spark.contexts import evaluating
 from heliograph.rules.spark.plan import plan_rule
 from heliograph.rules.spark.row_evaluator import OutputColumns, RowEvaluator
 from heliograph.rules.spark.rows import generating_function, rule_function, struct_of
+from heliograph.rules.values import Value
 
 SIMPLE = (
     "SELECT payload.a AS a FROM 't'",

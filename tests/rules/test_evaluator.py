@@ -2,8 +2,10 @@
 
 import pytest
 
-from heliograph.rules import Columns, CompiledRule, MessageColumns, RuleEvaluationError, Value
-from heliograph.rules.values import equal_exactly
+from heliograph.rules.columns import Columns, MessageColumns
+from heliograph.rules.errors import RuleEvaluationError
+from heliograph.rules.evaluator import CompiledRule
+from heliograph.rules.values import Value, equal_exactly
 from rules.bank import BANK, each_case
 from rules.cases import Case
 

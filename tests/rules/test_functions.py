@@ -6,13 +6,13 @@ from typing import Final
 
 import pytest
 
-from heliograph.rules import UNDEFINED, MessageColumns, Value
+from heliograph.rules.columns import MessageColumns
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.functions import FUNCTIONS
 from heliograph.rules.functions.definition import Function
 from heliograph.rules.operators import CALCULATIONS, RELATIONS
-from heliograph.rules.values import Bits, compare
+from heliograph.rules.values import UNDEFINED, Bits, Value, compare
 
 _BITS: Final = Bits(5, 3)
 _SCALARS: Final[list[Value]] = [UNDEFINED, None, True, 0, -1, 3, 2**70, 1.5, -0.0, 1e300, _BITS]

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from heliograph.rules import CompiledRule, MessageColumns, RuleEvaluationError, Value
+from heliograph.rules.columns import MessageColumns
 from heliograph.rules.environment import Environment
-from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.errors import EvaluationFault, RuleEvaluationError
+from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.jq_process import WORKERS_MAX, WorkerPool
+from heliograph.rules.values import Value
 
 _ENDLESS = b"def f: f; f"
 

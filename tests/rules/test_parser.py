@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.rules import RuleSyntaxError, Select, parse_rule
+from heliograph.rules.errors import RuleSyntaxError
+from heliograph.rules.parser import parse_rule
 from heliograph.rules.tree import (
     Arithmetic,
     Branch,
@@ -22,6 +23,7 @@ from heliograph.rules.tree import (
     Not,
     Path,
     Place,
+    Select,
     Slice,
     Star,
     Unary,

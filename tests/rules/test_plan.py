@@ -2,8 +2,8 @@
 
 import pytest
 
-from heliograph.rules import RuleSyntaxError
 from heliograph.rules.columns import MESSAGE_COLUMN_NAMES, STORED_NAMES
+from heliograph.rules.errors import RuleSyntaxError
 from heliograph.rules.spark import explain, plan_rule
 from heliograph.rules.spark.output_types import output_type
 

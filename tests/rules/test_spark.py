@@ -15,7 +15,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from pyspark.sql import DataFrame, SparkSession
 
 from heliograph.mqtt.topic import topic_matches
-from heliograph.rules import CompiledRule, MessageColumns, RuleEvaluationError
+from heliograph.rules.columns import MessageColumns
+from heliograph.rules.errors import RuleEvaluationError
+from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.spark import CaseOutcome, apply_rule, evaluate_on_spark, plan_rule
 from heliograph.rules.spark.native import topic_condition
 from heliograph.rules.values import equal_exactly

@@ -8,10 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.rules import UNDEFINED, CompiledRule, MessageColumns, Value
+from heliograph.rules.columns import MessageColumns
 from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.json_text import decode_exactly, decode_json, encode_exactly, encode_json, text_of
-from heliograph.rules.values import bytes_of, compare, equal_exactly, fixed_text, float_text, order_of, string_of
+from heliograph.rules.values import (
+    UNDEFINED,
+    Value,
+    bytes_of,
+    compare,
+    equal_exactly,
+    fixed_text,
+    float_text,
+    order_of,
+    string_of,
+)
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 finite_floats = st.floats(allow_nan=False, allow_infinity=False)

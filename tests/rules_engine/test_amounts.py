@@ -11,7 +11,7 @@ from heliograph.broker.internal_publish_queue import PublishCounters
 from heliograph.broker.message import make_message
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import RuleEngineConfig
-from heliograph.rules.engine import RuleEngine
+from heliograph.rules.engine.engine import RuleEngine
 from heliograph.rules.engine.strands import Strand, Threads
 from heliograph.rules.environment import Environment
 from heliograph.rules.evaluator import LIVE

@@ -3,8 +3,8 @@
 import pytest
 
 from heliograph.config import PipelineAction, RepublishAction, RuleConfig
-from heliograph.rules import RuleSyntaxError
-from heliograph.rules.engine import PipelineStorageError, RuleActionError
+from heliograph.rules.engine.errors import PipelineStorageError, RuleActionError
+from heliograph.rules.errors import RuleSyntaxError
 from support.services import Node
 
 

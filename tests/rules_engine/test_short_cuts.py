@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heliograph.rules import CompiledRule, RuleEvaluationError
 from heliograph.rules.columns import MessageColumns
 from heliograph.rules.engine.short_cuts import short_cut
+from heliograph.rules.errors import RuleEvaluationError
+from heliograph.rules.evaluator import CompiledRule
 
 SHORT = (
     "SELECT payload.a AS a FROM 't'",

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import pytest
 
-from heliograph.rules import CompiledRule, RuleEvaluationError
 from heliograph.rules.environment import Environment
+from heliograph.rules.errors import RuleEvaluationError
+from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.schemas import SchemaRegistry
 from heliograph.rules.schemas.registry import build
 from heliograph.rules.schemas.settings import HttpService, SchemaSettings

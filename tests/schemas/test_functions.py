@@ -2,8 +2,10 @@
 
 import pytest
 
-from heliograph.rules import CompiledRule, MessageColumns, RuleEvaluationError
+from heliograph.rules.columns import MessageColumns
 from heliograph.rules.environment import Environment
+from heliograph.rules.errors import RuleEvaluationError
+from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.schemas import SchemaRegistry
 from heliograph.rules.schemas.registry import build, build_schema
 from heliograph.rules.schemas.settings import HttpService, SchemaSettings, SchemaSourceError

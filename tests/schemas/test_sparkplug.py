@@ -6,8 +6,8 @@ from struct import pack
 import pytest
 
 from heliograph.mqtt import packets as p
-from heliograph.rules import CompiledRule
 from heliograph.rules.environment import Environment
+from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.schemas.interface import SchemaError
 from heliograph.rules.schemas.sparkplug import EdgeTopic, metric_value, sparkplug_schema
 from heliograph.rules.schemas.sparkplug_births import Births

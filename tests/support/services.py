@@ -9,8 +9,9 @@ from heliograph.access.banned import BanList
 from heliograph.access.parts import BansPart
 from heliograph.channel.options import ChannelOptions
 from heliograph.config import Config, RuleConfig, load_config
-from heliograph.message_policies import MessageTransformation, SchemaValidation
 from heliograph.message_policies.parts import TransformationPart, ValidationPart
+from heliograph.message_policies.transformation import MessageTransformation
+from heliograph.message_policies.validation import SchemaValidation
 from heliograph.node.client_attrs import ZoneAttributes
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases

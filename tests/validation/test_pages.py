@@ -9,7 +9,7 @@ import pytest
 from heliograph.cli.main import main
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.properties import ALLOWED_PUBLISH, properties_from_wire
-from heliograph.rules import CompiledRule
+from heliograph.rules.evaluator import CompiledRule
 from support.services import Node
 
 DOCS = Path(__file__).parents[2] / "docs"

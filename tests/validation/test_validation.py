@@ -7,7 +7,7 @@ import pytest
 from heliograph.broker import hooks
 from heliograph.broker.message import Message
 from heliograph.config import Validation, ValidationCheck
-from heliograph.message_policies import MessagePolicyError
+from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.mqtt import packets as p
 from support.packets import properties, publish
 from support.schemas import SCHEMAS

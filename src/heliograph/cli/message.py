@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from heliograph.broker.message import Message
     from heliograph.broker.pubsub import Broker
     from heliograph.config import Config
-    from heliograph.rules import Value
     from heliograph.rules.environment import Environment
+    from heliograph.rules.values import Value
 
 _NODE: Final = 1
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """Try the message; the exit code."""
     from heliograph.broker.message import Message
     from heliograph.config import ConfigError, load_config
-    from heliograph.message_policies import MessagePolicyError
+    from heliograph.message_policies.errors import MessagePolicyError
     from heliograph.message_policies.faults import policy_faults
     from heliograph.rules import engine as engine  # what checks the rules of a configuration
     from heliograph.rules.json_text import encode_exactly
@@ -115,8 +115,9 @@ def _outcome(message: "Message", config: "Config", environment: "Environment") -
     from heliograph.broker.hooks import Hooks
     from heliograph.broker.publishing import run_hooks
     from heliograph.config.zones import levels_max
-    from heliograph.message_policies import MessageTransformation, SchemaValidation
     from heliograph.message_policies.parts import NodeInfo
+    from heliograph.message_policies.transformation import MessageTransformation
+    from heliograph.message_policies.validation import SchemaValidation
     from heliograph.node.options import make_broker
 
     broker: Broker = make_broker(config, Hooks())

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from heliograph.cli.usage import Actions, UsageError
 
 if TYPE_CHECKING:
-    from heliograph.rules import Value
     from heliograph.rules.schemas.settings import SchemaSettings
+    from heliograph.rules.values import Value
 
 
 def add_parser(subparsers: Actions) -> None:
@@ -102,8 +102,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry out what the options ask for; the exit code."""
     # Imported here so that the other commands start without the rule language.
     from heliograph.cli.batch import CaseError
-    from heliograph.rules import RuleError
-    from heliograph.rules.errors import EvaluationFault
+    from heliograph.rules.errors import EvaluationFault, RuleError
 
     try:
         if args.action == "functions":

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heliograph.cli.batch import Answer, Case, CaseError, read_case, run_batch, text_of_case, texts_of_case, written
-from heliograph.rules import CompiledRule, RuleError, RuleSyntaxError, Value
 from heliograph.rules.columns import Columns
 from heliograph.rules.environment import Environment
-from heliograph.rules.errors import EvaluationFault
+from heliograph.rules.errors import EvaluationFault, RuleError, RuleSyntaxError
+from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.events import EVENTS, find_event
 from heliograph.rules.json_text import decode_json, encode_exactly
 from heliograph.rules.schemas import SchemaRegistry
 from heliograph.rules.schemas.registry import build
+from heliograph.rules.values import Value
 
 if TYPE_CHECKING:
     from heliograph.rules.schemas.settings import SchemaSettings

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 from heliograph.cli.batch import CaseError, read_case
 from heliograph.cli.usage import UsageError
 from heliograph.mqtt.topic import topic_name_fault
-from heliograph.rules import Columns, CompiledRule, MessageColumns, Value
-from heliograph.rules.columns import MESSAGE_COLUMN_NAMES
+from heliograph.rules.columns import MESSAGE_COLUMN_NAMES, Columns, MessageColumns
 from heliograph.rules.environment import VARIABLE_PREFIX, Environment
 from heliograph.rules.errors import RuleEvaluationError
+from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.events import EVENTS, PREFIX, Event, find_event
 from heliograph.rules.json_text import decode_exactly, encode_exactly
 from heliograph.rules.output import variables_read
 from heliograph.rules.samples import SAMPLES, sample_columns, sample_topic
 from heliograph.rules.schemas import SchemaRegistry
 from heliograph.rules.schemas.registry import build
-from heliograph.rules.values import bytes_of
+from heliograph.rules.values import Value, bytes_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

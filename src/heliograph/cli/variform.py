@@ -8,7 +8,7 @@ from heliograph.cli.usage import Actions
 
 if TYPE_CHECKING:
     from heliograph.cli.batch import Answer, Case
-    from heliograph.rules import Value
+    from heliograph.rules.values import Value
 
 
 def add_parser(subparsers: Actions) -> None:

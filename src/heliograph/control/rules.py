@@ -7,7 +7,7 @@ from heliograph.broker.pubsub import Broker
 from heliograph.control.proto_v1 import rules as proto
 from heliograph.control.slices import in_slices
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
-from heliograph.rules.engine import RuleEngine
+from heliograph.rules.engine.engine import RuleEngine
 from heliograph.rules.engine.running import RunningRule
 
 

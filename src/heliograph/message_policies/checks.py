@@ -10,9 +10,9 @@ from typing import Final
 
 from heliograph.broker.message import Message
 from heliograph.config import ValidationCheck
+from heliograph.message_policies.columns_of_messages import ColumnsOfMessages
 from heliograph.message_policies.errors import MessagePolicyError
 from heliograph.message_policies.schemas import find_schema
-from heliograph.rules.engine.columns import LiveColumns, NodeFacts
 from heliograph.rules.environment import Environment
 from heliograph.rules.errors import RuleEvaluationError, RuleSyntaxError
 from heliograph.rules.evaluator import CompiledRule
@@ -24,22 +24,6 @@ Check = Callable[[Message], str | None]
 """What is wrong with a message; None when it passes."""
 
 _log: Final = logging.getLogger(__name__)
-
-
-class ColumnsOfMessages:
-    """The columns of messages for SQL; those of the last one are kept, so that its JSON is decoded once."""
-
-    def __init__(self, node: NodeFacts) -> None:
-        self._node = node
-        self._columns: LiveColumns | None = None
-
-    def of(self, message: Message) -> LiveColumns:
-        """The columns of a message."""
-        columns = self._columns
-        if columns is None or columns.message is not message:
-            columns = LiveColumns(message, self._node)
-            self._columns = columns
-        return columns
 
 
 def compile_check(

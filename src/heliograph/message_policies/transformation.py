@@ -16,7 +16,6 @@ from heliograph.message_policies.chain import PolicyChain, Stage
 from heliograph.message_policies.coding import compile_decoder, compile_encoder
 from heliograph.message_policies.draft import Draft
 from heliograph.message_policies.errors import TransformationFault
-from heliograph.message_policies.operations import compile_operation
 from heliograph.rules.engine.columns import NodeFacts
 from heliograph.rules.environment import Environment
 
@@ -41,6 +40,9 @@ class TransformationStage(Stage):
     __slots__ = ("_decode", "_encode", "_operations")
 
     def __init__(self, settings: Transformation, number: int, environment: Environment, levels_max: int) -> None:
+        # Variform, which a node without transformations does not load.
+        from heliograph.message_policies.operations import compile_operation
+
         super().__init__(settings)
         place = (ROOT, "transformations", str(number))
         self._decode = compile_decoder(settings.payload_decoder, (*place, "payload_decoder"), environment.schemas)

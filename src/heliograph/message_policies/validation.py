@@ -13,7 +13,7 @@ from heliograph.broker.message import Message
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Validation
 from heliograph.message_policies.chain import PolicyChain, Stage
-from heliograph.message_policies.checks import ColumnsOfMessages, all_pass, any_pass, compile_check
+from heliograph.message_policies.columns_of_messages import ColumnsOfMessages
 from heliograph.rules.engine.columns import NodeFacts
 from heliograph.rules.environment import Environment
 
@@ -37,6 +37,9 @@ class ValidationStage(Stage):
     __slots__ = ("problem",)
 
     def __init__(self, settings: Validation, number: int, environment: Environment, columns: ColumnsOfMessages) -> None:
+        # The rule language, which a node without validations does not load.
+        from heliograph.message_policies.checks import all_pass, any_pass, compile_check
+
         super().__init__(settings)
         place = (ROOT, "validations", str(number), "checks")
         checks = [

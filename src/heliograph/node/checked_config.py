@@ -1,16 +1,11 @@
 """What layers say, with all that only the languages in a configuration can find wrong."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
 
 from heliograph.config import Config, Layers, config_of
-from heliograph.message_policies.faults import policy_faults
 from heliograph.node.file_faults import file_faults
-from heliograph.rules.client_attrs import client_attribute_faults
-from heliograph.rules.engine.faults import rule_faults
-from heliograph.rules.schemas.configured import schema_faults
 
-_CHECKS: Final = (schema_faults, client_attribute_faults, policy_faults, rule_faults)
+Fault = tuple[tuple[str, ...], str]
 
 
 def checked_config(layers: Layers, environ: Mapping[str, str] | None = None) -> Config:
@@ -22,7 +17,7 @@ def checked_config(layers: Layers, environ: Mapping[str, str] | None = None) -> 
     Raises:
         ConfigError: With every problem that was found.
     """
-    return config_of(layers, _CHECKS, environ)
+    return config_of(layers, (language_faults,), environ)
 
 
 def startable_config(layers: Layers) -> Config:
@@ -31,4 +26,27 @@ def startable_config(layers: Layers) -> Config:
     Raises:
         ConfigError: With every problem that was found.
     """
-    return config_of(layers, (*_CHECKS, file_faults))
+    return config_of(layers, (language_faults, file_faults))
+
+
+def language_faults(config: Config) -> Iterator[Fault]:
+    """The path of each setting that a language or a schema finds wrong, and what is wrong with it.
+
+    A language is loaded where a configuration uses it: the start of a node that has no rules does not wait for theirs.
+    """
+    if config.schema_registry.schemas or config.schema_registry.external:
+        from heliograph.rules.schemas.configured import schema_faults
+
+        yield from schema_faults(config)
+    if any(mqtt.client_attrs_init for mqtt in (config.mqtt, *(zone.mqtt for zone in config.zones.values()))):
+        from heliograph.rules.client_attrs import client_attribute_faults
+
+        yield from client_attribute_faults(config)
+    if config.schema_validation.validations or config.message_transformation.transformations:
+        from heliograph.message_policies.faults import policy_faults
+
+        yield from policy_faults(config)
+    if config.rule_engine.rules:
+        from heliograph.rules.engine.faults import rule_faults
+
+        yield from rule_faults(config)

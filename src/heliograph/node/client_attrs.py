@@ -1,15 +1,19 @@
 """Joins client attributes to a node."""
 
+from __future__ import annotations
+
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from heliograph.config import ClientAttribute, Config
 from heliograph.config.zones import DEFAULT_ZONE, zone_of
 from heliograph.observe.bounded_log import BoundedLog
-from heliograph.rules.client_attrs import ClientAttributes
 from heliograph.rules.environment import Environment
+
+if TYPE_CHECKING:
+    from heliograph.rules.client_attrs import ClientAttributes
 
 _log: Final = logging.getLogger(__name__)
 
@@ -37,9 +41,11 @@ class ZoneAttributes:
         log = BoundedLog(_log, clock)
         self._counted = Counter[str](counted)
         self._settings = _settings(config)
-        self._zones = {
-            zone: ClientAttributes(listed, log, environment) for zone, listed in self._settings.items() if listed
-        }
+        self._zones: dict[str, ClientAttributes] = {}
+        if any(self._settings.values()):  # else variform is not loaded
+            from heliograph.rules.client_attrs import ClientAttributes
+
+            self._zones = {zone: ClientAttributes(one, log, environment) for zone, one in self._settings.items() if one}
 
     def serves(self, config: Config) -> bool:
         """Whether another configuration asks for the same attributes."""

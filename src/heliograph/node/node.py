@@ -20,7 +20,7 @@ from heliograph.node.parts import make_parts
 from heliograph.node.reports import FaultLog, HookFailureLog
 from heliograph.node.rules import RulesPart
 from heliograph.parts import Parts
-from heliograph.rules.engine import RuleEngine
+from heliograph.rules.engine.engine import RuleEngine
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from heliograph.node.kernel import KernelPart
 from heliograph.node.metrics.rules import RULES
 from heliograph.observe.metric import Sample
 from heliograph.parts import Change, Part
-from heliograph.rules.engine import RuleEngine
+from heliograph.rules.engine.engine import RuleEngine
 from heliograph.rules.environment import Environment
 from heliograph.rules.parts import EnvironmentPart
 

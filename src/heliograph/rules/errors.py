@@ -3,9 +3,12 @@
 `RuleSyntaxError` refuses a rule when it is created; `RuleEvaluationError` ends one evaluation of a sound rule.
 """
 
-from typing import ClassVar, Final
+from __future__ import annotations
 
-from heliograph.rules.tree import Place
+from typing import TYPE_CHECKING, ClassVar, Final
+
+if TYPE_CHECKING:
+    from heliograph.rules.tree import Place
 
 # A rule can be one line of a megabyte, and its errors go into logs.
 _SHOWN_MAX: Final = 240

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from heliograph.broker.faults import CONNECTIONS
 from heliograph.channel.channel import Channel
@@ -14,7 +14,9 @@ from heliograph.transport.addresses import own_address_text
 from heliograph.transport.listener_counters import ListenerCounters
 from heliograph.transport.peer_certificate import PeerIdentity
 from heliograph.transport.pending_connection import PendingConnection
-from heliograph.transport.upgrade import UpgradePolicy
+
+if TYPE_CHECKING:
+    from heliograph.transport.upgrade import UpgradePolicy
 
 _SILENCE_CHECKS_MAX: Final = 8  # checks for silence in one idle timeout
 _SILENCE_CHECK_S_MIN: Final = 0.5  # ticks come no faster
@@ -62,10 +64,12 @@ class Connections:
         congested: Those whose buffers are full, and since when.
         own_address: What connections come to; empty where that is asked for each.
         high_watermark: Unsent bytes of one connection beyond which its session holds back.
-        upgrades: How WebSocket requests are answered.
+        upgrades: How WebSocket requests are answered; missing where the listener takes none.
         message_bytes_max: Bytes of the largest WebSocket message; 0 for no limit.
         is_single: Whether each MQTT packet is a WebSocket message of its own.
     """
+
+    upgrades: "UpgradePolicy"
 
     def __init__(
         self,
@@ -96,7 +100,10 @@ class Connections:
         self.identity = identity
         self.high_watermark = settings.tcp_options.high_watermark
         websocket = settings.websocket if isinstance(settings, config.WsListener | config.WssListener) else None
-        self.upgrades = UpgradePolicy(websocket or config.WebsocketOptions())
+        if websocket is not None:
+            from heliograph.transport.upgrade import UpgradePolicy  # with `websockets`: others do not need it
+
+            self.upgrades = UpgradePolicy(websocket)
         self.message_bytes_max = 0 if websocket is None else websocket.max_frame_size or 0
         self.is_single = websocket is not None and websocket.mqtt_piggyback == "single"
         self._delays_small_packets = not settings.tcp_options.nodelay

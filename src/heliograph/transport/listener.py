@@ -7,7 +7,7 @@ How long a connection may stay on that way, and how many there are, `connections
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.options import ChannelOptions
@@ -27,7 +27,9 @@ from heliograph.transport.peer_certificate import PeerIdentity
 from heliograph.transport.pending_connection import PendingConnection
 from heliograph.transport.protocol_transport import ProtocolTransport
 from heliograph.transport.sockets import Poller, SocketTransport
-from heliograph.transport.websocket import WebSocketHandshake
+
+if TYPE_CHECKING:
+    from heliograph.transport.websocket import WebSocketHandshake
 
 _CERTIFICATE_CHECK_US: Final = 5_000_000
 _TLS_GOODBYE_S: Final = 5.0
@@ -74,6 +76,7 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         if isinstance(settings, config.SslListener | config.WssListener):
             self._certificates = Certificates(self._path, settings.ssl_options)
         self.websocket = _websocket_of(settings)
+        self._protocol = Connection if self.websocket is None else _websocket_handshake()
         self._uses_epoll = uses_epoll
         self._sockets: list[socket.socket] = []
         self._acceptor: Acceptor | None = None
@@ -331,9 +334,14 @@ class Listener:  # [MQTT-4.2-1] 3.1.1 [MQTT-7.1.1-1]
         return ProtocolTransport(poller, pending.connection, self._protocol_of(pending))
 
     def _protocol_of(self, pending: PendingConnection) -> asyncio.Protocol:
-        kind = WebSocketHandshake if self.websocket is not None else Connection
-        return cast("asyncio.Protocol", kind(self.connections, pending))  # one by its methods
+        return cast("asyncio.Protocol", self._protocol(self.connections, pending))  # one by its methods
 
 
 def _websocket_of(settings: config.ListenerConfig) -> config.WebsocketOptions | None:
     return settings.websocket if isinstance(settings, config.WsListener | config.WssListener) else None
+
+
+def _websocket_handshake() -> type["WebSocketHandshake"]:
+    from heliograph.transport.websocket import WebSocketHandshake  # with `websockets`; other listeners do not need it
+
+    return WebSocketHandshake

@@ -25,8 +25,9 @@ from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.files.settings import Roots, RuleSettings, SinkColumns, StreamSqlSettings
 from heliograph.pipeline.files.viewfile import names_in, read_source, read_table
 from heliograph.pipeline.sinks import OutputMode, Sink, read_sink
-from heliograph.rules import CompiledRule, RuleSyntaxError
 from heliograph.rules.calls import call_faults
+from heliograph.rules.errors import RuleSyntaxError
+from heliograph.rules.evaluator import CompiledRule
 from heliograph.rules.schemas.settings import SchemaSettings
 from heliograph.rules.spark import plan_rule
 

@@ -18,15 +18,13 @@ from heliograph.mqtt.topic import MAX_TOPIC_BYTES, SYS_PREFIX, has_wildcard, top
 from heliograph.rules.engine.columns import EventColumns, LiveColumns
 from heliograph.rules.engine.counters import RuleCounters
 from heliograph.rules.engine.errors import ActionError
+from heliograph.rules.engine.stored_rows import PIPELINE_PREFIX
 from heliograph.rules.engine.template import Read, Render, compile_template, compile_value, fixed_text, row_text
 from heliograph.rules.errors import EvaluationFault
 from heliograph.rules.values import UNDEFINED, Value
 
 Row: TypeAlias = Mapping[str, Value]
 Run: TypeAlias = Callable[[Row, LiveColumns], int]
-
-PIPELINE_PREFIX: Final = "$pipeline/"
-"""The prefix of the topics under which rows are stored for the pipeline; only rules can publish to them."""
 
 _MADE_BY_MAX: Final = 32  # rules through which one message may make another
 _PAYLOAD_BYTES_MAX: Final = 268_435_455 - 200_000  # of a packet, with room for the largest topic and properties

@@ -4,10 +4,12 @@ Rules come and go at run time with the configuration: where one cannot be used, 
 All methods are called in the event loop.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from heliograph.broker import hooks
 from heliograph.broker.client import ClientInfo
@@ -20,7 +22,6 @@ from heliograph.config.rules import PipelineAction, RuleConfig, RuleEngineConfig
 from heliograph.mqtt.topic import SYS_PREFIX
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.observe.metric import Sample, labelled
-from heliograph.rules.engine.actions import PIPELINE_PREFIX, action_fault
 from heliograph.rules.engine.columns import LiveColumns
 from heliograph.rules.engine.counters import NAMES, RuleCounters
 from heliograph.rules.engine.errors import (
@@ -29,11 +30,13 @@ from heliograph.rules.engine.errors import (
     RuleActionError,
 )
 from heliograph.rules.engine.event_sources import EventSources
-from heliograph.rules.engine.running import Rows, RunningRule
-from heliograph.rules.engine.stored_rows import StoredRows
+from heliograph.rules.engine.stored_rows import PIPELINE_PREFIX, StoredRows
 from heliograph.rules.engine.strands import Strand, Threads
 from heliograph.rules.environment import Environment
 from heliograph.rules.topic_index import TopicIndex
+
+if TYPE_CHECKING:
+    from heliograph.rules.engine.running import Rows, RunningRule
 
 _log = logging.getLogger(__name__)
 
@@ -263,6 +266,10 @@ class RuleEngine:
     # --- inside
 
     def _make(self, rule_id: str, settings: RuleConfig, counters: RuleCounters | None) -> RunningRule:
+        # The rule language, which a node without rules does not load.
+        from heliograph.rules.engine.actions import action_fault
+        from heliograph.rules.engine.running import RunningRule
+
         for action in settings.actions:
             problem = action_fault(action)
             if problem is not None:

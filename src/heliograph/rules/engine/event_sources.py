@@ -4,9 +4,11 @@ Only hook points that some rule names have a callback. Events about messages tha
 none, so that events of events end.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
@@ -20,10 +22,12 @@ from heliograph.mqtt.properties import Properties
 from heliograph.observe.alarms import Alarm
 from heliograph.observe.outgoing import SYSTEM_CLIENTID
 from heliograph.rules.engine.columns import EventColumns, NodeFacts, client_values, shown_properties
-from heliograph.rules.engine.running import RunningRule
 from heliograph.rules.events import EVENTS, Event, find_event
 from heliograph.rules.json_text import decode_json
 from heliograph.rules.values import UNDEFINED, Value
+
+if TYPE_CHECKING:
+    from heliograph.rules.engine.running import RunningRule
 
 _CONNECTING_MAX: Final = 10_000  # clients whose CONNECT waits for its CONNACK
 

@@ -2,8 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Final
 
 from heliograph.rules.engine.counters import RuleCounters
+
+PIPELINE_PREFIX: Final = "$pipeline/"
+"""The prefix of the topics under which rows are stored for the pipeline; only rules can publish to them."""
 
 
 class _Rows:

@@ -1,0 +1,20 @@
+"""The columns of messages, as the SQL of validations reads them."""
+
+from heliograph.broker.message import Message
+from heliograph.rules.engine.columns import LiveColumns, NodeFacts
+
+
+class ColumnsOfMessages:
+    """The columns of messages for SQL; those of the last one are kept, so that its JSON is decoded once."""
+
+    def __init__(self, node: NodeFacts) -> None:
+        self._node = node
+        self._columns: LiveColumns | None = None
+
+    def of(self, message: Message) -> LiveColumns:
+        """The columns of a message."""
+        columns = self._columns
+        if columns is None or columns.message is not message:
+            columns = LiveColumns(message, self._node)
+            self._columns = columns
+        return columns
