@@ -370,6 +370,19 @@ async def test_a_trace_ends_after_its_duration(world: World) -> None:
     assert listed.name == "t"
 
 
+async def test_a_file_of_a_node_that_was_killed_is_listed_and_shown(world: World, tmp_path: Path) -> None:
+    folder = tmp_path / "trace"
+    folder.mkdir()
+    head = {"at": "2026-11-22T22:00:00Z", "event": "trace_started", "name": "old", "about": "topic", "value": "a"}
+    (folder / "old.jsonl").write_text(json.dumps(head) + '\n{"event": "message"}\n{"event": "rou')
+    (row,) = await world.traces.listed()
+    assert (row.name, row.kind, row.value, row.state) == ("old", "topic", "a", "interrupted")
+    lines = [line async for some in world.traces.lines("old", follows=True) for line in some]
+    assert [json.loads(line)["event"] for line in lines] == ["trace_started", "message"]
+    await world.traces.delete("old")
+    assert await world.traces.listed() == []
+
+
 async def test_following_tells_what_comes_until_the_end(world: World) -> None:
     publisher = world.kernel.connect("p")
     await world.start("t", "topic", "a")

@@ -131,5 +131,7 @@ class ConnectionTap(PacketTap):
         self._taps.forget(self)
 
     def _note(self, event: str, packet: bytes, size: int) -> None:
+        if not self._recorder.traces_of(self.clientid, self.host):
+            return
         fields, payload = fields_of(packet, self._reader.version, size)
         self._recorder.record_of_client(self.clientid, self.host, event, fields, payload)
