@@ -37,7 +37,7 @@ def _ask(bind: str, ca: str) -> None:
     with StorageClient(f"grpc+tls://{bind}", tls_ca=ca) as client:
         with pytest.raises(ReaderRefusedError, match="needs a token, and the request has none") as refused:
             client.info()
-        assert str(refused.value).endswith("(options `token` and `tokenFile` in Spark).")
+        assert str(refused.value).endswith("(option `token` in Spark).")
     with StorageClient(bind, token=SECRET) as client, pytest.raises(ReaderUnavailableError) as away:
         client.info()
     assert f"If it speaks TLS, the endpoint is grpc+tls://{bind}." in str(away.value)

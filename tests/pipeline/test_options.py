@@ -55,7 +55,7 @@ def test_a_start_is_a_word_or_a_time(text: str, time: int | str) -> None:
         ({"endpoint": "localhost:http"}, "option endpoint is 'localhost:http'"),
         ({"endpoint": "http://localhost:1"}, "option endpoint is 'http://localhost:1', but must be host:port, with"),
         ({"endpoint": "a:1,a:1"}, "name each once, since they are of different nodes"),
-        ({"tokenFile": "/none"}, "option tokenFile is '/none', but must be a file that can be read"),
+        ({"token": "file:///none"}, "option token is 'file:///none', but must be a token, or a file with one in it"),
         ({"start": '{"streams": 1}'}, "but must be an offset as Spark shows it"),
         ({"start": '{"streams": {}, "end": 1}'}, "but must be an offset as Spark shows it"),
         ({"partitionBytes": "64MB"}, "option partitionBytes is '64MB', but must be an integer of at least 1"),
@@ -162,7 +162,7 @@ def test_a_start_is_an_offset_as_spark_shows_it() -> None:
 
 def test_a_token_is_read_from_a_file_and_not_shown(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret\n")
-    options = SourceOptions.of({"tokenFile": str(tmp_path / "token"), "endpoint": "grpc+tls://a:1, b:2"})
+    options = SourceOptions.of({"token": f"file://{tmp_path}/token", "endpoint": "grpc+tls://a:1, b:2"})
     assert (options.token, options.endpoints) == ("secret", ("grpc+tls://a:1", "b:2"))
     assert "secret" not in repr(options)
 

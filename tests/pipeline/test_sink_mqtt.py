@@ -128,7 +128,7 @@ def test_a_broker_that_asks_for_a_password_and_speaks_tls(spark: SparkSession, t
     )
     secret = tmp_path / "secret"
     secret.write_text("s3cret\n")
-    section = f'type = mqtt, server = "localhost:{port}", topic = t, username = spark, password_file = "{secret}"'
+    section = f'type = mqtt, server = "localhost:{port}", topic = t, username = spark, password = "file://{secret}"'
     trusted = f'ssl {{ cacertfile = "{authority.cafile}" }}'
     with running_mosquitto(tmp_path, listener):
         refused = Refused()

@@ -283,7 +283,6 @@ def test_tls_checks_the_server(spark: SparkSession, server: Postgresql) -> None:
         ("sql = 'INSERT INTO t VALUES (${a})', key = [a]", OutputMode.APPEND, "sink.key: is for a table"),
         ("sql = 'DELETE FROM t WHERE a = ${a}'", OutputMode.COMPLETE, "cannot take mode complete"),
         ("table = t, sslmode = on", OutputMode.APPEND, "expected disable"),
-        ("table = t, password_file = p", OutputMode.APPEND, "found password and password_file: give one"),
         ("table = t, tabel = u", OutputMode.APPEND, "did you mean table"),
     ],
 )

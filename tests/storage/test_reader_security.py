@@ -12,6 +12,7 @@ from pyarrow import flight
 
 from heliograph.config import ConfigError, load_config
 from heliograph.config.storage import FlightConfig, FlightTlsConfig, FlightTokenConfig
+from heliograph.settings.secrets import Secret
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.process import ReaderProcess, ReaderStartError
@@ -21,7 +22,7 @@ from support.certificates import Authority
 from support.databases import store_batch
 
 SECRET = "correct horse battery staple"
-WEATHER = FlightTokenConfig(name="weather", token=SECRET, topics=("weather/#", "$SYS/brokers"))
+WEATHER = FlightTokenConfig(name="weather", token=Secret(SECRET), topics=("weather/#", "$SYS/brokers"))
 
 Start = Callable[[FlightConfig], Any]
 
@@ -93,7 +94,7 @@ async def test_a_token_knows_of_its_databases_only(
 ) -> None:
     store_batch(database, [make_message("weather/EWR/obs"), make_message("secret/1")])
     everything = FlightTokenConfig(name="all", sha256=digest_of("e" * 20), topics=("#",))
-    elsewhere = FlightTokenConfig(name="elsewhere", token="f" * 20, topics=("#",), databases=("retained",))
+    elsewhere = FlightTokenConfig(name="elsewhere", token=Secret("f" * 20), topics=("#",), databases=("retained",))
     bind = await start(FlightConfig(tokens=(WEATHER, everything, elsewhere)))
     assert Caller(bind, SECRET).act("info") == {"databases": ["messages"]}
     assert Caller(bind, "f" * 20).act("info") == {"databases": []}
@@ -160,7 +161,7 @@ async def test_a_certificate_that_cannot_be_used_is_named(start: Start, tmp_path
 def test_a_token_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{SECRET}\n")
-    config = FlightConfig(tokens=(FlightTokenConfig(name="spark", token_file=str(file)),))
+    config = FlightConfig(tokens=(FlightTokenConfig(name="spark", token=Secret(file=file)),))
     security = reader_security(config)
     assert security.authenticate(f"Bearer {SECRET}") == ReaderToken("spark", digest_of(SECRET), ("#",), ("messages",))
     assert ReaderSecurity.from_json(security.to_json()) == security
@@ -170,7 +171,7 @@ def test_a_token_of_a_file(tmp_path: Path) -> None:
         with pytest.raises(ReaderSettingsError, match=said):
             reader_security(config)
     file.unlink()
-    with pytest.raises(ReaderSettingsError, match=r"tokens.1.token_file = .*No such file"):
+    with pytest.raises(ReaderSettingsError, match=r"tokens.1.token = .*No such file"):
         reader_security(config)
 
 
@@ -189,8 +190,8 @@ def test_only_this_machine_is_served_without_tokens() -> None:
     [
         ("bind = 8815", 'node.conf:1: durable_storage.flight.bind: found "0.0.0.0:8815", where every client'),
         ("require_token = true", "require_token: found true without any token"),
-        ("tokens = [{}]", "tokens.1: expected one of token, token_file and sha256, found none of them"),
-        (f'tokens = [{{ token = "{SECRET}", token_file = x }}]', "found token and token_file"),
+        ("tokens = [{}]", "tokens.1: expected one of token and sha256, found none of them"),
+        (f'tokens = [{{ token = "{SECRET}", sha256 = {64 * "a"} }}]', "found token and sha256"),
         ("tokens = [{ token = hunter2 }]", "expected a token of 16 ASCII characters at least, found 7 characters"),
         ("tokens = [{ sha256 = abc }]", "expected 64 hexadecimal digits"),
         (f'tokens = [{{ token = "{SECRET}", topics = ["a/#/b"] }}]', "expected a topic filter"),

@@ -109,11 +109,12 @@ def _flight(flight: FlightConfig) -> Iterator[tuple[Path, str]]:
 
 def _token_fault(token: FlightTokenConfig) -> str | None:
     """What is wrong with a token, which is never shown."""
-    given = [key for key in ("token", "token_file", "sha256") if getattr(token, key)]
+    given = [key for key in ("token", "sha256") if getattr(token, key)]
     if len(given) != 1:
-        return f"expected one of token, token_file and sha256, found {' and '.join(given) or 'none of them'}"
-    if token.token and not (len(token.token) >= TOKEN_LENGTH_MIN and token.token.isascii()):
-        return f"expected a token of {TOKEN_LENGTH_MIN} ASCII characters at least, found {len(token.token)} characters"
+        return f"expected one of token and sha256, found {' and '.join(given) or 'none of them'}"
+    text = token.token.text
+    if text and not (len(text) >= TOKEN_LENGTH_MIN and text.isascii()):
+        return f"expected a token of {TOKEN_LENGTH_MIN} ASCII characters at least, found {len(text)} characters"
     return None
 
 

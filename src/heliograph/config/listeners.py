@@ -14,11 +14,13 @@ from heliograph.settings.kinds import (
     Duration,
     Integer,
     RefusedError,
+    SecretText,
     Size,
     Switch,
     Text,
     Unless,
 )
+from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ServerTls
 from heliograph.settings.units import Address, Rate, UnixAddress
 
@@ -78,14 +80,14 @@ class ServerName:
     )
     certfile: str = setting(AnyText("a file"), "", "PEM file with its certificate and what leads to its root.")
     keyfile: str = setting(AnyText("a file"), "", "PEM file with its private key; empty if in `certfile`.")
-    password: str = setting(AnyText(), "", "Password of the key; empty for none.", is_secret=True)
+    password: Secret = setting(SecretText(may_be_empty=True), Secret(), "Password of the key; empty for none.")
 
 
 @dataclass(frozen=True, slots=True)
 class SslOptions(ServerTls):
     """TLS of a listener."""
 
-    password: str = setting(AnyText(), "", "Password of the key; empty for none.", is_secret=True)
+    password: Secret = setting(SecretText(may_be_empty=True), Secret(), "Password of the key; empty for none.")
     fail_if_no_peer_cert: bool = setting(
         Boolean(), False, "Whether a client without a certificate is refused (with `verify_peer`)."
     )

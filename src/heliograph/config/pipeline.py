@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from heliograph.hocon.values import Content, Node
 from heliograph.settings.fields import setting
-from heliograph.settings.kinds import AnyText, Boolean, Duration, Kind, RefusedError, Text
+from heliograph.settings.kinds import AnyText, Boolean, Duration, Kind, RefusedError, SecretText, Text
+from heliograph.settings.secrets import Secret
 
 
 class SparkConf(Kind[tuple[tuple[str, str], ...]]):
@@ -61,9 +62,9 @@ class PipelineConfig:
     start: str = setting(
         Text("earliest, latest or a time"), "earliest", "Where queries begin that have no checkpoint yet."
     )
-    token_file: str = setting(
-        AnyText("a file, or empty"),
-        "",
+    token: Secret = setting(
+        SecretText(may_be_empty=True),
+        Secret(),
         "The token for the storage reader, where `durable_storage.flight` asks for one.",
     )
     tls_ca: str = setting(

@@ -11,7 +11,19 @@ from typing import Final
 
 from heliograph.hocon.values import Content, Node
 from heliograph.settings.fields import named_sections, section, setting
-from heliograph.settings.kinds import AnyText, Boolean, Choice, Duration, Integer, Kind, RefusedError, Size, Text
+from heliograph.settings.kinds import (
+    AnyText,
+    Boolean,
+    Choice,
+    Duration,
+    Integer,
+    Kind,
+    RefusedError,
+    SecretText,
+    Size,
+    Text,
+)
+from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ClientTls
 
 _TYPES: Final = ("avro", "protobuf", "json", "external_http")
@@ -198,7 +210,7 @@ class BasicAuth:
     """How the node shows who it is."""
 
     username: str = setting(Text("a text", r"[^:]*"), "", "User name; empty for none.")
-    password: str = setting(AnyText(), "", "Password.", is_secret=True)
+    password: Secret = setting(SecretText(may_be_empty=True), Secret(), "Password.")
 
 
 @dataclass(frozen=True, slots=True)

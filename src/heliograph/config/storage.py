@@ -21,11 +21,13 @@ from heliograph.settings.kinds import (
     FilterText,
     Integer,
     RefusedError,
+    SecretText,
     Size,
     Switch,
     Text,
     Unless,
 )
+from heliograph.settings.secrets import Secret
 from heliograph.settings.tls import ServerTls
 from heliograph.settings.units import Address
 
@@ -146,11 +148,14 @@ class FlightTlsConfig(ServerTls):
 
 @dataclass(frozen=True, slots=True)
 class FlightTokenConfig:
-    """A token with which stored messages are read, given as one of `token`, `token_file` and `sha256`."""
+    """A token with which stored messages are read, given as one of `token` and `sha256`."""
 
     name: str = setting(Text("a name", r"[A-Za-z0-9][A-Za-z0-9_.-]*"), "token", "What people and logs call it.")
-    token: str = setting(AnyText(), "", "Its text, 16 ASCII characters at least.", is_secret=True)
-    token_file: str = setting(_FILE, "", "A file with its text; read when the reader starts.")
+    token: Secret = setting(
+        SecretText(may_be_empty=True),
+        Secret(),
+        "Its text, 16 ASCII characters at least.",
+    )
     sha256: str = setting(
         Text("64 hexadecimal digits", r"([0-9A-Fa-f]{64})?"),
         "",

@@ -32,6 +32,7 @@ ALARM: Final = "pipeline_failed"
 _STATUS_FILE: Final = "status.json"  # in the checkpoint; the driver's
 _LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 _TOLD_BYTES: Final = 2_000
+_TOKEN_VARIABLE: Final = "HELIOGRAPH_PIPELINE_TOKEN"
 _FAILURES_BEFORE_ALARM: Final = 3
 _MISTAKE: Final = 2  # the exit code for what does not get better by itself: the file, or an option
 _STOP_S: Final = 60.0
@@ -103,8 +104,8 @@ class PipelineProcess(SupervisedProcess):
         command += ["--output", config.output or str(self._directory / "output")]
         command += ["--endpoint", self._endpoint, "--mqtt", self._mqtt, "--master", config.master]
         command += ["--trigger", f"{config.trigger * 1000:.0f}ms", "--start", config.start]
-        if config.token_file:
-            command += ["--token-file", config.token_file]
+        if config.token.file is not None:
+            command += ["--token-file", str(config.token.file)]
         if config.tls_ca:
             command += ["--tls-ca", config.tls_ca]
         for name, value in config.spark_conf:
@@ -136,8 +137,12 @@ class PipelineProcess(SupervisedProcess):
                 stdin=asyncio.subprocess.PIPE,  # its end is the end of this process, however that comes
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env=self._environment(),
             )
+
+    def _environment(self) -> dict[str, str]:
+        token = self._config.token.text  # not for the command line, which other users see
+        return {**os.environ, "PYTHONUNBUFFERED": "1"} | ({_TOKEN_VARIABLE: token} if token else {})
 
     def _last_words(self) -> str:
         try:

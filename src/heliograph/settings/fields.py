@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Generic, cast
 
 from heliograph.settings.how import How
-from heliograph.settings.kinds import Kind, SecretFile, SecretText, Value
+from heliograph.settings.kinds import Kind, SecretText, Value
 
 # What the metadata of a dataclass field is filed under.
 _DECLARED: Final = "setting"
@@ -124,12 +124,14 @@ class _Declared:
     is_secret: bool = False
     how: How | None = None
 
+    @property
+    def hides(self) -> bool:
+        """Whether its value is never shown."""
+        return self.is_secret or isinstance(self.kind, SecretText)
+
 
 def settings_of(model: type[Any]) -> Mapping[str, Setting]:
-    """The settings of a group by their names, in the order of its fields.
-
-    A secret can be given as the name of a file that holds it, too: `password` as `password_file`.
-    """
+    """The settings of a group by their names, in the order of its fields."""
     found: dict[str, Setting] = {}
     for each in dataclasses.fields(model):
         declared: _Declared | None = each.metadata.get(_DECLARED)
@@ -138,11 +140,8 @@ def settings_of(model: type[Any]) -> Mapping[str, Setting]:
         default = each.default if each.default_factory is dataclasses.MISSING else each.default_factory()
         name = declared.name or each.name
         found[name] = Setting(
-            name, each.name, declared.kind, default, declared.description, declared.is_secret, declared.how
+            name, each.name, declared.kind, default, declared.description, declared.hides, declared.how
         )
-        if isinstance(declared.kind, SecretText):
-            told = f"A file with `{name}`, which is read whenever it is used."
-            found[f"{name}_file"] = Setting(f"{name}_file", each.name, SecretFile(), None, told, is_secret=False)
     return found
 
 
@@ -187,7 +186,6 @@ def required_list(kind: ListOf[Value], description: str) -> tuple[Value, ...]:
 
 def optional(kind: Kind[Value], description: str, *, name: str = "", is_secret: bool = False) -> Value | None:
     """A field that holds one value, or None where a file does not give it."""
-    is_secret = is_secret or isinstance(kind, SecretText)
     metadata = {_DECLARED: _Declared(kind, description, name, is_secret)}
     result: Value | None = field(default=None, repr=not is_secret, metadata=metadata)
     return result

@@ -28,7 +28,6 @@ from heliograph.settings.kinds import (
     Kind,
     Number,
     RefusedError,
-    SecretFile,
     SecretText,
     Size,
     Switch,
@@ -89,7 +88,7 @@ def _setting_shape(setting: Setting, place: SettingPlace) -> Shape:
         shape["x-expected"] = kind.expected
         if place.has_defaults and _has_written_default(setting, kind):
             shape["default"] = written(kind, setting.default)
-        if setting.is_secret or isinstance(kind, SecretText):
+        if setting.is_secret:
             shape["writeOnly"] = True
     if not isinstance(kind, Section) and place.how is not None:
         shape["x-how"] = str(place.how)
@@ -229,12 +228,8 @@ def _(kind: Texts) -> Shape:
 
 @shape_of.register
 def _(kind: SecretText) -> Shape:
-    return {"type": "string", "pattern": r"\S", "x-kind": "secret"}
-
-
-@shape_of.register
-def _(kind: SecretFile) -> Shape:
-    return {"type": "string", "pattern": r"\S", "x-kind": "file"}
+    shape: Shape = {"type": "string", "x-kind": "secret"}
+    return shape if kind.may_be_empty else {**shape, "pattern": r"\S"}
 
 
 @shape_of.register

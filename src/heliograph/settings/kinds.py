@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from heliograph.hocon.values import Content, Node
-from heliograph.settings.secrets import Secret
+from heliograph.settings.secrets import STARS, Secret
 from heliograph.settings.units import check_topic_filter, format_duration, format_size, parse_duration, parse_size
 
 Value = TypeVar("Value")
@@ -327,27 +327,27 @@ class Anything(Kind[Node]):
 
 
 class SecretText(Kind[Secret]):
-    """A password or key, which is never shown; a file can name another file that holds it, see `settings_of`."""
+    """A password or key, which is never shown, or the file that holds it.
 
-    expected = "a text"
+    Args:
+        may_be_empty: Whether there may be none.
+    """
+
+    expected = "a text, or a file that holds it as in file:///run/secrets/key"
+
+    def __init__(self, *, may_be_empty: bool = False) -> None:
+        self.may_be_empty = may_be_empty
 
     def convert(self, value: Content) -> Secret:
-        """The text in a box."""
-        return Secret(_TEXT.convert(value))
+        """The text in a box, or the path of the file."""
+        secret = Secret.of(_ANY_TEXT.convert(value))
+        if not (secret or self.may_be_empty) or secret.file == Path():
+            raise RefusedError
+        return secret
 
     def show(self, value: Secret) -> str:
         """Nothing of it."""
-        return "..."
-
-
-class SecretFile(Kind[Secret]):
-    """The file that holds a password or key."""
-
-    expected = "the path of a file"
-
-    def convert(self, value: Content) -> Secret:
-        """The secret in it."""
-        return Secret(file=Path(_TEXT.convert(value)))
+        return STARS if value else '""'
 
 
 class Unless(Kind[Value | None]):
@@ -378,7 +378,7 @@ class Unless(Kind[Value | None]):
         return self.words[0] if value is None else self.kind.show(value)
 
 
-_TEXT: Final = Text()
+_ANY_TEXT: Final = AnyText()
 
 
 def detailed(parse: Callable[[str], Value], text: str) -> Value:

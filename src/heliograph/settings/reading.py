@@ -10,7 +10,7 @@ from heliograph.hocon import Node, to_json
 from heliograph.hocon.merging import list_index
 from heliograph.settings.errors import Problem
 from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, Overlays, Section, Setting, settings_of
-from heliograph.settings.kinds import NAME, Boolean, Kind, RefusedError, SecretText
+from heliograph.settings.kinds import NAME, Boolean, Kind, RefusedError
 
 Path = tuple[str, ...]
 Group = TypeVar("Group")
@@ -84,9 +84,6 @@ class GroupReader:
             value = self._value(setting, child, (*path, name))
             if isinstance(value, Unusable):
                 refused = True
-            elif setting.field in values:
-                both = " and ".join(other.name for other in settings.values() if other.field == setting.field)
-                self.refuse(child, path, f"found {both}: give one of them")
             else:
                 values[setting.field] = value
         for setting in settings.values():
@@ -181,7 +178,7 @@ class GroupReader:
             return kind.read(node)
         except RefusedError as refusal:
             detail = f": {refusal}" if str(refusal) else ""
-            shown = node.kind if is_secret or isinstance(kind, SecretText) else found(node)
+            shown = node.kind if is_secret else found(node)
             self.refuse(node, path, f"found {shown}, expected {kind.expected}{detail}")
             return Unusable()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from heliograph.config.listeners import ServerName, SslOptions
+from heliograph.settings.secrets import SecretError
 from heliograph.transport.errors import CertificateError
 
 _log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class Certificates:
         made, problems = [], []
         for one, place in wanted:
             try:
-                made.append(self._server_context(one.certfile, one.keyfile, one.password, place))
+                made.append(self._server_context(one, place))
             except CertificateError as error:
                 problems.append(str(error))
         if problems:
@@ -83,7 +84,7 @@ class Certificates:
             context.sni_callback = _Selection(dict(zip(names, others, strict=True))).choose
         return context
 
-    def _server_context(self, certfile: str, keyfile: str, password: str, entry: str) -> ssl.SSLContext:
+    def _server_context(self, shown: SslOptions | ServerName, entry: str) -> ssl.SSLContext:
         options = self._options
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         versions = [_VERSIONS[version] for version in options.versions]
@@ -99,19 +100,22 @@ class Certificates:
                 context.set_ciphers(options.ciphers)
             except ssl.SSLError:
                 raise self._error("ciphers", options.ciphers, "OpenSSL knows none of them for TLS 1.2") from None
-        self._load_certificate(context, certfile, keyfile, password, entry)
+        self._load_certificate(context, shown, entry)
         if options.verify:
             self._load_authorities(context)
         return context
 
-    def _load_certificate(
-        self, context: ssl.SSLContext, certfile: str, keyfile: str, password: str, entry: str
-    ) -> None:
+    def _load_certificate(self, context: ssl.SSLContext, shown: SslOptions | ServerName, entry: str) -> None:
+        certfile, keyfile = shown.certfile, shown.keyfile
         if not certfile:
             raise self._error(f"{entry}certfile", "", "a TLS listener needs a certificate")
         self._check_readable(f"{entry}certfile", certfile)
         if keyfile:
             self._check_readable(f"{entry}keyfile", keyfile)
+        try:
+            password = shown.password.reveal()
+        except SecretError as error:
+            raise self._error(f"{entry}password", str(shown.password.file), str(error)) from None
         try:
             # An empty answer, not a question on the terminal, for a key with a password that is not given.
             context.load_cert_chain(certfile, keyfile or None, lambda: password)

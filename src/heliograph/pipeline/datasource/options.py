@@ -7,7 +7,6 @@ a plain value from then on: it is pickled to the workers with the reader or writ
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from heliograph.hocon.values import Content
@@ -27,6 +26,7 @@ from heliograph.pipeline.datasource.read_bounds import ReadBound, check_span, pa
 from heliograph.pipeline.errors import OptionError
 from heliograph.settings.fields import optional, setting, settings_of
 from heliograph.settings.kinds import AnyText, Boolean, Choice, Integer, Kind, RefusedError, Text
+from heliograph.settings.secrets import Secret, SecretError
 from heliograph.settings.tls import ClientTls
 
 #: Rows of one partition of a read. About a second's work for one core with a JSON field to extract.
@@ -127,11 +127,10 @@ class SourceOptions(TlsFiles):
         name="endpoint",
     )
     token: str | None = optional(
-        AnyText("a token"),
+        AnyText("a token, or a file on the driver that holds it as in file:///run/secrets/token"),
         "What the reader asks for; without, that of a node of the same user on the same machine.",
         is_secret=True,
     )
-    token_file: str | None = optional(AnyText("a file"), "A file on the driver that holds it.", name="tokenFile")
     database: str = setting(Text("the name of a database"), DEFAULT_DATABASE, "Name of the database.")
     topics: tuple[str, ...] = setting(Names(), ("#",), "Topic filters.")
     start: ReadBound = setting(
@@ -285,13 +284,10 @@ def parse_endpoint(option: str, text: str, example: str = DEFAULT_ENDPOINT) -> t
 
 
 def _token(options: Mapping[str, str]) -> str | None:
-    if "tokenFile" not in options:
-        return options.get("token")
-    file = Path(options["tokenFile"])
+    if "token" not in options:
+        return None
+    secret = Secret.of(options["token"])
     try:
-        token = file.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError("tokenFile", str(file), f"a file that can be read ({error})") from None
-    if not token:
-        raise OptionError("tokenFile", str(file), "a file with a token in it; it is empty")
-    return token
+        return secret.reveal()
+    except SecretError as error:
+        raise OptionError("token", f"file://{secret.file}", f"a token, or a file with one in it ({error})") from None

@@ -11,6 +11,7 @@ from heliograph.pipeline.errors import OptionError
 from heliograph.pipeline.files.definition import Source, StaticTable
 from heliograph.pipeline.files.section import FileSection
 from heliograph.pipeline.files.settings import SourceSettings
+from heliograph.settings.secrets import FILE_PREFIX, Secret
 
 # Options of the data source that a source may have, by their names in a file.
 _SOURCE_OPTIONS: Final = {
@@ -22,7 +23,7 @@ _SOURCE_OPTIONS: Final = {
     "mode": "mode",
     "max_messages_per_trigger": "maxMessagesPerTrigger",
     "max_bytes_per_trigger": "maxBytesPerTrigger",
-    "token_file": "tokenFile",
+    "token": "token",
 }
 
 # What of a query's text is no name: strings and comments.
@@ -37,13 +38,14 @@ def read_source(name: str, section: FileSection) -> Source:
     for key, option in _SOURCE_OPTIONS.items():
         if key in section.fields:
             options[option] = str(section.fields[key].value)
-    if "tokenFile" in options:
-        options["tokenFile"] = str(Path(section.node.position.source).parent / options["tokenFile"])
+    token = Secret.of(options.get("token", ""))
+    if token.file is not None:  # relative to the pipeline file
+        options["token"] = f"{FILE_PREFIX}{Path(section.node.position.source).parent / token.file}"
     if "schema" in options:
         options.setdefault("schemas", section.node.position.source)
     try:
         # The driver that reads it says which time zone its session has.
-        SourceOptions.of({"timeZone": "UTC"} | {name: text for name, text in options.items() if name != "tokenFile"})
+        SourceOptions.of({"timeZone": "UTC"} | {name: text for name, text in options.items() if name != "token"})
     except OptionError as error:
         raise section.mistake(str(error)) from error
     deduplicate = settings.deduplicate.columns if settings.deduplicate is not None else ()

@@ -147,11 +147,7 @@ def source_options(pipeline: Pipeline, name: str, given: Mapping[str, str]) -> d
     """The options of the data source for a view: those that the driver was given, and before them its source's."""
     view = pipeline.view(name)
     source = view if isinstance(view, Source) else pipeline.sources[view.source] if view.source else None
-    options = {**given, **(source.options if source is not None else {})}
-    if "tokenFile" not in (source.options if source is not None else {}):
-        return options
-    options.pop("token", None)  # the source has its own
-    return options
+    return {**given, **(source.options if source is not None else {})}
 
 
 def complete_rows(rows: DataFrame, required: Sequence[str], observe_as: str) -> DataFrame:

@@ -35,7 +35,7 @@ def registry_settings(config: SchemaRegistryConfig) -> tuple[SchemaSettings, ...
 
 def external_registry_settings(name: str, config: ExternalRegistry) -> SchemaSettings:
     """What makes the schema of messages that a registry of others tags."""
-    auth = (config.auth.username, config.auth.password) if config.auth.username else None
+    auth = (config.auth.username, config.auth.password.reveal()) if config.auth.username else None
     service = HttpService(
         url=config.url,
         connect_timeout_s=config.connect_timeout,

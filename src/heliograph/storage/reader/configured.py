@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from heliograph.config.storage import TOKEN_LENGTH_MIN, FlightConfig, FlightTlsConfig, FlightTokenConfig
+from heliograph.settings.secrets import SecretError
 from heliograph.storage.reader.local_token import read_or_make_token
 from heliograph.storage.reader.security import (
     ReaderSecurity,
     ReaderSettingsError,
     ReaderToken,
     digest_of,
-    read_file,
     unusable,
 )
 
@@ -43,14 +43,13 @@ def reader_security(config: FlightConfig, data_dir: Path | None = None) -> Reade
 def _digest_of(token: FlightTokenConfig, number: int) -> str:
     if token.sha256:
         return token.sha256.lower()
-    text = token.token
-    if token.token_file:
-        setting = f"tokens.{number}.token_file"
-        try:
-            text = read_file(setting, token.token_file).decode("ascii").strip()
-        except UnicodeDecodeError:
-            raise unusable(setting, token.token_file, "a token is made of ASCII characters") from None
-        if len(text) < TOKEN_LENGTH_MIN:
-            fault = f"it holds {len(text)} characters, and a token has {TOKEN_LENGTH_MIN} at least"
-            raise unusable(setting, token.token_file, fault)
+    setting, file = f"tokens.{number}.token", str(token.token.file)
+    try:
+        text = token.token.reveal()
+    except SecretError as error:
+        raise unusable(setting, file, str(error)) from None
+    if not text.isascii():
+        raise unusable(setting, file, "a token is made of ASCII characters")
+    if len(text) < TOKEN_LENGTH_MIN:
+        raise unusable(setting, file, f"it holds {len(text)} characters, and a token has {TOKEN_LENGTH_MIN} at least")
     return digest_of(text)

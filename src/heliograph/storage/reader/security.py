@@ -27,7 +27,7 @@ class UnauthenticatedError(StorageError):
     code = "storage_unauthenticated"
     advice = (
         "Send a token of durable_storage.flight.tokens, or the node's own in DATA_DIR/flight_token, as `authorization: "
-        "Bearer TOKEN` (options `token` and `tokenFile` in Spark)."
+        "Bearer TOKEN` (option `token` in Spark)."
     )
 
 
