@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from heliograph.broker.pubsub import Broker
 from heliograph.control.proto_v1 import rules as proto
 from heliograph.control.slices import in_slices
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 from heliograph.rules.engine.engine import RuleEngine
-from heliograph.rules.engine.running import RunningRule
+
+if TYPE_CHECKING:
+    from heliograph.rules.engine.running import RunningRule
 
 
 def methods(rules: RuleEngine, broker: Broker) -> list[Method]:
@@ -62,7 +65,7 @@ class RulesAnswers:
             return f"did you mean {alike[0]!r}?"
         return f"there are {', '.join(names[:20])}" if names else "no rule is configured"
 
-    def _row(self, rule: RunningRule) -> proto.RuleRow:
+    def _row(self, rule: "RunningRule") -> proto.RuleRow:
         ago_us = int(self._broker.uptime_us) - rule.log.last_line_at
         at = int(self._broker.now_us) - ago_us if rule.log.last_line else 0
         topics = list(rule.compiled.topics)
