@@ -126,3 +126,40 @@ async def test_clients_are_listed_shown_and_kicked(world: World) -> None:
     assert "session has ended" in await world.ctl("clients", "kick", "away-1")
     assert [row["clientid"] for row in await world.rows("clients", "list")] == ["sensor-2"]
     assert "no client has the id" in await world.ctl("clients", "kick", "away-1", code=1)
+
+
+async def test_subscriptions_topics_and_exclusive_topics(world: World) -> None:
+    one = await world.connect("one")
+    await one.subscribe("t/+")
+    await one.subscribe("$exclusive/door")
+    assert "subscribed to u/# at QoS 1" in await world.ctl("subscriptions", "add", "one", "u/#", "1")
+    rows = await world.rows("subscriptions", "list", "--matches", "t/1")
+    assert [(row["clientid"], row["topic"], row["qos"]) for row in rows] == [("one", "t/+", 1)]
+    shown = await world.ctl("subscriptions", "show", "one")
+    assert [line.split()[1] for line in shown.splitlines()] == ["TOPIC", "t/+", "$exclusive/door", "u/#"]
+    assert "[subscription_refused]" in await world.ctl("subscriptions", "add", "one", "a/#/b", "0", code=1)
+    assert "not subscribed to u/# any more" in await world.ctl("subscriptions", "del", "one", "u/#")
+    assert {row["topic"] for row in await world.rows("topics", "list")} == {"t/+", "door"}
+    assert (await world.ctl("topics", "show", "t/1")).splitlines()[1].split()[:2] == ["t/+", "1"]
+    assert await world.rows("exclusive", "list") == [{"topic": "door", "clientid": "one"}]
+    assert "door is free" in await world.ctl("exclusive", "delete", "door")
+    assert "[not_found]" in await world.ctl("exclusive", "delete", "door", code=1)
+
+
+async def test_bans(world: World) -> None:
+    one = await world.connect("one")
+    assert "clientid one is banned for ever; it was kicked" in await world.ctl("banned", "add", "clientid", "one")
+    assert isinstance(await one.next(), p.Disconnect)
+    made = await world.ctl(
+        "banned", "add", "peerhost_net", "198.51.100.0/24", "--until", "2100-01-01", "--reason", "rude"
+    )
+    assert "until 2100-01-01T00:00:00Z" in made
+    assert {(row["as"], row["who"]) for row in await world.rows("banned", "list")} == {
+        ("clientid", "one"),
+        ("peerhost_net", "198.51.100.0/24"),
+    }
+    assert "rude" in await world.ctl("banned", "show", "peerhost_net", "198.51.100.0/24")
+    assert "[already_exists]" in await world.ctl("banned", "add", "clientid", "one", "--for", "1h", code=1)
+    assert "[ban_invalid] 'x' is no address" in await world.ctl("banned", "add", "peerhost", "x", code=1)
+    assert "not banned any more" in await world.ctl("banned", "delete", "clientid", "one")
+    assert "1 bans are lifted" in await world.ctl("banned", "clear")

@@ -7,10 +7,12 @@ when it ends is the `BanList`'s.
 
 import ipaddress
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import regex
+
+from heliograph.broker.walkable import Listed, ListWalk, WalkableList
 
 CLIENTID: Final = "clientid"
 USERNAME: Final = "username"
@@ -51,23 +53,30 @@ class Ban:
     until_s: int | None = None
 
 
-@dataclass(slots=True)
-class _Pattern:
-    ban: Ban
-    compiled: "regex.Pattern[str]" = field(repr=False)
+class HeldBan(Listed):
+    """A ban in a table.
+
+    Args:
+        compiled: Its expression, if it is one.
+    """
+
+    def __init__(self, ban: Ban, compiled: "regex.Pattern[str] | None") -> None:
+        super().__init__()
+        self.ban = ban
+        self.compiled = compiled
 
 
 class BanTable:
     """Bans by what they name; owned by a ban list, which says which of them hold."""
 
     def __init__(self) -> None:
-        self._exact: dict[tuple[str, str], Ban] = {}
-        self._patterns: dict[tuple[str, str], _Pattern] = {}
-        self._networks: dict[tuple[int, int], dict[int, Ban]] = {}  # by version and prefix length, then by prefix
-        self._networks_count = 0
+        self._held: dict[tuple[str, str], HeldBan] = {}
+        self._patterns: dict[tuple[str, str], HeldBan] = {}  # those that are expressions,
+        self._networks: dict[tuple[int, int], dict[int, Ban]] = {}  # or networks: by version and length, then by prefix
+        self._listed: WalkableList[HeldBan] = WalkableList()
 
     def __len__(self) -> int:
-        return len(self._exact) + len(self._patterns) + self._networks_count
+        return len(self._held)
 
     @property
     def patterns_count(self) -> int:
@@ -81,15 +90,19 @@ class BanTable:
             BanError: The ban makes no sense.
         """
         key = key_of(ban.kind, ban.who)
-        if ban.kind in (CLIENTID_RE, USERNAME_RE):
-            self._patterns[key] = _Pattern(ban, _compiled(ban))
+        is_pattern = ban.kind in (CLIENTID_RE, USERNAME_RE)
+        held, before = HeldBan(ban, _compiled(ban) if is_pattern else None), self._held.get(key)
+        if before is None:
+            self._listed.add(held)
+        else:
+            self._listed.replace(before, held)
+        self._held[key] = held
+        if is_pattern:
+            self._patterns[key] = held
         elif ban.kind == PEERHOST_NET:
             network = _network(ban.who)
             bans = self._networks.setdefault((network.version, network.prefixlen), {})
-            self._networks_count += int(network.network_address) not in bans
             bans[int(network.network_address)] = ban
-        else:
-            self._exact[key] = ban
 
     def remove(self, kind: str, who: str) -> bool:
         """Take a ban out; whether there was one.
@@ -98,16 +111,18 @@ class BanTable:
             BanError: There cannot be such a ban.
         """
         key = key_of(kind, who)
-        if kind != PEERHOST_NET:
-            return self._exact.pop(key, None) is not None or self._patterns.pop(key, None) is not None
-        network = _network(who)
-        length = (network.version, network.prefixlen)
-        bans = self._networks.get(length, {})
-        if bans.pop(int(network.network_address), None) is None:
+        held = self._held.pop(key, None)
+        if held is None:
             return False
-        if not bans:
-            del self._networks[length]
-        self._networks_count -= 1
+        self._listed.remove(held)
+        self._patterns.pop(key, None)
+        if kind == PEERHOST_NET:
+            network = _network(who)
+            length = (network.version, network.prefixlen)
+            bans = self._networks[length]
+            del bans[int(network.network_address)]
+            if not bans:
+                del self._networks[length]
         return True
 
     def get(self, kind: str, who: str) -> Ban | None:
@@ -116,18 +131,15 @@ class BanTable:
         Raises:
             BanError: There cannot be such a ban.
         """
-        key = key_of(kind, who)
-        if kind == PEERHOST_NET:
-            network = _network(who)
-            return self._networks.get((network.version, network.prefixlen), {}).get(int(network.network_address))
-        pattern = self._patterns.get(key)
-        return self._exact.get(key) if pattern is None else pattern.ban
+        held = self._held.get(key_of(kind, who))
+        return None if held is None else held.ban
 
     def __iter__(self) -> Iterator[Ban]:
-        yield from list(self._exact.values())
-        yield from [pattern.ban for pattern in self._patterns.values()]
-        for bans in list(self._networks.values()):
-            yield from list(bans.values())
+        return iter([held.ban for held in self._held.values()])
+
+    def walk(self) -> ListWalk[HeldBan]:
+        """Begin a walk through all of them."""
+        return self._listed.walk()
 
     def check(self, clientid: str, username: str | None, peerhost: str, holds: Callable[[Ban], bool]) -> Ban | None:
         """The ban that keeps such a client out, or None.
@@ -135,26 +147,30 @@ class BanTable:
         Args:
             holds: Whether a ban has not ended.
         """
-        ban = self._exact.get((CLIENTID, clientid))
+        ban = self._exactly(CLIENTID, clientid)
         if ban is not None and holds(ban):
             return ban
-        ban = None if username is None else self._exact.get((USERNAME, username))
+        ban = None if username is None else self._exactly(USERNAME, username)
         if ban is not None and holds(ban):
             return ban
         return self._check_address(peerhost, holds) or self._check_patterns(clientid, username, holds)
 
+    def _exactly(self, kind: str, who: str) -> Ban | None:
+        held = self._held.get((kind, who))
+        return None if held is None else held.ban
+
     def _check_patterns(self, clientid: str, username: str | None, holds: Callable[[Ban], bool]) -> Ban | None:
-        for pattern in self._patterns.values():
-            text = clientid if pattern.ban.kind == CLIENTID_RE else username
-            if text is not None and holds(pattern.ban) and _matches(pattern.compiled, text):
-                return pattern.ban
+        for held in self._patterns.values():
+            text = clientid if held.ban.kind == CLIENTID_RE else username
+            if text is not None and held.compiled is not None and holds(held.ban) and _matches(held.compiled, text):
+                return held.ban
         return None
 
     def _check_address(self, peerhost: str, holds: Callable[[Ban], bool]) -> Ban | None:
-        address = _address(peerhost) if self._exact or self._networks else None
+        address = _address(peerhost) if self._held else None
         if address is None:  # a Unix socket has none
             return None
-        ban = self._exact.get((PEERHOST, str(address)))
+        ban = self._exactly(PEERHOST, str(address))
         if ban is not None and holds(ban):
             return ban
         for (version, length), bans in self._networks.items():
@@ -183,6 +199,8 @@ def key_of(kind: str, who: str) -> tuple[str, str]:
         raise BanError(f"{kind!r} is no kind of ban; {', '.join(KINDS)} are valid")
     if not who:
         raise BanError(f"the ban names no {kind}")
+    if kind == PEERHOST_NET:
+        return kind, str(_network(who))
     if kind != PEERHOST:
         return kind, who
     address = _address(who)

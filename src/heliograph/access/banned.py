@@ -99,6 +99,19 @@ class BanList:
             if self._made.get(ban.kind, ban.who) is None:
                 yield ban
 
+    def walk(self) -> Iterator[Ban]:
+        """The bans that hold, one after the other; others may be made and lifted between two of them."""
+        for table in (self._made, self._of_file):
+            walk = table.walk()
+            try:
+                while found := walk.take(1):
+                    ban = found[0].ban
+                    is_hidden = table is not self._made and self._made.get(ban.kind, ban.who) is not None
+                    if self._holds(ban) and not is_hidden:
+                        yield ban
+            finally:
+                walk.end()
+
     def expire(self) -> None:
         """Forget the bans that have ended."""
         now = self._now_s()

@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from heliograph.broker.subscription import Subscription
 from heliograph.durable_sessions import record
 from heliograph.durable_sessions.inflight import LostInflight
 from heliograph.durable_sessions.journal import SessionJournal
 from heliograph.mqtt.topic import EXCLUSIVE_PREFIX, bare_filter, split_share
-from heliograph.session.durability import Durability
+from heliograph.session.durability import Durability, SavedSubscription
 from heliograph.session.durable import DurableSession
 from heliograph.session.options import SessionOptions
 from heliograph.session.table import EXPIRY_NEVER, SessionTable
@@ -109,6 +110,18 @@ class SessionLoader:
         if not has_ended and self._table.held(clientid) is None and self._journal.get(key) is not None:
             self._put(clientid, saved, subscriptions, taken, has_orphans)
 
+    def saved_subscriptions(self, clientid: str) -> Iterator[list[SavedSubscription]]:
+        """The subscriptions of a session that lies on the disk only, a page in each step; it stays there.
+
+        Raises:
+            StorageError: The database of sessions cannot be read.
+        """
+        found: dict[bytes, bytes] = {}
+        for _ in self._journal.read_into(found, record.subscription_key(clientid, "")):
+            yield _decoded(found)
+            found.clear()
+        yield _decoded(found)
+
     def _put(
         self,
         clientid: str,
@@ -168,3 +181,14 @@ class SessionLoader:
 def is_over(saved: record.SessionRecord, now_us: int) -> bool:
     """Whether a session ended while it was on the disk only."""
     return saved.expiry_s != EXPIRY_NEVER and saved.left_us + saved.expiry_s * 1_000_000 <= now_us
+
+
+def _decoded(found: Mapping[bytes, bytes]) -> list[SavedSubscription]:
+    """Subscriptions; one that cannot be read is left out, and reported when its client comes."""
+    decoded = []
+    for key, value in found.items():
+        with suppress(ValueError, TypeError):
+            saved = record.decode_subscription(value)
+            options = saved.qos, saved.no_local, saved.retain_as_published, saved.retain_handling, saved.subscription_id
+            decoded.append(SavedSubscription(record.owner(key)[1].decode(), saved.mountpoint, *options))
+    return decoded

@@ -4,7 +4,7 @@
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from heliograph.broker.pending import Pending
@@ -32,7 +32,7 @@ from heliograph.mqtt.errors import ProtocolError
 from heliograph.observe.alarms import Alarms
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.parts.loop import Loop
-from heliograph.session.durability import Durability
+from heliograph.session.durability import Durability, SavedSubscription
 from heliograph.session.durable import DurableSession
 from heliograph.session.session import Session
 from heliograph.session.table import SessionTable
@@ -126,6 +126,10 @@ class DurableSessions(Durability):
             self._lookups.on_unreadable(clientid, error)
             detail = f"the session of {clientid!r} cannot be read now"
             raise ProtocolError(detail, rc.SERVER_UNAVAILABLE) from error
+
+    def saved_subscriptions(self, clientid: str) -> Iterator[list[SavedSubscription]]:
+        """The subscriptions of a session that lies on the disk only, which stays there."""
+        return self._loader.saved_subscriptions(clientid)
 
     def begin(self, clientid: str) -> None:
         """A session begins: what is still on the disk of an earlier one goes."""

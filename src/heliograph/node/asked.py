@@ -3,8 +3,10 @@
 from typing import Final
 
 from heliograph import __version__
+from heliograph.access.parts import BansPart
 from heliograph.control import (
     alarms,
+    bans,
     broker,
     clients,
     conf,
@@ -16,6 +18,8 @@ from heliograph.control import (
     retained,
     rules,
     storage,
+    subscriptions,
+    topics,
     trace,
     vm,
 )
@@ -75,6 +79,9 @@ def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
         *trace.methods(lambda: parts.get(TracingPart).traces),
         *broker.methods(parts, kernel.clock.now_us, uptime_s),
         *clients.methods(kernel.context),
+        *subscriptions.methods(kernel.context),
+        *topics.methods(kernel.context),
+        *bans.methods(parts.get(BansPart).bans, kernel.context),
         *listeners.methods(parts.get(ListenersPart), manager),
         *alarms.methods(kernel.alarms),
         *log.methods(),

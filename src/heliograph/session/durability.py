@@ -1,5 +1,7 @@
 """The seam to durable sessions on the disk: what a durable session asks, and what it must know of commits."""
 
+from collections.abc import Iterator
+
 from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.faults import Faults
@@ -9,6 +11,33 @@ from heliograph.broker.subscription import Subscription
 from heliograph.session.barriers import CommitBarriers
 from heliograph.session.session import Session
 from heliograph.session.will import Will
+
+
+class SavedSubscription:
+    """A subscription of a session that is on the disk only.
+
+    Args:
+        name: The filter as its client wrote it.
+        mountpoint: What stands before it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        mountpoint: str,
+        qos: i64,
+        no_local: bool,
+        retain_as_published: bool,
+        retain_handling: i64,
+        subscription_id: i64,
+    ) -> None:
+        self.name = name
+        self.mountpoint = mountpoint
+        self.qos = qos
+        self.no_local = no_local
+        self.retain_as_published = retain_as_published
+        self.retain_handling = retain_handling
+        self.subscription_id = subscription_id
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -49,6 +78,14 @@ class Durability(CommitBarriers):
 
         Raises:
             ProtocolError: It cannot be read now.
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def saved_subscriptions(self, clientid: str) -> Iterator[list[SavedSubscription]]:
+        """The subscriptions of a session that lies on the disk only, which stays there; a page in each step.
+
+        Raises:
+            StorageError: They cannot be read now.
         """
         raise NotImplementedError(type(self).__name__)
 

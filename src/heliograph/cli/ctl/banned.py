@@ -1,0 +1,153 @@
+"""`ctl banned`: who may not connect to a node."""
+
+import argparse
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from heliograph.cli.ctl.asking import add_command, add_group, asked
+from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.ctl.times import time_of
+from heliograph.cli.usage import Actions, UsageError
+from heliograph.control.proto_v1 import bans as proto
+from heliograph.rpc.methods import NoArgs
+
+_SECOND_US: Final = 1_000_000
+_KINDS: Final = ("clientid", "username", "peerhost", "clientid_re", "username_re", "peerhost_net")
+_KIND_HELP: Final = (
+    "what WHO is: clientid, username, peerhost (an address), clientid_re or username_re (regular expressions), or "
+    "peerhost_net (a network, as 10.0.0.0/8)"
+)
+
+
+def add_parser(actions: Actions) -> None:
+    """Add `banned` and its commands."""
+    group = add_group(
+        actions,
+        "banned",
+        "list, show, make and lift bans",
+        "Clients, users and addresses that may not connect. Bans that are made here end with the node; those of "
+        "banned.bootstrap_file come back with it.",
+        "heliograph ctl banned add clientid sensor-17 --for 1h --reason 'floods'",
+    )
+    listing = add_command(group, "list", "list bans", "List the bans that hold.", "heliograph ctl banned list")
+    listing.add_argument("--as", dest="kind", choices=_KINDS, default="", help="of this kind")
+    listing.add_argument("--limit", metavar="N", type=int, default=0, help="at most so many")
+    listing.set_defaults(act=_list)
+    show = add_command(group, "show", "show a ban", "Show a ban.", "heliograph ctl banned show clientid sensor-17")
+    show.set_defaults(act=_show)
+    add = add_command(
+        group,
+        "add",
+        "make a ban",
+        "Make a ban. A client that is banned by its id is kicked: its connection and its session end. Clients that "
+        "are banned otherwise stay connected until they leave; `clients kick` ends them.",
+        "heliograph ctl banned add clientid sensor-17 --for 1h --reason 'floods'",
+        "heliograph ctl banned add peerhost_net 198.51.100.0/24 --until 2030-01-01T00:00:00Z",
+    )
+    add.add_argument("--reason", metavar="TEXT", default="", help="why")
+    add.add_argument("--by", metavar="NAME", default="", help="who decided it; default: the user who asks")
+    end = add.add_mutually_exclusive_group()
+    end.add_argument("--until", metavar="TIME", type=_time, help="as 2030-01-31T12:00:00Z, or seconds since the epoch")
+    end.add_argument(
+        "--for", dest="for_s", metavar="DURATION", type=_duration, help="as 90s, 1h or 7d; default: for ever"
+    )
+    add.set_defaults(act=_add)
+    delete = add_command(
+        group,
+        "delete",
+        "lift a ban",
+        "Lift a ban. One of banned.bootstrap_file comes back when the file is read again.",
+        "heliograph ctl banned delete clientid sensor-17",
+    )
+    delete.set_defaults(act=_delete)
+    for parser in (show, add, delete):
+        parser.add_argument("kind", metavar="AS", choices=_KINDS, help=_KIND_HELP)
+        parser.add_argument("who", metavar="WHO", help="whom")
+    clear = add_command(
+        group,
+        "clear",
+        "lift all bans",
+        "Lift all bans. Those of banned.bootstrap_file come back when the file is read again.",
+        "heliograph ctl banned clear",
+    )
+    clear.set_defaults(act=_clear)
+
+
+def _list(args: argparse.Namespace) -> int:
+    if args.limit < 0:
+        raise UsageError(f"--limit is {args.limit}; 0 or more is valid")
+    with asked(args) as node:
+        _print(node.rows("banned.list", proto.BanRow, proto.BansWanted(args.kind, args.limit)), args.json)
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        _print([node.ask("banned.show", proto.BanRow, proto.BanName(args.kind, args.who))], args.json)
+    return 0
+
+
+def _add(args: argparse.Namespace) -> int:
+    wanted = proto.NewBan(args.kind, args.who, args.reason, args.by, args.until, args.for_s)
+    with asked(args) as node:
+        banned = node.ask("banned.add", proto.BanMade, wanted)
+    if args.json:
+        print_json(banned)
+        return 0
+    until = f"until {time_of(banned.ban.until * _SECOND_US)}" if banned.ban.until else "for ever"
+    kicked = "; it was kicked" if banned.was_kicked else ""
+    print(f"{banned.ban.kind} {text_of(banned.ban.who)} is banned {until}{kicked}")
+    return 0
+
+
+def _delete(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        ban = node.ask("banned.delete", proto.BanRow, proto.BanName(args.kind, args.who))
+    if args.json:
+        print_json(ban)
+    else:
+        print(f"{ban.kind} {text_of(ban.who)} is not banned any more")
+    return 0
+
+
+def _clear(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        cleared = node.ask("banned.clear", proto.BansCleared, NoArgs())
+    if args.json:
+        print_json(cleared)
+    else:
+        print(f"{cleared.count:,} bans are lifted")
+    return 0
+
+
+def _print(rows: Iterable[proto.BanRow], as_json: bool) -> None:
+    columns = (
+        Column("as", lambda row: row.kind),
+        "who",
+        Column("until", lambda row: time_of(row.until * _SECOND_US) if row.until else "for ever"),
+        Column("since", lambda row: time_of(row.at * _SECOND_US)),
+        "by",
+        "reason",
+    )
+    print_rows(rows, columns, as_json)
+
+
+def _time(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text) if not text.isdecimal() else datetime.fromtimestamp(int(text), UTC)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2030-01-31T12:00:00Z") from None
+    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def _duration(text: str) -> int:
+    from heliograph.settings.units import parse_duration
+
+    try:
+        seconds = int(parse_duration(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 90s, 1h or 7d") from None
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is shorter than a second")
+    return seconds

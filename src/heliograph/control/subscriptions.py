@@ -1,0 +1,150 @@
+"""What can be asked of the subscriptions of a node, and done with them on a client's behalf."""
+
+from collections.abc import Iterator, Sequence
+
+from heliograph.broker import hooks
+from heliograph.broker.subscription import Subscription
+from heliograph.broker.trie import filter_matches
+from heliograph.broker.walkable import Listed
+from heliograph.channel.context import ChannelContext
+from heliograph.control.proto_v1 import subscriptions as proto
+from heliograph.control.proto_v1.clients import ClientId
+from heliograph.control.sessions import every_session, held_session, no_client
+from heliograph.control.slices import in_slices
+from heliograph.mqtt import packets as p
+from heliograph.mqtt import reason_codes as rc
+from heliograph.mqtt.properties import Properties
+from heliograph.mqtt.topic import bare_filter
+from heliograph.rpc.methods import Call, Method, RpcError
+from heliograph.session.durability import SavedSubscription
+from heliograph.session.durable import DurableSession
+from heliograph.session.known import Asleep
+from heliograph.session.session import Session
+
+Rows = Iterator[proto.SubscriptionRow | None]
+
+
+def methods(context: ChannelContext) -> list[Method]:
+    """What can be asked: `subscriptions.list`, `subscriptions.show`, `subscriptions.add`, `subscriptions.del`."""
+    answers = SubscriptionsAnswers(context)
+    return [
+        Method("subscriptions.list", proto.SubscriptionsWanted, answers.list),
+        Method("subscriptions.show", ClientId, answers.show),
+        Method("subscriptions.add", proto.NewSubscription, answers.add, is_action=True),
+        Method("subscriptions.del", proto.SubscriptionName, answers.delete, is_action=True),
+    ]
+
+
+class SubscriptionsAnswers:
+    """Answers what is asked of subscriptions; owned by the control socket."""
+
+    def __init__(self, context: ChannelContext) -> None:
+        self._context = context
+        self._sessions = context.sessions
+
+    def list(self, args: proto.SubscriptionsWanted, call: Call) -> Iterator[Sequence[proto.SubscriptionRow]]:
+        """Answer `subscriptions.list`: those that match, of sessions that are on the disk only too."""
+        return in_slices(self._rows(args), _length)
+
+    def show(self, args: ClientId, call: Call) -> Iterator[Sequence[proto.SubscriptionRow]]:
+        """Answer `subscriptions.show`: those of one client."""
+        if not self._sessions.knows(args.clientid):
+            raise no_client(args.clientid)
+        return in_slices(self._rows(proto.SubscriptionsWanted(clientid=args.clientid)), _length)
+
+    def add(self, args: proto.NewSubscription, call: Call) -> proto.Subscribed:
+        """Answer `subscriptions.add`: checked as a SUBSCRIBE is, but for what the client itself may do."""
+        channel = self._context.channels.find(args.clientid)
+        if channel is None and not self._sessions.knows(args.clientid):
+            raise no_client(args.clientid)
+        self._context.begin_turn()
+        entry = p.SubscribeEntry(args.topic, args.qos, args.nl, args.rap, args.rh)
+        codes = [] if channel is None else channel.subscribe([entry])
+        if not codes:
+            raise RpcError(
+                "not_connected", f"client {args.clientid!r} is not connected; only then it can be subscribed"
+            )
+        if codes[0] >= rc.UNSPECIFIED_ERROR:
+            name = rc.name_of(codes[0])
+            raise RpcError("subscription_refused", f"the subscription to {args.topic!r} is refused: {name}")
+        return proto.Subscribed(args.clientid, args.topic, codes[0])
+
+    async def delete(self, args: proto.SubscriptionName, call: Call) -> proto.SubscriptionName:
+        """Answer `subscriptions.del`: of a client that is away, too."""
+        session = await held_session(self._context, args.clientid)
+        if not drop_subscription(self._context, session, args.topic):
+            detail = f"client {args.clientid!r} has no subscription {args.topic!r}; `ctl subscriptions show` lists its"
+            raise RpcError("not_found", detail)
+        return args
+
+    def _rows(self, wanted: proto.SubscriptionsWanted) -> Rows:
+        levels = wanted.matches.split("/") if wanted.matches else []
+        count = 0
+        for found in self._found(wanted):
+            if found is None or (levels and not filter_matches(found[0], levels)):
+                yield None
+                continue
+            yield found[1]
+            count += 1
+            if count == wanted.limit:
+                return
+
+    def _found(self, wanted: proto.SubscriptionsWanted) -> "Iterator[tuple[str, proto.SubscriptionRow] | None]":
+        """Subscriptions with the filters that are routed; None where a piece of work gave none."""
+        if not wanted.clientid:
+            for entry in every_session(self._context):
+                yield None
+                yield from self._of_entry(entry, wanted.topic)
+            return
+        session = self._sessions.held(wanted.clientid)
+        if session is not None:
+            yield from self._of_entry(session, wanted.topic)
+        elif self._sessions.knows(wanted.clientid):
+            yield from self._saved(wanted.clientid, wanted.topic)
+
+    def _of_entry(self, entry: Listed, topic: str) -> "Iterator[tuple[str, proto.SubscriptionRow] | None]":
+        if isinstance(entry, Asleep):
+            yield from self._saved(entry.clientid, topic)
+        elif isinstance(entry, Session):
+            held, is_durable = entry.subscriptions, isinstance(entry, DurableSession)
+            for name in [topic] if topic else list(held):  # a hundred thousand names are copied in half a millisecond
+                subscription = held.get(name)
+                if subscription is not None:
+                    yield subscription.topic_filter, _row(entry.clientid, name, subscription, is_durable)
+
+    def _saved(self, clientid: str, topic: str) -> "Iterator[tuple[str, proto.SubscriptionRow] | None]":
+        durability = self._sessions.durability
+        for page in () if durability is None else durability.saved_subscriptions(clientid):
+            yield None
+            for saved in page:
+                if not topic or saved.name == topic:
+                    yield saved.mountpoint + bare_filter(saved.name), _saved_row(clientid, saved)
+
+
+def drop_subscription(context: ChannelContext, session: Session, name: str) -> bool:
+    """Drop a subscription on a client's behalf, whether it is connected or not; whether there was one."""
+    context.begin_turn()
+    channel = context.channels.find(session.clientid)
+    if channel is not None:
+        return channel.unsubscribe([name]) == [rc.SUCCESS]
+    subscription = session.unsubscribe(name)
+    if subscription is None:
+        return False
+    told = (session.clientid, name, subscription.qos, Properties())
+    context.broker.hooks.run(hooks.SESSION_UNSUBSCRIBED, told)
+    session.pass_on()
+    return True
+
+
+def _row(clientid: str, name: str, held: Subscription, is_durable: bool) -> proto.SubscriptionRow:
+    options = held.qos, held.no_local, held.retain_as_published, held.retain_handling, held.subscription_id
+    return proto.SubscriptionRow(clientid, name, *options, is_durable)
+
+
+def _saved_row(clientid: str, saved: SavedSubscription) -> proto.SubscriptionRow:
+    options = saved.qos, saved.no_local, saved.retain_as_published, saved.retain_handling, saved.subscription_id
+    return proto.SubscriptionRow(clientid, saved.name, *options, durable=True)
+
+
+def _length(row: proto.SubscriptionRow) -> int:
+    return len(row.clientid) + len(row.topic)
