@@ -5,6 +5,7 @@ import contextlib
 import errno
 import logging
 import os
+import socket
 import stat
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -128,6 +129,20 @@ async def test_what_is_wrong_is_told_and_leaves_everything(live: LiveNode, edit:
     assert not live.configs.exists() or not list(live.configs.glob("revisions/*"))
     (line,) = await live.audit()
     assert line["outcome"] == "config_change_refused"
+
+
+async def test_a_port_that_is_taken_keeps_everything_as_it_was(live: LiveNode) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        edit = Edit(f'listeners.tcp.other.bind = "127.0.0.1:{port}"\nlog.audit.rotation_count = 3')
+        with pytest.raises(ConfigRefusedError, match=r"\[listener_bind\]"):
+            await live.manager.change(edit, ALICE)
+        assert (live.cluster, live.part.audit.settings.rotation_count) == ("", 10)
+    assert (await live.manager.change(edit, ALICE)).revision == 1
+    socket.create_connection(("127.0.0.1", port), timeout=10).close()
+    await live.manager.roll_back(0, ALICE)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=10)
 
 
 async def test_two_changes_at_once_and_one_for_an_old_revision(live: LiveNode) -> None:

@@ -19,7 +19,7 @@ CHANGES = 500
 VALUES = {
     "log.audit.rotation_count": ("1", "7", "null"),
     "log.audit.rotation_size": ("1MB", "2MB", "null"),
-    "log.level": ("warning", "error", "null"),
+    "log.console.level": ("warning", "error", "null"),
     "mqtt.max_inflight": ("5", "64", "null"),
     "mqtt.max_topic_levels": ("12", "99"),
     "mqtt.session_expiry_interval": ("1h", "3h", "null"),

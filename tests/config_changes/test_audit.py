@@ -1,0 +1,72 @@
+"""The audit log: who did what, bounded files, and a disk that does not take it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from heliograph.cli.main import main
+from heliograph.config_changes.audit import ALARM
+from heliograph.config_changes.edits import Edit
+from heliograph.node.kernel import KernelPart
+from heliograph.rpc.methods import Action
+from support.live_node import ALICE, LiveNode
+
+pytestmark = pytest.mark.service
+
+COUNT = Edit("log.audit.rotation_count = 2")
+
+
+@pytest.fixture
+async def live(tmp_path: Path) -> AsyncIterator[LiveNode]:
+    """A running node with small files."""
+    running = await LiveNode(tmp_path, "log.audit.rotation_size = 64KB").start()
+    yield running
+    await running.stop()
+
+
+def action(number: int) -> Action:
+    return Action("alice (uid 1000)", "a test", "clients.kick", {"clientid": f"c{number}", "why": 100 * "x"})
+
+
+async def test_files_are_rotated_and_closed_to_others(live: LiveNode) -> None:
+    await live.manager.change(COUNT, ALICE)
+    for number in range(1500):
+        live.part.audit.record(action(number))
+        if number % 100 == 0:
+            await live.part.audit.stop()
+    await live.part.audit.stop()
+    files = sorted(live.data_dir.glob("audit.log*"))
+    assert [file.name for file in files] == ["audit.log", "audit.log.1", "audit.log.2"]
+    assert all(file.stat().st_size <= 64 * 1024 and file.stat().st_mode & 0o077 == 0 for file in files)
+    lines = [json.loads(line) for file in reversed(files) for line in file.read_text().splitlines()]
+    numbers = [int(line["args"]["clientid"][1:]) for line in lines]
+    assert numbers == list(range(numbers[0], 1500))
+
+
+async def test_a_disk_that_does_not_take_a_line_stops_nothing(live: LiveNode) -> None:
+    alarms = live.node.parts.get(KernelPart).alarms
+    (live.data_dir / "audit.log").mkdir()  # cannot be written, not by root either
+    assert (await live.manager.change(COUNT, ALICE)).revision == 1
+    live.part.audit.record(action(1))
+    await live.part.audit.stop()
+    assert [alarm.name for alarm in alarms.active()] == [ALARM]
+    (live.data_dir / "audit.log").rmdir()
+    live.part.audit.record(action(2))
+    (line,) = await live.audit()
+    assert (line["method"], line["missing"], alarms.active()) == ("clients.kick", 2, [])
+
+
+async def test_actions_of_the_control_socket_are_written_also_where_they_are_refused(live: LiveNode) -> None:
+    assert await asyncio.to_thread(main, ["ctl", "clients", "kick", "nobody", "--data-dir", str(live.data_dir)]) == 1
+    (line,) = await live.audit()
+    assert (line["method"], line["outcome"]) == ("clients.kick", "not_found")
+    assert "(uid " in str(line["who"])
+
+
+async def test_it_can_be_switched_off(live: LiveNode) -> None:
+    await live.manager.change(Edit("log.audit.enable = false"), ALICE)
+    await live.manager.change(COUNT, ALICE)
+    assert [line["args"] for line in await live.audit()] == []
