@@ -16,7 +16,7 @@ BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipe
 # Figures whose CPU time for each message "make bench -- --before" compares.
 COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 
-.PHONY: --before help setup demo test test-long lint wheel conformance bench fuzz crash kills sim attack clean format
+.PHONY: --before help setup docs demo test test-long lint wheel conformance bench fuzz crash kills sim attack clean format
 
 help: ## list what there is
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ lint: setup ## ruff, mypy --strict, import layers
 
 wheel: setup ## build wheel and sdist, install them elsewhere, publish through a broker there
 	@$(BIN)/python scripts/check_wheel.py
+
+docs: setup ## manual pages of every command, in build/man
+	@$(BIN)/python scripts/man_pages.py
 
 conformance: setup ## normative statements of MQTT that stand at no line of code or in no test
 	@$(BIN)/python scripts/conformance.py

@@ -144,8 +144,8 @@ def _add_connection(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--insecure", action="store_true", help="trust any certificate")
     group.add_argument("--ws-path", default="/mqtt", metavar="PATH", help="of the WebSocket (default: %(default)s)")
     group.add_argument("--mqtt", choices=("3.1.1", "5"), default="5", help="protocol version (default: %(default)s)")
-    group.add_argument("-u", "--username")
-    group.add_argument("-P", "--password")
+    group.add_argument("-u", "--username", metavar="NAME", help="who the clients say they are")
+    group.add_argument("-P", "--password", metavar="TEXT", help="their password")
     group.add_argument(
         "--clientid-prefix", metavar="TEXT", help="client ids are PREFIX-pub-1, ... (default: a random one)"
     )

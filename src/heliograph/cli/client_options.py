@@ -100,8 +100,8 @@ def _add_will(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("will: what the broker publishes if the connection breaks")
     group.add_argument("--will-topic", metavar="TOPIC")
     group.add_argument("--will-payload", metavar="TEXT", help="(default: empty)")
-    group.add_argument("--will-qos", type=int, choices=(0, 1, 2))
-    group.add_argument("--will-retain", action="store_true")
+    group.add_argument("--will-qos", type=int, choices=(0, 1, 2), help="(default: 0)")
+    group.add_argument("--will-retain", action="store_true", help="the broker keeps it for later subscribers")
 
 
 def connect(args: argparse.Namespace, role: str, properties: CommandProperties) -> ClientConnection:

@@ -14,7 +14,7 @@ from typing import Final
 from heliograph import __version__
 from heliograph._pure import is_compiled
 from heliograph.cli.output import is_output_closed
-from heliograph.cli.usage import CommandParser
+from heliograph.cli.usage import Actions, CommandParser
 
 # Each module has `add_parser(subparsers)` and `run(args) -> exit code`.
 _COMMANDS: Final = {
@@ -33,17 +33,14 @@ _COMMANDS: Final = {
     "topic": "match, parse and validate topics and topic filters",
     "pipeline": "run rules on stored messages with Apache Spark",
     "bench": "load any MQTT broker and measure it",
+    "completion": "print the completion script of a shell",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = CommandParser(
-        prog="heliograph", description="An MQTT platform that keeps every message as a replayable stream."
-    )
-    parser.add_argument("--version", action="version", version=_version_line())
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser, subparsers = _bare_parser()
     named = words[0] if words and words[0] in _COMMANDS else None
     for command, summary in _COMMANDS.items():
         if command == named:
@@ -61,6 +58,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return exit_code
+
+
+def whole_parser() -> CommandParser:
+    """The parser of all commands, for what is made of their options: completion, manual pages."""
+    parser, subparsers = _bare_parser()
+    for command in _COMMANDS:
+        _load(command).add_parser(subparsers)
+    return parser
+
+
+def _bare_parser() -> tuple[CommandParser, Actions]:
+    parser = CommandParser(
+        prog="heliograph", description="An MQTT platform that keeps every message as a replayable stream."
+    )
+    parser.add_argument("--version", action="version", version=_version_line())
+    return parser, parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
 
 def _load(command: str) -> ModuleType:

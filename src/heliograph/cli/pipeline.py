@@ -14,7 +14,11 @@ from heliograph.cli.usage import Actions
 
 def add_parser(subparsers: Actions) -> None:
     """Add `pipeline` and its actions to the command's parser."""
-    pipeline = subparsers.add_parser("pipeline", help="run rules on Spark: stored messages into tables and messages")
+    pipeline = subparsers.add_parser(
+        "pipeline",
+        help="run rules on Spark: stored messages into tables and messages",
+        description="Run the rules and jobs of a pipeline file on Apache Spark, from stored messages to tables.",
+    )
     actions = pipeline.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_validate(actions)
     _add_plan(actions)
@@ -113,10 +117,18 @@ def _add_status(actions: Actions) -> None:
 
 
 def _add_dlq(actions: Actions) -> None:
-    dlq = actions.add_parser("dlq", help="dead letters: what rules and sinks refused")
+    dlq = actions.add_parser(
+        "dlq",
+        help="dead letters: what rules and sinks refused",
+        description="Look at rows that rules and sinks refused, and bring them to their sinks later.",
+    )
     letters = dlq.add_subparsers(dest="letters", required=True, metavar="ACTION")
-    ls = letters.add_parser("ls", help="count them by rule and cause")
-    show = letters.add_parser("show", help="show those of a rule")
+    ls = letters.add_parser(
+        "ls", help="count them by rule and cause", description="Count dead letters by rule and cause."
+    )
+    show = letters.add_parser(
+        "show", help="show those of a rule", description="Show the dead letters of a rule, the newest first."
+    )
     replay = letters.add_parser(
         "replay",
         help="bring them to the sink after the rule was mended",

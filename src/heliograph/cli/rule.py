@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 def add_parser(subparsers: Actions) -> None:
     """Add `rule` and its actions to the command's parser."""
-    rule = subparsers.add_parser("rule", help="test and explain rules")
+    rule = subparsers.add_parser(
+        "rule",
+        help="test and explain rules",
+        description="Try rules on messages, and explain what they read.",
+    )
     actions = rule.add_subparsers(dest="action", required=True, metavar="ACTION")
     _add_test(actions)
     _add_explain(actions)

@@ -42,7 +42,9 @@ texts, {"$base64": "..."} for raw bytes, or {"$repeat": [TEXT, N]}. A line that 
 
 def add_parser(subparsers: Actions) -> None:
     """Add `topic` and its actions to the command's parser."""
-    topic = subparsers.add_parser("topic", help="match, parse and validate topics and topic filters")
+    topic = subparsers.add_parser(
+        "topic", help="match, parse and validate topics and topic filters", description=_DESCRIPTION
+    )
     actions = topic.add_subparsers(dest="action", required=True, metavar="ACTION")
     match = actions.add_parser(
         "match",

@@ -1,8 +1,11 @@
 """What the modules of the command share: its parser, what an action is added to, and the error about options."""
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from heliograph.cli.examples import EXAMPLES
 
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -15,9 +18,9 @@ class _HelpFormatter(argparse.HelpFormatter):
     """Wraps descriptions, and leaves the lines of examples as they are."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if not text.startswith("example"):
-            return super()._fill_text(text, width, indent)
-        return "".join(f"{indent}{line}\n" for line in text.splitlines())
+        prose, lines = split_example(text)
+        filled = super()._fill_text(prose, width, indent) + "\n\n" if prose else ""
+        return filled + "".join(f"{indent}{line}\n" for line in lines.splitlines())
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -25,6 +28,15 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"formatter_class": _HelpFormatter, **options})
+        lines = EXAMPLES.get(self.prog.partition(" ")[2])
+        if lines is not None:
+            self.epilog = "\n\n".join(text for text in (self.epilog, example_of(*lines)) if text)
+
+
+def split_example(text: str) -> tuple[str, str]:
+    """The prose of an epilog, and the lines of its example with their head; each may be empty."""
+    found = re.search(r"^examples?:$", text, re.MULTILINE)
+    return (text, "") if found is None else (text[: found.start()].rstrip(), text[found.start() :])
 
 
 def example_of(*lines: str) -> str:

@@ -71,7 +71,7 @@ def add_parser(actions: Actions) -> None:
         "are many. `start` begins it now, and it goes on while the node serves; `status` says how far it is.",
         "heliograph ctl retainer reindex start",
     )
-    reindex.add_argument("what", choices=("start", "status"))
+    reindex.add_argument("what", choices=("start", "status"), help="begin it, or show how far it is")
     reindex.set_defaults(act=_reindex)
 
 
