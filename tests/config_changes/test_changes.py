@@ -23,7 +23,7 @@ from heliograph.config_changes.errors import (
     HiddenChangeError,
     NoRevisionError,
 )
-from heliograph.config_changes.manager import INCOMPLETE_ALARM
+from heliograph.config_changes.held import INCOMPLETE_ALARM
 from heliograph.config_changes.terms import Terms
 from heliograph.node.kernel import KernelPart
 from heliograph.node.log_part import LogPart

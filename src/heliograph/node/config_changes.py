@@ -8,6 +8,7 @@ from heliograph.broker import hooks
 from heliograph.config import Config, Layers
 from heliograph.config_changes.audit import AuditLog
 from heliograph.config_changes.files import ConfigFiles
+from heliograph.config_changes.held import HeldConfig
 from heliograph.config_changes.manager import ConfigManager
 from heliograph.config_changes.terms import Author
 from heliograph.node import announcements
@@ -72,8 +73,8 @@ class ConfigChangesPart(Part):
             kernel.broker.hooks.run(hooks.CONFIG_CHANGED, (revision, plan.now))
 
         files = ConfigFiles(self._layers.cluster_file)
-        given = (startable_config, self.audit, kernel.alarms, changed, self._now_s)
-        self.manager = ConfigManager(self._layers, files, parts, *given)
+        held = HeldConfig(self._layers, files, parts, startable_config, kernel.alarms, changed, self._now_s)
+        self.manager = ConfigManager(held, files, self.audit, kernel.alarms, self._now_s)
         await self.manager.start()
 
     async def stop(self) -> None:

@@ -1,0 +1,249 @@
+"""What holds in a running node, and the steps in which another configuration takes its place.
+
+    validate    the layers with the change are read as at a start, with the checks of all languages in them
+    prepare     every part makes ready what can fail: binds, reads certificates, compiles
+    plan        what differs, how each setting changes, and what a higher layer hides
+    write       the revision, then `cluster.hocon`, each forced to the disk
+    commit      every part has it hold, in one turn of the event loop; then the hook point `config.changed` is run
+
+Whatever fails before the commit, everything is as it was. One configuration is made at a time, which `manager` sees to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from heliograph.config import Config, ConfigError, Layers
+from heliograph.config.layers import CLUSTER
+from heliograph.config_changes.edits import Edit, edited
+from heliograph.config_changes.errors import (
+    ChangeConflictError,
+    ConfigRefusedError,
+    ConfigWriteError,
+    HiddenChangeError,
+    reasons,
+)
+from heliograph.config_changes.files import ConfigFiles, document
+from heliograph.config_changes.planning import HIDDEN, PlannedSetting, planned
+from heliograph.config_changes.revisions import FIRST, Revision, Unconfirmed, digest_of
+from heliograph.config_changes.terms import Author, ChangeOutcome, Terms
+from heliograph.hocon import HoconError, parse_text
+from heliograph.hocon.writing import to_hocon
+from heliograph.observe.alarms import Alarms
+from heliograph.parts import Parts, Plan
+from heliograph.settings.how import How
+from heliograph.settings.masking import masked
+
+INCOMPLETE_ALARM: Final = "config_change_incomplete"
+
+Changed = Callable[[int, Plan], object]
+
+
+@dataclass(frozen=True, slots=True)
+class WantedConfig:
+    """A configuration that is to hold.
+
+    Attributes:
+        layers: Its layers.
+        config: What they say.
+        text: The layer of the cluster.
+    """
+
+    layers: Layers
+    config: Config
+    text: str
+
+
+class HeldConfig:
+    """The configuration that holds in one running node; owned by the manager of its changes.
+
+    Args:
+        layers: What the node was started with.
+        files: Where the layer of the cluster is written.
+        parts: What has a configuration hold.
+        read: What layers say, with the checks of all languages in them; raises `ConfigError`.
+        alarms: Told of a change that a part did not make.
+        changed: Told the revision and what changed, in the turn of the change.
+        now_s: The time, in seconds since the epoch.
+
+    Attributes:
+        layers: Its layers.
+        revision: Its number.
+        unconfirmed: What it goes back to if it is not confirmed.
+    """
+
+    def __init__(
+        self,
+        layers: Layers,
+        files: ConfigFiles,
+        parts: Parts,
+        read: Callable[[Layers], Config],
+        alarms: Alarms,
+        changed: Changed,
+        now_s: Callable[[], float],
+    ) -> None:
+        self.layers = layers
+        self.revision = FIRST
+        self.unconfirmed: Unconfirmed | None = None
+        self._files = files
+        self._parts = parts
+        self._read = read
+        self._alarms = alarms
+        self._changed = changed
+        self._now_s = now_s
+
+    async def find(self) -> None:
+        """Find the revision that holds, and whether it is on trial."""
+        self.revision, self.unconfirmed = await asyncio.to_thread(
+            lambda: (self._files.number(), self._files.unconfirmed())
+        )
+
+    @property
+    def text(self) -> str:
+        """The layer of the cluster, secrets included."""
+        return to_hocon(self.layers.files[CLUSTER])
+
+    def edited(self, edit: Edit) -> WantedConfig:
+        """What an edit leads to; waits for the disk.
+
+        Raises:
+            ConfigChangeError: It cannot be used, or is not to be made.
+        """
+        self._refuse_edited_file()
+        try:
+            tree = edited(self.layers, edit)
+            layers = self.layers.with_cluster(tree)
+            return WantedConfig(layers, self._read(layers), to_hocon(tree))
+        except ConfigError as error:
+            raise ConfigRefusedError(reasons(error)) from error
+
+    def read_again(self) -> WantedConfig:
+        """What all files say now; waits for the disk.
+
+        Raises:
+            ConfigRefusedError: They cannot be used.
+        """
+        try:
+            layers = self.layers.sources.read()
+            return WantedConfig(layers, self._read(layers), to_hocon(layers.files[CLUSTER]))
+        except ConfigError as error:
+            raise ConfigRefusedError(reasons(error)) from error
+
+    def restored(self, text: str) -> WantedConfig:
+        """What an earlier text of the layer of the cluster leads to.
+
+        Raises:
+            ConfigRefusedError: It cannot be used.
+        """
+        tree = parse_text(text, name=str(self._files.cluster_file))
+        layers = self.layers.with_cluster(tree)
+        try:
+            return WantedConfig(layers, self._read(layers), text)
+        except ConfigError as error:
+            raise ConfigRefusedError(reasons(error)) from error
+
+    def _refuse_edited_file(self) -> None:
+        file = self._files.cluster_file
+        try:
+            present = parse_text(self._files.text(), name=str(file))
+        except (OSError, HoconError) as error:
+            raise ChangeConflictError(f"{file} cannot be read, and is not overwritten: {error}") from error
+        if to_hocon(present) != self.text:
+            raise ChangeConflictError(
+                f"{file} was changed by another program than this node, and is not overwritten: "
+                "have it read with `heliograph ctl conf reload`, or put it back"
+            )
+
+    async def _prepared(self, wanted: WantedConfig) -> Plan:
+        try:
+            return await self._parts.check(wanted.config)
+        except Exception as error:
+            raise ConfigRefusedError(reasons(error)) from error
+
+    async def plan(self, wanted: WantedConfig) -> ChangeOutcome:
+        """What it would do, after every part has said that it can take it; nothing is changed.
+
+        Raises:
+            ConfigRefusedError: A part cannot take it.
+        """
+        plan = await self._prepared(wanted)
+        self._parts.undo(plan)
+        return self._outcome(plan, await self._planned(wanted, plan))
+
+    async def make(self, wanted: WantedConfig, author: Author, terms: Terms) -> ChangeOutcome:
+        """Have it hold: prepare, write, commit.
+
+        Raises:
+            ConfigChangeError: It does not; everything is as it was.
+        """
+        plan = await self._prepared(wanted)
+        try:
+            settings = await self._planned(wanted, plan)
+            if not terms.force:
+                _refuse_hidden(settings)
+            layers = wanted.layers
+            if wanted.text != self.text:
+                layers = await asyncio.to_thread(self._written, wanted, author, terms)
+        except BaseException:
+            self._parts.undo(plan)
+            raise
+        failed = self._parts.apply(plan)
+        self.layers = layers
+        self._tell(plan, failed)
+        return self._outcome(plan, settings, failed)
+
+    async def _planned(self, wanted: WantedConfig, plan: Plan) -> list[PlannedSetting]:
+        return await asyncio.to_thread(planned, self.layers, wanted.layers, plan.differences)
+
+    def _written(self, wanted: WantedConfig, author: Author, terms: Terms) -> Layers:
+        """Runs in a thread: the layers as they are read from then on, which know the lines of the new file."""
+        now = self._now_s()
+        number = self.revision + 1
+        shown = to_hocon(masked(wanted.layers.files[CLUSTER], Config))
+        revision = Revision(number, now, author.who, author.origin, terms.comment, digest_of(shown), shown)
+        unconfirmed = None
+        if terms.confirm_s is not None:
+            unconfirmed = Unconfirmed(number, now + terms.confirm_s, self.text)
+        content = document(number, wanted.text)
+        layers = wanted.layers.with_cluster(parse_text(content, name=str(self._files.cluster_file)))
+        try:
+            self._files.write(revision, content, unconfirmed)
+        except OSError as error:
+            raise ConfigWriteError(
+                f"{self._files.cluster_file} cannot be written, nothing is changed: {error}"
+            ) from error
+        self.revision, self.unconfirmed = number, unconfirmed
+        return layers
+
+    def _tell(self, plan: Plan, failed: Mapping[str, str]) -> None:
+        if failed:
+            told = (
+                f"parts of the node did not take a change: {', '.join(failed)}. A later change, or a restart, mends it"
+            )
+            self._alarms.activate(INCOMPLETE_ALARM, told, dict(failed))
+        else:
+            self._alarms.deactivate(INCOMPLETE_ALARM)
+        self._changed(self.revision, plan)
+
+    def _outcome(
+        self, plan: Plan, settings: Sequence[PlannedSetting], failed: Mapping[str, str] | None = None
+    ) -> ChangeOutcome:
+        until = None if self.unconfirmed is None else self.unconfirmed.until
+        restart = [one.path for one in plan.differences if one.how is How.RESTART]
+        return ChangeOutcome(self.revision, settings, restart, failed or {}, until)
+
+    def __repr__(self) -> str:
+        return f"HeldConfig(revision {self.revision})"
+
+
+def _refuse_hidden(settings: Sequence[PlannedSetting]) -> None:
+    found = [
+        f"{one.path} = {one.new} has no effect: {one.shadowed_by} sets it to {one.old}"
+        for one in settings
+        if one.how == HIDDEN
+    ]
+    if found:
+        raise HiddenChangeError("\n".join((*found, "Change it there, or write it nevertheless with --force")))
