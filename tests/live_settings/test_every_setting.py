@@ -8,15 +8,18 @@ import pytest
 from heliograph.config.description import describe
 from heliograph.mqtt import packets as p
 from heliograph.settings.how import How
-from live_settings import probes_mqtt, probes_sessions
+from live_settings import probes_mqtt, probes_rules, probes_services, probes_sessions, probes_storage
 from live_settings.table import PROBES, Probe, World
 from support.certificates import Authority
 from support.running import RunningNode
 
-_PROBES_IN = (probes_mqtt, probes_sessions)
+_PROBES_IN = (probes_mqtt, probes_sessions, probes_services, probes_rules, probes_storage)
 _CLIENTS = 100
 # Where the table is whole; a group that is added here must have a probe for each of its settings.
-_ROOTS = ("mqtt",)
+_ROOTS = (
+    *("mqtt", "retainer", "delayed", "sys_topics", "event_message", "schema_registry", "schema_validation"),
+    *("message_transformation", "rule_engine", "durable_storage", "durable_sessions", "durable_shared_groups"),
+)
 
 ALWAYS = """
 node.name = "heliograph@live"
@@ -77,7 +80,7 @@ async def _change(node: RunningNode, probe: Probe, authority: Authority, directo
     world = World(node, authority, directory, "tcp:one" if probe.zone == "one" else "tcp:default")
     steps = probe.run(world)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await anext(steps)
             assert await node.change(probe.settings), "the change was refused"
             assert [step async for step in steps] == []

@@ -112,10 +112,11 @@ class MemoryContract:
         self._tell_refused_at_us = 0  # and when more may be logged
 
     def limit_to(self, limit: int | None) -> None:
-        """Have another limit from now on; None for no limit."""
+        """Have another limit from now on, and do what it asks for; None for no limit."""
         self._limit = limit
         if limit is None and self.stage:
             self._enter(0)
+        self.tick()
 
     def tick(self) -> None:
         """Look at memory, and do what its stage asks for."""
