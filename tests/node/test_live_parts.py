@@ -10,6 +10,7 @@ import pytest
 
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from heliograph.node.pipeline import PipelinePart
 from support.packets import say
 from support.running import MqttClient, RunningNode
 from support.waiting import wait_until
@@ -257,3 +258,31 @@ async def test_a_pipeline_whose_file_is_not_valid_refuses_the_change(
         assert not await running.change(f'pipeline {{ enable = true, file = "{file}" }}\n')
         assert "nothing is applied [pipeline_refused]: pipeline.file: " in "\n".join(caplog.messages)
         assert "nonsense" in "\n".join(caplog.messages)
+
+
+@pytest.mark.slow
+async def test_the_pipeline_comes_changes_and_goes(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    file = tmp_path / "pipeline.conf"
+    file.write_text('rules.obs { sql = "SELECT payload.n AS n FROM \\"a/#\\"", sink { type = parquet, path = obs } }')
+    settings = f'pipeline {{ enable = true, file = "{file}", master = "local[1]", trigger = TRIGGER }}\n'
+    always = 'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage.flight.bind = "127.0.0.1:0"\n'
+    async with RunningNode(tmp_path, always) as running:
+        part = running.node.parts.get(PipelinePart)
+
+        async def pid_but(other: int | None) -> int | None:
+            """The driver that runs, when it is another one than that."""
+            process = part.process
+            await asyncio.to_thread(wait_until, lambda: process is None or process.pid not in (None, other))
+            return None if process is None else process.pid
+
+        assert part.process is None
+        assert await running.change(settings.replace("TRIGGER", "1s"))
+        first = await pid_but(None)
+        assert await running.change(settings.replace("TRIGGER", "1s") + "mqtt.max_inflight = 9\n")
+        assert await pid_but(None) == first  # nothing of the pipeline has changed
+        assert await running.change(settings.replace("TRIGGER", "2s"))
+        second = await pid_but(first)
+        assert second not in (None, first)
+        assert await running.change()
+        assert part.process is None

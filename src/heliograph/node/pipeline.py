@@ -207,9 +207,11 @@ class PipelinePart(Part):
         return Change(lambda: self._use(new)) if self._process is not None or _is_wanted(new) else None
 
     def _use(self, new: Config) -> None:
-        self._config, before = new, self._process
+        settings, before = self._config.pipeline, self._process
+        self._config = new
         process = self._make(new) if _is_wanted(new) else None
-        if process is not None and before is not None and process.command() == before.command():
+        is_same = process is not None and before is not None and process.command() == before.command()
+        if is_same and new.pipeline == settings:
             return
         self._process = process
         replace = self._replace(before, process, self._replacing)
