@@ -8,7 +8,7 @@ from typing import Final
 
 from heliograph import __version__
 from heliograph.cli.main import whole_parser
-from heliograph.cli.usage import split_example
+from heliograph.cli.usage import commands_of, split_example
 
 OUTPUT: Final = Path("build/man")
 
@@ -16,7 +16,7 @@ OUTPUT: Final = Path("build/man")
 def pages() -> Iterator[tuple[str, str]]:
     """Name and text of each page: one for `heliograph`, one for each command of it."""
     root = whole_parser()
-    commands = dict(_commands(root))
+    commands = commands_of(root)
     summary = "an MQTT platform that keeps every message as a replayable stream"
     yield "heliograph.1", _page(root, summary, [f"heliograph-{name}" for name in commands], with_commands=False)
     for name, (help_text, parser) in commands.items():
@@ -45,16 +45,8 @@ def _page(parser: argparse.ArgumentParser, summary: str, see_also: list[str], *,
     return "\n".join(lines) + "\n"
 
 
-def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, tuple[str, argparse.ArgumentParser]]]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
-            for name, inner in action.choices.items():
-                yield name, (helps.get(name, ""), inner)
-
-
 def _all_below(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    for name, (_, inner) in _commands(parser):
+    for name, (_, inner) in commands_of(parser).items():
         yield name, inner
         yield from _all_below(inner)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from heliograph.cli.main import main, whole_parser
-from heliograph.cli.usage import split_example
+from heliograph.cli.usage import arguments_of, commands_of, split_example
 
 _SCRIPT = Path(__file__).parents[2] / "scripts" / "man_pages.py"
 
@@ -18,10 +18,8 @@ _SCRIPT = Path(__file__).parents[2] / "scripts" / "man_pages.py"
 def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     """A parser and all below it."""
     yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for inner in action.choices.values():
-                yield from parsers(inner)
+    for _, inner in commands_of(parser).values():
+        yield from parsers(inner)
 
 
 WHOLE = whole_parser()
@@ -36,9 +34,8 @@ def test_a_command_tells_what_it_does_and_how_it_is_used(command: str) -> None:
     assert "\nexample" in parser.format_help(), "it shows no example"
     _, example = split_example(parser.epilog or "")
     assert command in example, "the example is another's"
-    for action in parser._actions:
-        if not isinstance(action, argparse._SubParsersAction) and action.option_strings not in (["-h", "--help"],):
-            assert action.help or action.metavar, f"{command}: {action.dest} is not explained"
+    for action in arguments_of(parser):
+        assert action.help or action.metavar, f"{command}: {action.dest} is not explained"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -3,6 +3,7 @@
 A subcommand's module is imported only when it is named, so that starting a broker does not pay for the others.
 """
 
+import argparse
 import gc
 import importlib
 import os
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return exit_code
 
 
-def whole_parser() -> CommandParser:
+def whole_parser() -> argparse.ArgumentParser:
     """The parser of all commands, for what is made of their options: completion, manual pages."""
     parser, subparsers = _bare_parser()
     for command in _COMMANDS:
@@ -68,8 +69,8 @@ def whole_parser() -> CommandParser:
     return parser
 
 
-def _bare_parser() -> tuple[CommandParser, Actions]:
-    parser = CommandParser(
+def _bare_parser() -> tuple[argparse.ArgumentParser, Actions]:
+    parser: argparse.ArgumentParser = CommandParser(
         prog="heliograph", description="An MQTT platform that keeps every message as a replayable stream."
     )
     parser.add_argument("--version", action="version", version=_version_line())

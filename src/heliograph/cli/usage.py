@@ -44,6 +44,21 @@ def example_of(*lines: str) -> str:
     return "\n".join([f"example{'s' if len(lines) > 1 else ''}:", *(f"  {line}" for line in lines)])
 
 
+def arguments_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """The arguments and options of a parser, without those of the commands below it."""
+    return [action for action in parser._actions if not isinstance(action, argparse._SubParsersAction)]
+
+
+def commands_of(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:
+    """The commands of a parser by name: the summary of each, and its parser."""
+    found: dict[str, tuple[str, argparse.ArgumentParser]] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            summaries = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            found |= {name: (summaries.get(name, ""), inner) for name, inner in action.choices.items()}
+    return found
+
+
 def add_node_options(parser: argparse.ArgumentParser, *, is_inner: bool = False) -> None:
     """Add the options that say which node's data directory is meant, and `--json`.
 
