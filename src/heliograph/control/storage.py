@@ -13,6 +13,7 @@ from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
 from heliograph.storage.columnar.database import LocalDatabase
 from heliograph.storage.columnar.inspection import disk_bytes, totals_of
 from heliograph.storage.health import Health
+from heliograph.storage.repair.record_database import state_directories
 
 _PREFIX: Final = "storage."
 
@@ -45,18 +46,22 @@ class AskedReader(Protocol):
 
 
 def methods(
+    data_dir: Path,
     databases: Callable[[], Sequence[AskedDatabase]],
     samples: Callable[[], Iterable[Sample]],
+    health: Callable[[], Mapping[str, str]],
     reader: AskedReader | None,
 ) -> list[Method]:
     """What can be asked: `ds.databases`, `ds.generations`, `ds.reader`.
 
     Args:
+        data_dir: The node's data directory.
         databases: Those of messages.
         samples: What all databases count, those of small records too.
+        health: Which parts of the node do not work, and why; a database of records has the name of its part.
         reader: The storage reader; None where there is none.
     """
-    answers = StorageAnswers(databases, samples, reader)
+    answers = StorageAnswers(data_dir, databases, samples, health, reader)
     return [
         Method("ds.databases", NoArgs, answers.databases),
         Method("ds.generations", proto.DatabaseWanted, answers.generations),
@@ -68,17 +73,23 @@ class StorageAnswers:
     """Answers what is asked of databases; owned by the control socket.
 
     Args:
+        data_dir: The node's data directory.
         databases: Those of messages.
         samples: What all databases count, those of small records too.
+        health: Which parts of the node do not work, and why; a database of records has the name of its part.
         reader: The storage reader; None where there is none.
     """
 
     def __init__(
         self,
+        data_dir: Path,
         databases: Callable[[], Sequence[AskedDatabase]],
         samples: Callable[[], Iterable[Sample]],
+        health: Callable[[], Mapping[str, str]],
         reader: AskedReader | None,
     ) -> None:
+        self._data_dir = data_dir
+        self._health = health
         self._databases = databases
         self._samples = samples
         self._reader = reader
@@ -90,8 +101,12 @@ class StorageAnswers:
             name = asked.database.name
             size = await asyncio.to_thread(_size, asked.database.path)
             yield [_messages_row(asked, size, counts.pop(name, {}))]
+        directories = await asyncio.to_thread(state_directories, self._data_dir)
+        problems = self._health()
         for name, numbers in counts.items():
-            yield [_state_row(name, numbers)]
+            path = directories.get(name)
+            size = -1 if path is None else await asyncio.to_thread(_size, path)
+            yield [_state_row(name, path, size, problems.get(name, ""), numbers)]
 
     def generations(self, args: proto.DatabaseWanted, call: Call) -> Iterator[Sequence[proto.GenerationRow]]:
         """Answer `ds.generations`: those of one database."""
@@ -139,10 +154,11 @@ def _messages_row(asked: AskedDatabase, size: int, counts: Mapping[str, float]) 
     )
 
 
-def _state_row(name: str, counts: Mapping[str, float]) -> proto.DatabaseRow:
+def _state_row(name: str, path: Path | None, size: int, problem: str, counts: Mapping[str, float]) -> proto.DatabaseRow:
     is_open = bool(counts.get("open"))
-    problem = "" if is_open else "it is not open; the alarms say why"
-    return proto.DatabaseRow(name, "state", is_open, problem, "", -1, 0, 0, 0, dict(counts))
+    if not is_open and not problem:
+        problem = "it is not open; the alarms say why"
+    return proto.DatabaseRow(name, "state", is_open, problem, str(path or ""), size, 0, 0, 0, dict(counts))
 
 
 def _size(path: Path) -> int:

@@ -32,14 +32,15 @@ class MemoryAccount(Protocol):
         """Count in pieces: None for each but the last, which is what the process has, and how much each owner."""
 
 
-def methods(memory: MemoryAccount, loop: Callable[[], Iterable[Sample]]) -> list[Method]:
+def methods(memory: MemoryAccount, loop: Callable[[], Iterable[Sample]], uptime_s: Callable[[], float]) -> list[Method]:
     """What can be asked: `vm.load`, `vm.memory`, `vm.io`, `vm.loop`.
 
     Args:
         memory: What holds its memory.
         loop: The samples of the event loop.
+        uptime_s: Seconds since the node was ready.
     """
-    answers = VmAnswers(memory, loop)
+    answers = VmAnswers(memory, loop, uptime_s)
     return [
         Method("vm.load", NoArgs, answers.load, is_vital=True),
         Method("vm.memory", NoArgs, answers.memory),
@@ -54,13 +55,17 @@ class VmAnswers:
     Args:
         memory: What holds its memory.
         loop: The samples of the event loop.
+        uptime_s: Seconds since the node was ready.
     """
 
-    def __init__(self, memory: MemoryAccount, loop: Callable[[], Iterable[Sample]]) -> None:
+    def __init__(
+        self, memory: MemoryAccount, loop: Callable[[], Iterable[Sample]], uptime_s: Callable[[], float]
+    ) -> None:
         self._memory = memory
         self._loop = loop
-        self._began = self._asked_at = time.monotonic()
-        self._asked_cpu_s = _cpu_s()
+        self._uptime_s = uptime_s
+        self._asked_at = time.monotonic() - uptime_s()
+        self._asked_cpu_s = 0.0
 
     def load(self, args: NoArgs, call: Call) -> proto.VmLoad:
         """Answer `vm.load`: what the process uses of its machine."""
@@ -69,7 +74,7 @@ class VmAnswers:
         self._asked_at, self._asked_cpu_s = now, cpu_s
         return proto.VmLoad(
             os.getpid(),
-            round(now - self._began, 3),
+            self._uptime_s(),
             [round(average, 2) for average in os.getloadavg()],
             len(os.sched_getaffinity(0)),
             threading.active_count(),

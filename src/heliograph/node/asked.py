@@ -26,6 +26,7 @@ from heliograph.control import (
 from heliograph.control.storage import AskedDatabase
 from heliograph.node.clock import uptime_us
 from heliograph.node.config_changes import ConfigChangesPart
+from heliograph.node.data_dir import DataDirectory
 from heliograph.node.databases import Databases
 from heliograph.node.delayed import DelayedPart
 from heliograph.node.kernel import KernelPart
@@ -88,8 +89,14 @@ def methods_of(parts: Parts, name: str, ready_us: int) -> list[Method]:
         *retained.methods(lambda: parts.get(RetainedPart).retainer),
         *delayed.methods(parts.get(DelayedPart).messages, kernel.broker),
         *rules.methods(parts.get(RulesPart).engine, kernel.broker),
-        *vm.methods(parts.get(MemoryPart).contract, parts.get(Ticker).samples),
-        *storage.methods(lambda: _databases(parts), lambda: _storage_samples(parts), parts.get(ReaderPart)),
+        *vm.methods(parts.get(MemoryPart).contract, parts.get(Ticker).samples, uptime_s),
+        *storage.methods(
+            parts.get(DataDirectory).path,
+            lambda: _databases(parts),
+            lambda: _storage_samples(parts),
+            parts.health,
+            parts.get(ReaderPart),
+        ),
         *pipeline.methods(lambda: parts.get(PipelinePart).process),
     ]
 
