@@ -12,7 +12,7 @@ TEST_LIMIT ?= 40m
 PYTEST = timeout --foreground -k 60 $(TEST_LIMIT) $(BIN)/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
 COMPILED_SOURCES := $(wildcard $(foreach package,mqtt broker session channel retainer bench,src/heliograph/$(package)/*.py)) \
 	src/heliograph/transport/frames.py src/heliograph/transport/sockets.py
-BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipeline_read live_path
+BENCHMARKS := run scale durable subscriptions retained storage_ingest rules pipeline_read live_path control
 # Figures whose CPU time for each message "make bench -- --before" compares.
 COMPARED := qos0 qos1 qos2 fan-in fan-out pairs never-matching
 

@@ -77,6 +77,36 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 @pytest.mark.slow
 def test_a_broker_never_loads_spark() -> None:
-    script = "import sys, heliograph.cli.start, heliograph.node, heliograph.rules; print('pyspark' in sys.modules)"
+    loaded = (
+        "heliograph.cli.start, heliograph.node.asked, heliograph.rules.engine.running, heliograph.rules.engine.faults"
+    )
+    script = f"import sys, {loaded}, heliograph.message_policies.faults; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+# What takes long to load and a node with default settings has no use for.
+RARE = (
+    "heliograph.rules.evaluator",
+    "heliograph.node.asked",
+    "heliograph.rpc.server",
+    "websockets",
+    "regex",
+    "jq",
+    "httpx",
+)
+
+
+@pytest.mark.slow
+def test_a_start_with_default_settings_loads_nothing_that_it_does_not_use() -> None:
+    script = f"""
+import sys, heliograph.cli.start
+from heliograph.config import Config
+from heliograph.node import Node
+from heliograph.node.checked_config import language_faults
+Node(Config())
+assert list(language_faults(Config())) == []
+print([name for name in {RARE} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

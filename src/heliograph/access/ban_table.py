@@ -8,11 +8,12 @@ when it ends is the `BanList`'s.
 import ipaddress
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
-
-import regex
+from typing import TYPE_CHECKING, Final
 
 from heliograph.broker.walkable import Listed, ListWalk, WalkableList
+
+if TYPE_CHECKING:
+    import regex
 
 CLIENTID: Final = "clientid"
 USERNAME: Final = "username"
@@ -210,6 +211,8 @@ def key_of(kind: str, who: str) -> tuple[str, str]:
 
 
 def _compiled(ban: Ban) -> "regex.Pattern[str]":
+    import regex  # a node without such bans does not load it
+
     try:
         return regex.compile(ban.who)
     except (regex.error, OverflowError, RecursionError) as error:

@@ -5,8 +5,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-import regex
-
 from heliograph.hocon.values import Content
 from heliograph.mqtt.topic import MAX_TOPIC_BYTES, QUEUE_PREFIX, SHARE_PREFIX, has_wildcard, subscription_fault
 from heliograph.settings.fields import section, section_list, setting
@@ -37,6 +35,8 @@ class RegularExpression(Kind[str]):
         """The text, which must compile."""
         if not isinstance(value, str) or not value:
             raise RefusedError
+        import regex  # most configurations have no use for it
+
         try:
             regex.compile(value)
         except (regex.error, OverflowError, RecursionError) as error:

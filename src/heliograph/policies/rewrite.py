@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from logging import Logger
 from typing import Final
 
-import regex
-
 from heliograph.broker.client import ClientInfo
 from heliograph.broker.hooks import OK
 from heliograph.broker.message import Message
@@ -34,6 +32,8 @@ _Values = Mapping[str, str | None]
 
 class _Rule:
     def __init__(self, settings: RewriteRule) -> None:
+        import regex  # a node without such rules does not load it
+
         self.settings = settings
         self.pattern = regex.compile(settings.re)
         self.template = TopicTemplate(settings.dest_topic, _NAMES, self.pattern.groups)
