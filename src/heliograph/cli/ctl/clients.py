@@ -78,7 +78,9 @@ def _add_list(group: Actions) -> None:
     state.add_argument("--connected", dest="connected", action="store_true", default=None, help="that are connected")
     state.add_argument("--away", dest="connected", action="store_false", default=None, help="that are not connected")
     parser.add_argument("--min-queue", metavar="N", type=int, default=0, help="for which at least N messages wait")
-    parser.add_argument("--min-dropped", metavar="N", type=int, default=0, help="that did not get N messages or more")
+    parser.add_argument(
+        "--min-dropped", metavar="N", type=int, default=0, help="for which at least N messages were dropped"
+    )
     add_table_options(parser, _COLUMNS, _SHOWN)
     parser.set_defaults(act=_list)
 

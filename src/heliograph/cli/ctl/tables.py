@@ -21,11 +21,12 @@ def add_table_options(parser: argparse.ArgumentParser, columns: Iterable[str], s
     parser.add_argument(
         "--sort", metavar="COLUMN", help="sort by a column: numbers and times from the largest, texts from A"
     )
+    shown = list(shown)
     parser.add_argument(
         "--columns",
         metavar="A,B,...",
         default=",".join(shown),
-        help=f"the columns of the table, of {', '.join(columns)}; default: %(default)s",
+        help=f"the columns of the table, of {', '.join(columns)}; default: {', '.join(shown)}",
     )
 
 
