@@ -28,7 +28,7 @@ from heliograph.config_changes.errors import (
 )
 from heliograph.config_changes.files import ConfigFiles, document
 from heliograph.config_changes.planning import HIDDEN, PlannedSetting, planned
-from heliograph.config_changes.revisions import FIRST, Revision, Unconfirmed, digest_of
+from heliograph.config_changes.revisions import Revision, Unconfirmed, digest_of
 from heliograph.config_changes.terms import Author, ChangeOutcome, Terms
 from heliograph.hocon import HoconError, parse_text
 from heliograph.hocon.writing import to_hocon
@@ -86,20 +86,14 @@ class HeldConfig:
         now_s: Callable[[], float],
     ) -> None:
         self.layers = layers
-        self.revision = FIRST
-        self.unconfirmed: Unconfirmed | None = None
+        self.revision = files.number()
+        self.unconfirmed: Unconfirmed | None = files.unconfirmed()
         self._files = files
         self._parts = parts
         self._read = read
         self._alarms = alarms
         self._changed = changed
         self._now_s = now_s
-
-    async def find(self) -> None:
-        """Find the revision that holds, and whether it is on trial."""
-        self.revision, self.unconfirmed = await asyncio.to_thread(
-            lambda: (self._files.number(), self._files.unconfirmed())
-        )
 
     @property
     def text(self) -> str:

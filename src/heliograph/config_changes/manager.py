@@ -70,10 +70,6 @@ class ConfigManager:
         """The number of the revision that holds."""
         return self._held.revision
 
-    async def start(self) -> None:
-        """Find the revision that holds, and whether it is on trial."""
-        await self._held.find()
-
     async def stop(self) -> None:
         """Take no more changes, and wait for the one that is made."""
         self._is_stopped = True

@@ -1,24 +1,27 @@
-"""Changes of the configuration, and the audit log, as a part of a node."""
+"""Changes of the configuration, and the audit log, as a part of a node.
+
+What makes them is loaded by the first who asks: a start does not need it.
+"""
+
+from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from heliograph.broker import hooks
 from heliograph.config import Config, Layers
-from heliograph.config_changes.audit import AuditLog
-from heliograph.config_changes.files import ConfigFiles
-from heliograph.config_changes.held import HeldConfig
-from heliograph.config_changes.manager import ConfigManager
-from heliograph.config_changes.terms import Author
+from heliograph.config.audit import AuditLogConfig
 from heliograph.node import announcements
-from heliograph.node.checked_config import startable_config
 from heliograph.node.data_dir import DataDirectory
 from heliograph.node.kernel import KernelPart
 from heliograph.parts import Change, Part, Parts, Plan
 
+if TYPE_CHECKING:
+    from heliograph.config_changes.audit import AuditLog
+    from heliograph.config_changes.manager import ConfigManager
+
 AUDIT_FILE: Final = "audit.log"
-_SIGNAL = Author("the owner of the process", "SIGHUP")
 
 
 class ConfigChangesPart(Part):
@@ -31,9 +34,6 @@ class ConfigChangesPart(Part):
             `Node.reload`.
         parts: All parts of the node.
         now_s: The time, in seconds since the epoch.
-
-    Attributes:
-        manager: What makes changes; None where there are no layers.
     """
 
     name = "config_changes"
@@ -47,7 +47,7 @@ class ConfigChangesPart(Part):
         parts: Callable[[], Parts],
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        self.manager: ConfigManager | None = None
+        self._manager: ConfigManager | None = None
         self._audit: AuditLog | None = None
         self._settings = config.log.audit
         self._layers = layers
@@ -57,49 +57,73 @@ class ConfigChangesPart(Part):
     @property
     def audit(self) -> AuditLog:
         """The audit log of a node that has started."""
-        assert self._audit is not None
+        if self._audit is None:
+            from heliograph.config_changes.audit import AuditLog
+
+            parts = self._parts()
+            file, alarms = parts.get(DataDirectory).path / AUDIT_FILE, parts.get(KernelPart).alarms
+            self._audit = AuditLog(file, self._settings, alarms, self._now_s)
         return self._audit
 
+    @property
+    def manager(self) -> ConfigManager | None:
+        """What makes changes of a node that has started; None where there are no layers."""
+        if self._manager is None and self._layers is not None:
+            self._manager = self._made(self._layers)
+        return self._manager
+
     async def start(self) -> None:
-        """Find out which revision holds, and whether it is on trial."""
-        parts = self._parts()
-        kernel = parts.get(KernelPart)
-        self._audit = AuditLog(parts.get(DataDirectory).path / AUDIT_FILE, self._settings, kernel.alarms, self._now_s)
-        if self._layers is None:
-            return
-
-        def changed(revision: int, plan: Plan) -> None:
-            announcements.tell_changed(plan)
-            kernel.broker.hooks.run(hooks.CONFIG_CHANGED, (revision, plan.now))
-
-        files = ConfigFiles(self._layers.cluster_file)
-        held = HeldConfig(self._layers, files, parts, startable_config, kernel.alarms, changed, self._now_s)
-        self.manager = ConfigManager(held, files, self.audit, kernel.alarms, self._now_s)
-        await self.manager.start()
+        """Go on waiting where a change is on trial."""
+        if self._layers is not None and self._layers.cluster_file.with_name("unconfirmed.json").exists():
+            self._manager = self._made(self._layers)
 
     async def stop(self) -> None:
         """Take no more changes; the one that is made comes to its end."""
-        if self.manager is not None:
-            await self.manager.stop()
+        if self._manager is not None:
+            await self._manager.stop()
         if self._audit is not None:
             await self._audit.stop()
 
     def tick(self, uptime_us: int) -> None:
         """Go back where a change was not confirmed in time."""
-        if self.manager is not None:
-            self.manager.tick()
+        if self._manager is not None:
+            self._manager.tick()
+
+    def _made(self, layers: Layers) -> ConfigManager:
+        from heliograph.config_changes.files import ConfigFiles
+        from heliograph.config_changes.held import HeldConfig
+        from heliograph.config_changes.manager import ConfigManager
+        from heliograph.node.checked_config import startable_config
+
+        parts = self._parts()
+        kernel = parts.get(KernelPart)
+
+        def changed(revision: int, plan: Plan) -> None:
+            announcements.tell_changed(plan)
+            kernel.broker.hooks.run(hooks.CONFIG_CHANGED, (revision, plan.now))
+
+        files = ConfigFiles(layers.cluster_file)
+        held = HeldConfig(layers, files, parts, startable_config, kernel.alarms, changed, self._now_s)
+        return ConfigManager(held, files, self.audit, kernel.alarms, self._now_s)
 
     async def check(self, new: Config) -> Change | None:
         """Other limits of the audit log."""
         settings = new.log.audit
-        return None if settings == self.audit.settings else Change(lambda: setattr(self.audit, "settings", settings))
+        return None if settings == self._settings else Change(lambda: self._limit(settings))
+
+    def _limit(self, settings: AuditLogConfig) -> None:
+        self._settings = settings
+        if self._audit is not None:
+            self._audit.settings = settings
 
     async def reload(self) -> bool:
         """Read all files again and apply what differs; whether that was done, the log says what or why not."""
         if self.manager is None:
             return False
+        from heliograph.config_changes.terms import Author
+
         try:
-            await self.manager.reload(_SIGNAL)
+            await self.manager.reload(Author("the owner of the process", "SIGHUP"))
         except Exception as error:  # noqa: BLE001 - whatever it is, the node goes on as it is
             announcements.tell_refused(error.__cause__ if isinstance(error.__cause__, Exception) else error)
             return False
