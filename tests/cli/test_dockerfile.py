@@ -11,7 +11,6 @@ from heliograph.cli.main import whole_parser
 from heliograph.config import load_config
 
 _ROOT = Path(__file__).parents[2]
-_DATA_DIR = "/var/lib/heliograph"
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -60,7 +59,7 @@ def test_it_runs_without_rights_of_root_and_keeps_its_data() -> None:
     names = [name for name, _ in LAST_STAGE]
     assert not only("USER").startswith(("root", "0"))
     assert names.index("USER") > max(index for index, name in enumerate(names) if name == "RUN")
-    assert only("VOLUME") == _DATA_DIR
+    assert only("VOLUME") == only("WORKDIR") == "/var/lib/heliograph", "./data must be kept"
     assert "1883" in only("EXPOSE").split()
 
 
@@ -72,7 +71,7 @@ def test_its_commands_are_commands_of_heliograph() -> None:
     assert all(option.startswith("--") for option in options.split())
     words = json.loads(check)
     parsed = whole_parser().parse_args(words[1:])
-    assert (words[0], parsed.command, parsed.data_dir) == ("heliograph", "ctl", _DATA_DIR)
+    assert (words[0], parsed.command, parsed.data_dir) == ("heliograph", "ctl", None)
 
 
 def test_its_base_configuration_is_valid_and_reachable_from_outside(tmp_path: Path) -> None:
@@ -83,7 +82,7 @@ def test_its_base_configuration_is_valid_and_reachable_from_outside(tmp_path: Pa
     base.write_text("\n".join(words[at + 2 : words.index(">")]))
     assert words[-1] == json.loads(only("CMD"))[2]
     config = load_config(None, {}, base=base)
-    assert (config.node.data_dir, str(config.listeners.tcp["default"].bind)) == (_DATA_DIR, "0.0.0.0:1883")
+    assert (config.node.data_dir, str(config.listeners.tcp["default"].bind)) == ("data", "0.0.0.0:1883")
 
 
 @pytest.mark.parametrize("file", ["Dockerfile", ".dockerignore"])
