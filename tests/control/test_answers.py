@@ -188,6 +188,9 @@ async def test_alarms_are_listed_and_ended(one: Asked) -> None:
     assert "a7" in await one.ctl("alarms", "list", "--history")
     assert await one.ctl("alarms", "clear") == "1 alarms that had ended were forgotten\n"
     assert await one.rows("alarms", "list", "--history") == []
+    acts = [(line["method"], line.get("args"), line["outcome"]) for line in await one.audit()]
+    ended = ("alarms.deactivate", {"name": "a7"})
+    assert acts == [(*ended, "done"), (*ended, "not_found"), ("alarms.clear", None, "done")]
 
 
 async def test_the_level_of_the_log_is_set(one: Asked, level: None) -> None:
