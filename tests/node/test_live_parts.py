@@ -11,6 +11,8 @@ import pytest
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.node.pipeline import PipelinePart
+from heliograph.node.reader import ReaderPart
+from support.certificates import Authority
 from support.packets import say
 from support.running import MqttClient, RunningNode
 from support.waiting import wait_until
@@ -197,7 +199,7 @@ async def test_the_storage_reader_comes_moves_and_goes(tmp_path: Path, caplog: p
 
     token = tmp_path / "token"
     token.write_text("a" * 20)
-    with_file = reader(f'tokens = [{{ token_file = "{token}" }}]')
+    with_file = reader(f'tokens = [{{ token = "file://{token}" }}]')
     async with RunningNode(tmp_path, OPEN + 'durable_storage.messages.topics = ["#"]\n') as running:
         assert place(running) == ""
         assert await running.change(reader("require_token = false"))
@@ -286,3 +288,21 @@ async def test_the_pipeline_comes_changes_and_goes(tmp_path: Path) -> None:
         assert second not in (None, first)
         assert await running.change()
         assert part.process is None
+
+
+async def test_the_storage_reader_shows_a_certificate_that_was_renewed(tmp_path: Path) -> None:
+    certificate = Authority(tmp_path).server()
+    tls = f'tls {{ enable = true, certfile = "{certificate}" }}'
+    settings = f'durable_storage.flight {{ enable = true, bind = "127.0.0.1:0", require_token = false, {tls} }}\n'
+    async with RunningNode(tmp_path, OPEN, settings) as running:
+        reader = running.node.parts.get(ReaderPart)
+        before, bind = reader.pid, reader.bind
+        assert await running.change(settings)
+        assert reader.pid == before
+        certificate.write_bytes(Authority(tmp_path).server().read_bytes())
+        assert await running.change(settings)
+        await asyncio.to_thread(wait_until, lambda: reader.pid not in (None, before))
+        assert reader.bind == bind
+        certificate.write_text("nonsense")
+        assert not await running.change(settings)
+        assert reader.pid not in (None, before)

@@ -24,6 +24,9 @@ from heliograph.storage.reader.security import ReaderSecurity
 _log = logging.getLogger(__name__)
 
 _ANNOUNCE_AGAIN_US: Final = 3_600_000_000
+# What callers must show, the certificate with its key, and the authorities of clients' certificates.
+_Serving = tuple[ReaderSecurity, tuple[bytes, bytes] | None, bytes | None]
+
 _DAMAGE_ALARM: Final = "stored_messages_damaged"
 
 
@@ -54,7 +57,7 @@ class ReaderPart(Part):
         self._damaged_places = 0
         self._damage_log = BoundedLog(_log, uptime_us)
         self._process: ReaderProcess | None = None
-        self._security: ReaderSecurity | None = None  # with which it serves
+        self._serving: _Serving | None = None  # with what it serves
         self._replacing: set[asyncio.Task[None]] = set()
 
     @property
@@ -85,7 +88,7 @@ class ReaderPart(Part):
             StorageError: It does not.
         """
         if self._process is not None:
-            self._security = reader_security(self._settings, self._directory.path)
+            self._serving = self._read(self._settings)
             await self._process.start()
             self.tick(uptime_us())
 
@@ -96,12 +99,8 @@ class ReaderPart(Part):
             StorageError: A file that the settings name cannot be used, or nothing can be served at the new address.
         """
         settings = new.durable_storage.flight
-        security = None
-        if settings.enable:
-            security = reader_security(settings, self._directory.path)
-            security.certificate()
-            security.authorities()
-        if settings == self._settings and security == self._security:
+        serving = self._read(settings) if settings.enable else None
+        if settings == self._settings and serving == self._serving:
             return None
         process: ReaderProcess | None = None
         if settings.enable:
@@ -110,13 +109,18 @@ class ReaderPart(Part):
             await (process.launch() if is_same_place else process.start())
 
         def apply() -> None:
-            self._use(settings, security, process)
+            self._use(settings, serving, process)
 
         return Change(apply, lambda: self._later(_end(process)))
 
-    def _use(self, settings: FlightConfig, security: ReaderSecurity | None, process: ReaderProcess | None) -> None:
+    def _read(self, settings: FlightConfig) -> _Serving:
+        """What tokens and certificates are now, also those in files."""
+        security = reader_security(settings, self._directory.path)
+        return security, security.certificate(), security.authorities()
+
+    def _use(self, settings: FlightConfig, serving: _Serving | None, process: ReaderProcess | None) -> None:
         before, bind = self._process, self.bind
-        self._settings, self._security, self._process = settings, security, process
+        self._settings, self._serving, self._process = settings, serving, process
         self._announce_at_us = 0
         self._later(self._replace(before, bind, process))
 
