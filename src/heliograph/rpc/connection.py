@@ -64,6 +64,7 @@ class RpcConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None  # what the peer has to do in time
         self._is_greeted = False
         self._is_open = False
+        self._takes_requests = True
         self._is_reading_paused = False
         self.is_full = False
         self._transport: asyncio.Transport
@@ -107,6 +108,8 @@ class RpcConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The peer does not read as fast as it is sent to: nothing more is sent, nor read, until it does."""
         self.is_full = True
+        if not self._is_open:
+            return
         self._pause_reading()
         self._expect(self._host.patience.read_s, "it does not read")
 
@@ -134,6 +137,10 @@ class RpcConnection(asyncio.Protocol):
         """A request has ended."""
         self._requests.pop(request.number, None)
 
+    def take_no_more(self) -> None:
+        """Begin no request any more."""
+        self._takes_requests = False
+
     def give_up(self, why: RpcError) -> None:
         """Give up all that is in flight."""
         for request in list(self._requests.values()):
@@ -153,12 +160,14 @@ class RpcConnection(asyncio.Protocol):
         """Handle what has come, a few frames a turn."""
         try:
             for _ in range(_FRAMES_A_TURN):
-                if not self._is_open or self.is_full:
+                if not self._is_open or not self._takes_requests or self.is_full:
                     return
                 if (frame := self._frames.next()) is None:
                     self._wait_for_more()
                     return
                 self._take(from_asker(frame))
+                if self._is_open and not self.is_full:
+                    self._expect_nothing()  # the next frame has its own time
         except FrameError as error:
             self.end(codes.BAD_FRAME, str(error))
             return

@@ -15,6 +15,7 @@ from heliograph.rpc.turns import RequestTurns
 _log = logging.getLogger(__name__)
 
 CONNECTIONS_MAX: Final = 32
+_STOP_S: Final = 10.0
 _STOPPING: Final = RpcError(codes.STOPPING, "the node stops")
 
 
@@ -66,8 +67,10 @@ class RpcServer:
         connections = list(self._connections)
         tasks = [task for connection in connections for task in connection.tasks]
         for connection in connections:
+            connection.take_no_more()
             connection.give_up(_STOPPING)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=_STOP_S)
         for connection in connections:
             connection.end(_STOPPING.code, _STOPPING.message)
 
