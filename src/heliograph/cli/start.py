@@ -17,8 +17,8 @@ import uvloop
 
 from heliograph._pure import is_compiled
 from heliograph.cli.usage import Actions
-from heliograph.config import Config, ConfigError, Layers, LogTargetConfig, Sources, config_of
-from heliograph.observe.log_output import ConsoleTarget, LogFileError, LogOutput, open_targets
+from heliograph.config import Config, Layers, LogTargetConfig, Sources, config_of
+from heliograph.observe.log_output import ConsoleTarget, LogOutput, open_targets
 from heliograph.processes.service_manager import ServiceManager
 from heliograph.storage.reader.process import give_up, launch_reader
 
@@ -57,7 +57,9 @@ def run(args: argparse.Namespace) -> int:
         layers = sources.read(_recover)
         config = config_of(layers)
         output.use(open_targets(config.log, Path(config.node.data_dir)))
-    except (ConfigError, LogFileError, OSError) as error:
+    except Exception as error:
+        if not hasattr(error, "code"):
+            raise
         return _fail(error)
     _allow_open_files()
     if not is_compiled() and os.environ.get("HELIOGRAPH_PURE") != "1":

@@ -15,7 +15,8 @@ from heliograph.settings.fields import AnyKind, ListOf, ListOfSections, Named, O
 from heliograph.settings.secrets import FILE_PREFIX, STARS
 
 _SECRET_NAME: Final = re.compile(
-    r"(?is)(.*[_.-])?(token|password|passwd|passphrase|secret|secret[_-]?key|authorization|api[_-]?key|headers)"
+    r"(?is)(.*[_.-])?(token|password|passwd|passphrase|secret|authorization|jwt|headers|"
+    r"(secret|secret[_.-]?access|access|account|private|api)[_.-]?key([_.-]?(secret|id))?)"
 )
 _USERINFO: Final = re.compile(r"(?<=://)[^/?#\s]+(?=@)")
 _NAMES: Final = ("name", "id")  # of an element of a list, which may stand elsewhere in the list that is sent back
