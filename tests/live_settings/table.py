@@ -4,10 +4,14 @@ The test imports each module of probes, and fails for a setting without one. A p
 stands before its `yield` happens before the change, what stands behind it afterwards.
 """
 
+import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from heliograph.mqtt import packets as p
 from support.certificates import Authority
@@ -23,18 +27,24 @@ class Probe:
 
     Attributes:
         path: The setting, as the documentation names it, or the group whose elements are replaced together.
-        settings: What the configuration says then beside what it always says.
+        settings: What the configuration says then beside what it always says; `DIRECTORY` is that of the world.
         run: The probe.
-        zone: The zone whose clients it looks at.
+        listener: Where its clients connect.
     """
 
     path: str
     settings: str
     run: Run
-    zone: str = "default"
+    listener: str = "tcp:default"
 
 
 PROBES: list[Probe] = []
+
+
+class Closes(Protocol):
+    """What a probe leaves open."""
+
+    def close(self) -> None: ...
 
 
 class World:
@@ -53,10 +63,16 @@ class World:
         self.directory = directory
         self.listener = listener
         self._clients: list[MqttClient] = []
+        self._closes: list[Closes] = []
 
-    async def open(self, *, version: int = p.V5, listener: str = "", tls: ssl.SSLContext | None = None) -> MqttClient:
+    async def open(
+        self, *, version: int = p.V5, listener: str = "", tls: ssl.SSLContext | None = None, header: bytes = b""
+    ) -> MqttClient:
         """A connection that has sent nothing yet."""
-        client = await self.running.open(listener or self.listener, version, tls)
+        name = listener or self.listener
+        if tls is None and name.partition(":")[0] in ("ssl", "wss"):
+            tls = self.tls()
+        client = await self.running.open(name, version, tls, header)
         self._clients.append(client)
         return client
 
@@ -89,6 +105,29 @@ class World:
             context.load_cert_chain(certificate)
         return context
 
+    def closes(self, one: Closes) -> None:
+        """Close something at the end of the probe."""
+        self._closes.append(one)
+
+    async def plain(self) -> socket.socket:
+        """A socket that is connected to the listener of the probe."""
+        sock = await self.running.plain(self.listener)
+        self.closes(sock)
+        return sock
+
+    async def until_refused(self, sent: bytes = b"") -> None:
+        """See a new connection being closed without a word."""
+        sock = await self.plain()
+        loop = asyncio.get_running_loop()
+        with suppress(ConnectionResetError):
+            await loop.sock_sendall(sock, sent)
+            assert await loop.sock_recv(sock, 1024) == b""
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Look in each turn of the loop, which is the node's too, whether something that it counts has happened."""
+        while not condition():  # noqa: ASYNC110 - a counter tells nobody
+            await asyncio.sleep(0)
+
     def number(self, name: str) -> float:
         """A counter or size of the node."""
         return self.running.node.statistics()[name]
@@ -96,7 +135,10 @@ class World:
     async def leave(self) -> None:
         """End the connections of the probe, and wait until the node has closed its ends."""
         for client in self._clients:
+            client.is_reading.set()
             await client.leave()
+        for one in self._closes:
+            one.close()
 
 
 def probe(path: str, value: str) -> Callable[[Run], Run]:
@@ -123,7 +165,7 @@ def zoned_probe(path: str, value: str) -> Callable[[Run], Run]:
 
     def note(run: Run) -> Run:
         PROBES.append(Probe(path, f"{path} = {value}", run))
-        PROBES.append(Probe(f"zones.NAME.{path}", f"zones.one.{path} = {value}", run, "one"))
+        PROBES.append(Probe(f"zones.NAME.{path}", f"zones.one.{path} = {value}", run, "tcp:one"))
         return run
 
     return note
@@ -135,7 +177,25 @@ def zoned_probe_text(path: str, group: str) -> Callable[[Run], Run]:
 
     def note(run: Run) -> Run:
         PROBES.append(Probe(path, f"{root} {{ {group} }}", run))
-        PROBES.append(Probe(f"zones.NAME.{path}", f"zones.one.{root} {{ {group} }}", run, "one"))
+        PROBES.append(Probe(f"zones.NAME.{path}", f"zones.one.{root} {{ {group} }}", run, "tcp:one"))
+        return run
+
+    return note
+
+
+def listener_probe(kinds: str, setting: str, settings: str) -> Callable[[Run], Run]:
+    """Note a probe of a setting of the listeners `probe` of some kinds.
+
+    Args:
+        kinds: The kinds, with blanks between them.
+        setting: The setting, as it stands below a listener.
+        settings: What a listener says then.
+    """
+
+    def note(run: Run) -> Run:
+        for kind in kinds.split():
+            text = f"listeners.{kind}.probe {{ {settings} }}"
+            PROBES.append(Probe(f"listeners.{kind}.NAME.{setting}", text, run, f"{kind}:probe"))
         return run
 
     return note

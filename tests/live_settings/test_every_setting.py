@@ -8,16 +8,29 @@ import pytest
 from heliograph.config.description import describe
 from heliograph.mqtt import packets as p
 from heliograph.settings.how import How
-from live_settings import probes_mqtt, probes_rules, probes_services, probes_sessions, probes_storage
+from live_settings import (
+    probes_access,
+    probes_listeners,
+    probes_mqtt,
+    probes_rules,
+    probes_services,
+    probes_sessions,
+    probes_storage,
+    probes_tls,
+)
 from live_settings.table import PROBES, Probe, World
 from support.certificates import Authority
 from support.running import RunningNode
 
-_PROBES_IN = (probes_mqtt, probes_sessions, probes_services, probes_rules, probes_storage)
+_PROBES_IN = (
+    *(probes_access, probes_listeners, probes_mqtt, probes_sessions, probes_tls),
+    *(probes_services, probes_rules, probes_storage),
+)
 _CLIENTS = 100
 # Where the table is whole; a group that is added here must have a probe for each of its settings.
 _ROOTS = (
-    *("mqtt", "retainer", "delayed", "sys_topics", "event_message", "schema_registry", "schema_validation"),
+    *("mqtt", "authorization", "broker", "banned", "force_shutdown", "listeners"),
+    *("retainer", "delayed", "sys_topics", "event_message", "schema_registry", "schema_validation"),
     *("message_transformation", "rule_engine", "durable_storage", "durable_sessions", "durable_shared_groups"),
 )
 
@@ -29,6 +42,9 @@ listeners.tcp.one { bind = "127.0.0.1:0", zone = one }
 listeners.tcp.probe.bind = "127.0.0.1:0"
 listeners.ssl.probe.bind = "127.0.0.1:0"
 listeners.ssl.probe.ssl_options { certfile = "CERTIFICATE", cacertfile = "AUTHORITY", verify = verify_peer }
+listeners.ws.probe.bind = "127.0.0.1:0"
+listeners.wss.probe.bind = "127.0.0.1:0"
+listeners.wss.probe.ssl_options { certfile = "CERTIFICATE", cacertfile = "AUTHORITY", verify = verify_peer }
 zones.one {}
 """
 
@@ -41,18 +57,14 @@ def paths(how: How) -> list[str]:
 
 def test_every_setting_that_needs_no_restart_has_a_probe() -> None:
     assert len(_PROBES_IN) > 1
-    wanted = [path for how in How if how is not How.RESTART for path in paths(how)]
-    wanted = [path for path in wanted if path.partition(".")[0] in _ROOTS]
+    found = {path: how for how in How for path in paths(how)}
+    wanted = [path for path, how in found.items() if how is not How.RESTART and path.partition(".")[0] in _ROOTS]
     assert wanted
     probed = {probe.path for probe in PROBES}
     missing = [path for path in wanted if not any(f"{path}.".startswith(f"{one}.") for one in probed)]
     assert missing == []
-    unknown = [one for one in probed if not one.startswith("zones.") and not _stands_for_any(one)]
-    assert unknown == []
-
-
-def _stands_for_any(probed: str) -> bool:
-    return any(f"{path}.".startswith(f"{probed}.") for how in How for path in paths(how))
+    named = {".".join(path.split(".")[:count]) for path in found for count in range(1, 9)}
+    assert [one for one in probed if not one.startswith("zones.") and one not in named] == []
 
 
 @pytest.mark.service
@@ -77,12 +89,12 @@ async def test_each_holds_on_a_running_node_and_no_connection_is_lost(tmp_path: 
 
 
 async def _change(node: RunningNode, probe: Probe, authority: Authority, directory: Path) -> None:
-    world = World(node, authority, directory, "tcp:one" if probe.zone == "one" else "tcp:default")
+    world = World(node, authority, directory, probe.listener)
     steps = probe.run(world)
     try:
         async with asyncio.timeout(60):
             await anext(steps)
-            assert await node.change(probe.settings), "the change was refused"
+            assert await node.change(probe.settings.replace("DIRECTORY", str(directory))), "the change was refused"
             assert [step async for step in steps] == []
     finally:
         await steps.aclose()  # type: ignore[attr-defined]  # it is a generator

@@ -1,24 +1,46 @@
 """A node in this process whose configuration a test changes while clients stay connected."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
+from heliograph.access.banned import BanList
+from heliograph.access.parts import BansPart
+from heliograph.broker.client import ClientInfo
 from heliograph.config import Config, load_config
 from heliograph.mqtt import packets as p
 from heliograph.mqtt.decode import decode_packet, remaining_length
 from heliograph.mqtt.encode import encode_packet
 from heliograph.node import Node
+from heliograph.node.kernel import KernelPart
 from heliograph.node.listeners import ListenersPart
 from heliograph.transport.listener import Listener
 from support.packets import PropertyValue, properties, publish
+from support.websocket_client import open_websocket
 
 WAIT_S = 20.0
+# What the system holds for a client that does not read is known then, and does not grow while it is watched.
+_RECEIVE_BUFFER = 32_768
 
 PacketT = TypeVar("PacketT", bound=p.Packet)
+
+
+class Reads(Protocol):
+    """What a client reads from."""
+
+    async def read(self, count: int, /) -> bytes: ...
+
+
+class Writes(Protocol):
+    """What a client writes to."""
+
+    def write(self, data: bytes, /) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class MqttClient:
@@ -26,10 +48,13 @@ class MqttClient:
 
     Attributes:
         disconnect: The DISCONNECT that the node sent, if it did.
+        is_reading: Cleared while it does not read what it is sent.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: int) -> None:
+    def __init__(self, reader: Reads, writer: Writes, version: int) -> None:
         self.version = version
+        self.is_reading = asyncio.Event()
+        self.is_reading.set()
         self.disconnect: p.Disconnect | None = None
         self._reader = reader
         self._writer = writer
@@ -141,6 +166,7 @@ class MqttClient:
         try:
             while chunk := await self._reader.read(65536):
                 data = self._parse(data + chunk)
+                await self.is_reading.wait()
         except OSError:
             pass
         finally:
@@ -196,16 +222,53 @@ class RunningNode:
         """The part of the listeners."""
         return self.node.parts.get(ListenersPart)
 
+    def client(self, clientid: str) -> ClientInfo:
+        """Who is connected with a client id."""
+        found = self.node.parts.get(KernelPart).context.channels.find_client(clientid)
+        assert found is not None
+        return found
+
+    @property
+    def bans(self) -> BanList:
+        """The bans."""
+        return self.node.parts.get(BansPart).bans
+
     async def open(
-        self, listener: str = "tcp:default", version: int = p.V5, tls: ssl.SSLContext | None = None
+        self,
+        listener: str = "tcp:default",
+        version: int = p.V5,
+        tls: ssl.SSLContext | None = None,
+        header: bytes = b"",
     ) -> MqttClient:
-        """A connection that has sent nothing yet."""
+        """A connection that has sent nothing yet.
+
+        Args:
+            header: What a proxy sends before anything else.
+        """
         where = self.listener(listener)
-        settings = {"server_hostname": "localhost", "ssl": tls} if tls is not None else {}
-        streams = await asyncio.open_connection(where.host or "", where.port, **settings)  # type: ignore[arg-type]  # options of TLS by name
-        client = MqttClient(*streams, version)
+        sock = await self.plain(listener)
+        if header:
+            await asyncio.get_running_loop().sock_sendall(sock, header)
+        if where.websocket is not None:
+            stream = await open_websocket(sock, where.websocket.mqtt_path, tls)
+            client = MqttClient(stream, stream, version)
+        elif tls is not None:
+            client = MqttClient(
+                *await asyncio.open_connection(sock=sock, ssl=tls, server_hostname="localhost"), version
+            )
+        else:
+            client = MqttClient(*await asyncio.open_connection(sock=sock), version)
         self._clients.append(client)
         return client
+
+    async def plain(self, listener: str) -> socket.socket:
+        """A socket that is connected to a listener."""
+        where = self.listener(listener)
+        sock = socket.socket()
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+        await asyncio.get_running_loop().sock_connect(sock, (where.host, where.port))
+        return sock
 
     async def connect(
         self,
