@@ -241,6 +241,11 @@ async def test_listeners_are_listed_stopped_and_started(one: Asked) -> None:
     assert await one.ctl("listeners", "restart", "tcp:default") == "the listener tcp:default has begun anew\n"
     await one.publish()
     assert "there are tcp:default" in await one.refused("listeners", "stop", "tcp:other")
+    assert "is not enabled any more" in await one.ctl("listeners", "enable", "tcp:default", "false")
+    assert await one.rows("listeners", "list") == []
+    assert "is enabled" in await one.ctl("listeners", "enable", "tcp:default", "true")
+    await one.publish()
+    assert "[config_no_setting]" in await one.refused("listeners", "enable", "tcp:other", "true")
 
 
 async def test_certificates_are_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,8 @@ from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import listeners as proto
+from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
+from heliograph.hocon.writing import key_text
 
 _COLUMNS = (
     Column("listener", lambda row: row.id),
@@ -54,6 +56,7 @@ def add_parser(actions: Actions) -> None:
         "begin anew, without the connections",
         "Have a listener begin anew: its certificates are read again, and the connections that it has end.",
     )
+    _add_enable(group)
     certs = add_group(
         actions,
         "certs",
@@ -77,6 +80,19 @@ def _add_action(group: Actions, name: str, summary: str, description: str) -> No
     parser = add_command(group, name, summary, description, f"heliograph ctl listeners {name} tcp:default")
     parser.add_argument("id", metavar="KIND:NAME", help="as `listeners list` shows it")
     parser.set_defaults(act=_change, what=name)
+
+
+def _add_enable(group: Actions) -> None:
+    parser = add_command(
+        group,
+        "enable",
+        "have one come or leave, also after the next start",
+        "Set `listeners.KIND.NAME.enable`: a listener that is configured comes or leaves, now and at the next start.",
+        "heliograph ctl listeners enable tcp:default false",
+    )
+    parser.add_argument("id", metavar="KIND:NAME", help="as tcp:default")
+    parser.add_argument("value", choices=("true", "false"))
+    parser.set_defaults(act=_enable)
 
 
 def _add_reload(group: Actions, name: str, example: str) -> argparse.ArgumentParser:
@@ -105,6 +121,21 @@ def _change(args: argparse.Namespace) -> int:
         print_json(changed)
     else:
         print(f"the listener {text_of(changed.id)} {(_DONE if changed.has_changed else _SAME)[args.what]}")
+    return 0
+
+
+def _enable(args: argparse.Namespace) -> int:
+    kind, _, name = args.id.partition(":")
+    path = ".".join(map(key_text, ("listeners", kind, name)))
+    change = ConfChangeArgs(values=((f"{path}.enable", args.value),), comment="ctl listeners enable")
+    with asked(args) as node:
+        for _ in node.rows("conf.show", ConfSetting, ConfShowArgs(path)):  # refused where it is not configured
+            pass
+        outcome = node.ask("conf.change", ConfOutcome, change)
+    if args.json:
+        print_json(outcome)
+    else:
+        print(f"the listener {text_of(args.id)} is {'enabled' if args.value == 'true' else 'not enabled any more'}")
     return 0
 
 
