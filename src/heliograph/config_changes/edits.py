@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from heliograph.config.layers import BASE, CLUSTER, KeyPath, Layers, node_at, refuse_data_dir
+from heliograph.config.layers import CLUSTER, KeyPath, Layers, refuse_data_dir
 from heliograph.config_changes.errors import ConfigRefusedError
 from heliograph.hocon import HoconError, MemoryFiles, Node, SourcePosition, parse_text
 from heliograph.hocon.environment import read_value
@@ -56,7 +56,7 @@ def edited(layers: Layers, edit: Edit) -> Node:
         raise ConfigRefusedError([f"[{error.code}] {error}"]) from None
     except NoSecretError as error:
         raise ConfigRefusedError([f"{error.node.position}: {error}"]) from None
-    tree = run_walk(_without_nulls(tree, layers.files[BASE]))
+    tree = run_walk(_without_nulls(tree))
     refuse_data_dir(tree)
     return tree
 
@@ -100,13 +100,12 @@ def _replaced(own: Node, asked: Node, mode: str) -> Node:
     return Node({**({} if mode == WHOLE else own.value), **asked.value}, asked.position)
 
 
-def _without_nulls(node: Node, base: Node | None) -> Walk[Node]:
-    """A tree without the nulls that hide nothing of the layer below."""
+def _without_nulls(node: Node) -> Walk[Node]:
+    """A tree without the values that were unset."""
     if not isinstance(node.value, dict):
         return node
     fields = {}
     for name, child in node.value.items():
-        below = None if base is None else node_at(base, (name,))
-        if child.value is not None or below is not None:
-            fields[name] = yield _without_nulls(child, below)
+        if child.value is not None:
+            fields[name] = yield _without_nulls(child)
     return Node(fields, node.position, node.source)
