@@ -22,7 +22,7 @@ _COLUMNS = (
     _figure("dead letters", "dead_letters"),
     "lag",
     _figure("restarts", "restarts"),
-    Column("last error", lambda row: row.last_error),
+    Column("last error", lambda row: row.last_error.partition("\n")[0]),
 )
 
 

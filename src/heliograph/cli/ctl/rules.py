@@ -23,7 +23,7 @@ _COLUMNS = (
     _count("actions done", "actions.success"),
     _count("actions failed", "actions.failed"),
     Column("from", lambda row: row.topics),
-    Column("last error", lambda row: row.last_error),
+    Column("last error", lambda row: row.last_error.partition("\n")[0]),
 )
 
 
