@@ -33,7 +33,7 @@ def add_parser(subparsers: Actions) -> None:
         epilog=example_of(
             "heliograph service install --config /etc/heliograph.conf",
             "heliograph service install --user --data-dir ~/mqtt",
-            "heliograph service install --print | systemd-analyze verify /dev/stdin",
+            "heliograph service install --print > heliograph.service",
         ),
     )
     _add_scope(install)
@@ -69,6 +69,8 @@ def run(args: argparse.Namespace) -> int:
     except UsageError as error:
         print(f"heliograph service: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        raise
     except OSError as error:
         hint = "; be root, or give --user" if isinstance(error, PermissionError) and not args.user else ""
         print(f"heliograph service: {error.filename}: {error.strerror}{hint}", file=sys.stderr)
