@@ -51,7 +51,7 @@ def by_will(kernel: Kernel, topic: str) -> None:
 def by_delay(kernel: Kernel, topic: str) -> None:
     logger = logging.getLogger("test")
     ids = IdSource(1, 1000)
-    delayed = DelayedMessages(kernel.broker, None, None, 128, ids, kernel.defer, lambda clientid: False, logger)
+    delayed = DelayedMessages(kernel.broker, None, None, ids, kernel.defer, lambda clientid: False, logger)
     assert delayed.take(message_to(kernel, f"$delayed/1/{topic}")) is None
     kernel.now_us += 2_000_000
     kernel.broker.begin_turn(kernel.now_us)
@@ -260,7 +260,7 @@ def test_a_message_that_raises_keeps_none_behind_it_from_being_published(maker: 
     messages, outgoing = queue(kernel), SystemMessageQueue(SystemPublisher(kernel.context))
     logger = logging.getLogger("test")
     delayed = DelayedMessages(
-        kernel.broker, None, None, 128, IdSource(1, 1000), kernel.defer, lambda clientid: False, logger
+        kernel.broker, None, None, IdSource(1, 1000), kernel.defer, lambda clientid: False, logger
     )
     for topic in ("faulty", "t"):
         if maker == "a rule":

@@ -66,7 +66,7 @@ class World(Kernel):
         )
         self.broker.retained = self.retainer
         self.delayed = DelayedMessages(
-            self.broker, DELAYED_MAX, None, options.max_topic_levels, IdSource(1, self.context.next_number()),
+            self.broker, DELAYED_MAX, None, IdSource(1, self.context.next_number()),
             self.defer, lambda clientid: clientid == "two", _log,
         )  # fmt: skip
         self._ids = IdSource(1, self.context.next_number())
@@ -149,7 +149,7 @@ class World(Kernel):
         if wanted >> 15 & 1:
             topics = [AutoSubscribeTopic("auto/${clientid}/#"), AutoSubscribeTopic("$share/g/${username}", 1)]
             auto = AutomaticSubscriptions(
-                topics, self.context.channels.find, self.options.max_topic_levels, _log, lambda: self.now_us
+                topics, self.context.channels.find, lambda: self.options.max_topic_levels, _log, lambda: self.now_us
             )
             points.point(hooks.CLIENT_CONNECTED).add(auto.on_client_connected)
 

@@ -114,7 +114,6 @@ def _outcome(message: "Message", config: "Config", environment: "Environment") -
     from heliograph.broker.hook_order import TRANSFORMATION, VALIDATION
     from heliograph.broker.hooks import Hooks
     from heliograph.broker.publishing import run_hooks
-    from heliograph.config.zones import levels_max
     from heliograph.message_policies.parts import NodeInfo
     from heliograph.message_policies.transformation import MessageTransformation
     from heliograph.message_policies.validation import SchemaValidation
@@ -125,7 +124,7 @@ def _outcome(message: "Message", config: "Config", environment: "Environment") -
     logger = logging.Logger("message policies")
     logger.addHandler(logging.StreamHandler())
     validation = SchemaValidation(broker, environment, node, logger)
-    transformation = MessageTransformation(broker, environment, node, levels_max(config), logger)
+    transformation = MessageTransformation(broker, environment, node, logger)
     validation.replace(config.schema_validation.validations)
     transformation.replace(config.message_transformation.transformations)
     validation.start(VALIDATION)

@@ -42,7 +42,7 @@ class SessionLoader:
         self._durability = durability
         self._journal = journal
         self._inflight = inflight
-        self._options = options
+        self.options = options
         self.began_us = int(self._broker.now_us)
         self.awoken_count = 0
 
@@ -147,7 +147,7 @@ class SessionLoader:
             session.touch()  # when its client left is to be saved
 
     def _make(self, clientid: str, saved: record.SessionRecord) -> DurableSession:
-        session = DurableSession(clientid, self._broker, self._options, saved.created_at_us, self._durability)
+        session = DurableSession(clientid, self._broker, self.options, saved.created_at_us, self._durability)
         session.expiry_interval_s = saved.expiry_s
         session.mountpoint = saved.mountpoint
         session.left_us = saved.left_us

@@ -269,9 +269,11 @@ class DurableSessions(Durability):
 
     # --- what the node says
 
-    def use(self, settings: DurableSessionsConfig) -> None:
-        """Have other settings, from the next turn on."""
+    def use(self, settings: DurableSessionsConfig, options: ChannelOptions) -> None:
+        """Have other settings, from the next turn on, and other options of sessions until their clients come."""
         self._settings = settings
+        self._loader.options = options.session
+        self._wills.options = options
         self._replays.batch_size = settings.batch_size
 
     async def prepare_topics(self, topics: Sequence[str]) -> tuple[Callable[[], None], Callable[[], None]]:

@@ -25,7 +25,7 @@ class SavedWills:
         self._journal = journal
         self._table = table
         self._broker = table.broker
-        self._options = options
+        self.options = options
 
     def save(self, clientid: str, will: Will) -> None:
         """Save a will as it is now; the batch of this turn takes it."""
@@ -76,7 +76,7 @@ class SavedWills:
         # Its address is not known any more.
         client = ClientInfo(clientid, saved.username, "")
         client.mountpoint = saved.mountpoint
-        will = Will(message, saved.delay_s, Authorizer(broker, client, self._options))
+        will = Will(message, saved.delay_s, Authorizer(broker, client, self.options))
         due_us = saved.due_us or int(broker.now_us) + saved.delay_s * 1_000_000
         # Never 0, which would say that the client is connected.
         will.due_us = max(1, int(broker.uptime_us) + due_us - int(broker.now_us))

@@ -34,7 +34,7 @@ def policy_faults(config: Config) -> Iterator[tuple[Path, str]]:
         for position, operation in enumerate(transformation.operations, 1):
             place = ("message_transformation", "transformations", str(number), "operations", str(position))
             try:
-                compile_operation(operation, place, MAX_TOPIC_BYTES, environment)
+                compile_operation(operation, place, lambda: MAX_TOPIC_BYTES, environment)
             except MessagePolicyError as error:
                 yield error.path, error.problem
 

@@ -19,7 +19,9 @@ _Put = Callable[[Draft, Value], None]
 _TEXT_BYTES_MAX: Final = 65_535
 
 
-def compile_operation(settings: Operation, path: tuple[str, ...], levels_max: int, environment: Environment) -> Operate:
+def compile_operation(
+    settings: Operation, path: tuple[str, ...], levels_max: Callable[[], int], environment: Environment
+) -> Operate:
     """The operation that settings describe.
 
     Raises:
@@ -43,7 +45,7 @@ def compile_operation(settings: Operation, path: tuple[str, ...], levels_max: in
     return operate
 
 
-def _target(key: str, levels_max: int) -> _Put:
+def _target(key: str, levels_max: Callable[[], int]) -> _Put:
     """What puts a value where a key of the configuration says."""
     root, _, rest = key.partition(".")
     if root == "topic":
@@ -60,9 +62,9 @@ def _target(key: str, levels_max: int) -> _Put:
     return lambda draft, value: _put_into_payload(draft, steps, value)
 
 
-def _put_topic(draft: Draft, value: Value, levels_max: int) -> None:
+def _put_topic(draft: Draft, value: Value, levels_max: Callable[[], int]) -> None:
     topic = _text(value)
-    fault = topic_name_fault(topic, levels_max)
+    fault = topic_name_fault(topic, levels_max())
     if fault is None and len(topic.encode()) > MAX_TOPIC_BYTES:
         fault = f"the topic name has more than {MAX_TOPIC_BYTES} bytes"
     if fault is not None:

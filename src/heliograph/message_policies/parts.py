@@ -8,7 +8,6 @@ from heliograph.broker.client import ClientInfo
 from heliograph.broker.hook_order import TRANSFORMATION, VALIDATION
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config
-from heliograph.config.zones import levels_max
 from heliograph.message_policies.chain import PolicyChain
 from heliograph.message_policies.transformation import MessageTransformation
 from heliograph.message_policies.validation import SchemaValidation
@@ -104,8 +103,7 @@ class TransformationPart(_PolicyPart):
         Raises:
             MessagePolicyError: A transformation cannot be used.
         """
-        environment, levels = self._environment.environment, levels_max(self._config)
-        self.chain = MessageTransformation(self._broker, environment, self._node, levels, _log)
+        self.chain = MessageTransformation(self._broker, self._environment.environment, self._node, _log)
         self.chain.replace(self._config.message_transformation.transformations)
         self.chain.start(TRANSFORMATION)
 

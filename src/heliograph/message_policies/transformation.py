@@ -5,6 +5,7 @@ before it made. One that fails leaves nothing behind. A transformed message does
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from heliograph.broker import hooks
@@ -39,7 +40,9 @@ class TransformationStage(Stage):
 
     __slots__ = ("_decode", "_encode", "_operations")
 
-    def __init__(self, settings: Transformation, number: int, environment: Environment, levels_max: int) -> None:
+    def __init__(
+        self, settings: Transformation, number: int, environment: Environment, levels_max: Callable[[], int]
+    ) -> None:
         # Variform, which a node without transformations does not load.
         from heliograph.message_policies.operations import compile_operation
 
@@ -80,7 +83,6 @@ class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
         broker: The kernel.
         environment: Where schemas are found, and what expressions may ask besides the message.
         node: What expressions see of the node.
-        levels_max: The most levels that a topic may have.
         logger: Where failures are logged.
     """
 
@@ -89,17 +91,15 @@ class MessageTransformation(PolicyChain[Transformation, TransformationStage]):
         broker: Broker,
         environment: Environment,
         node: NodeFacts,
-        levels_max: int,
         logger: logging.Logger,
     ) -> None:
         point = hooks.MESSAGE_TRANSFORMATION_FAILED
         super().__init__(broker, "transformation", ROOT, "transformation", point, logger)
         self._environment = environment
         self._node = node
-        self._levels_max = levels_max
 
     def _stage(self, settings: Transformation, number: int) -> TransformationStage:
-        return TransformationStage(settings, number, self._environment, self._levels_max)
+        return TransformationStage(settings, number, self._environment, lambda: self._broker.router.levels_max)
 
     def on_message_publish(self, message: Message) -> object:
         """Callback of `message.publish`: publish what a message becomes."""

@@ -14,7 +14,6 @@ from heliograph.broker.guid import IdSource
 from heliograph.broker.message import Message
 from heliograph.channel.context import ChannelContext
 from heliograph.config import Config
-from heliograph.config.zones import levels_max
 from heliograph.node import delayed_record as record
 from heliograph.node.commit_join import CommitJoin
 from heliograph.node.data_dir import DataDirectory
@@ -280,7 +279,6 @@ def make_delayed(config: Config, context: ChannelContext, bans: BanList) -> Dela
         context.broker,
         config.delayed.max_delayed_messages,
         config.delayed.max_delayed_bytes,
-        levels_max(config),
         IdSource(context.node, context.next_number()),
         context.defer,
         bans.is_banned,

@@ -105,7 +105,7 @@ class SessionsPart(Part):
     def _use(self, config: Config) -> None:
         self._config, storage = config, config.durable_storage
         for sessions in self._sessions:
-            sessions.use(config.durable_sessions)
+            sessions.use(config.durable_sessions, channel_options(config, DEFAULT_ZONE))
         for groups in self._groups:
             groups.use(config.durable_shared_groups)
         for states, own in ((self._states, storage.sessions), (self._group_states, storage.shared_groups)):

@@ -30,7 +30,7 @@ class AutomaticSubscriptions:
     Args:
         topics: The filters, with their options.
         find: The channel that serves a client id.
-        levels_max: The most levels that a filter may have.
+        levels_max: The most levels that a filter may have now.
         logger: Where filters that cannot be made are logged, a few a minute.
         clock: Microseconds on the monotonic clock.
     """
@@ -39,7 +39,7 @@ class AutomaticSubscriptions:
         self,
         topics: Sequence[AutoSubscribeTopic],
         find: Callable[[str], SubscribingChannel | None],
-        levels_max: int,
+        levels_max: Callable[[], int],
         logger: Logger,
         clock: Callable[[], int],
     ) -> None:
@@ -83,7 +83,7 @@ class AutomaticSubscriptions:
             if topic_filter is None:
                 fault: str | None = "the client has no value for it that can stand in a topic"
             else:
-                fault = topic_fault(topic_filter, subscription_fault(topic_filter, self._levels_max))
+                fault = topic_fault(topic_filter, subscription_fault(topic_filter, self._levels_max()))
             if topic_filter is None or fault is not None:
                 self._skipped += 1
                 self._log.warn("client %.200r is not subscribed to %r: %s", client.clientid, topic.topic, fault)

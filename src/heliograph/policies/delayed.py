@@ -87,7 +87,6 @@ class DelayedMessages:
     Args:
         messages_max: Messages that are held, None for no limit; beyond it new ones are refused.
         bytes_max: Bytes that they may have, with what each costs beside its packet; None for no limit.
-        levels_max: The most levels that a topic may have.
         ids: Where messages get their ids when they are published.
         defer: Calls what it is given in a later turn of the event loop.
         is_banned: Whether a client id is banned: what such a client left behind is not published.
@@ -102,7 +101,6 @@ class DelayedMessages:
         broker: Broker,
         messages_max: int | None,
         bytes_max: int | None,
-        levels_max: int,
         ids: IdSource,
         defer: Callable[[Callable[[], None]], object],
         is_banned: Callable[[str], bool],
@@ -111,7 +109,6 @@ class DelayedMessages:
         self._broker = broker
         self._messages_max = messages_max
         self._bytes_max = bytes_max
-        self._levels_max = levels_max
         self._ids = ids
         self._defer = defer
         self._is_banned = is_banned
@@ -289,7 +286,7 @@ class DelayedMessages:
             raise DelayedError("it names no topic: $delayed/SECONDS/TOPIC is valid")
         if not digits.isascii() or not digits.isdigit() or len(digits) > 12:
             raise DelayedError(f"{digits[:20]!r} is no number of seconds from 0 to {DELAY_MAX_S}")
-        fault = topic_name_fault(topic, self._levels_max)
+        fault = topic_name_fault(topic, self._broker.router.levels_max)
         if fault is not None:
             raise DelayedError(fault)
         return self._delay_us(int(digits)), topic

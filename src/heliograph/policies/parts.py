@@ -8,7 +8,6 @@ from heliograph.broker import hooks
 from heliograph.broker.hook_order import AUTO_SUBSCRIBE, REWRITE
 from heliograph.broker.pubsub import Broker
 from heliograph.config import Config
-from heliograph.config.zones import levels_max
 from heliograph.observe.metric import Sample, counter, gauge, plain
 from heliograph.parts import Change, Hook, HookedPart
 from heliograph.policies.auto_subscribe import AutomaticSubscriptions, SubscribingChannel
@@ -33,7 +32,7 @@ class RewritePart(HookedPart):
     def __init__(self, config: Config, broker: Broker) -> None:
         super().__init__(broker.hooks)
         self._settings = config.rewrite
-        self._rewrite = TopicRewrite(broker, config.rewrite, levels_max(config), _log)
+        self._rewrite = TopicRewrite(broker, config.rewrite, _log)
 
     async def start(self) -> None:
         """Take part where there are rules."""
@@ -84,7 +83,7 @@ class AutoSubscribePart(HookedPart):
         super().__init__(broker.hooks)
         self._settings = config.auto_subscribe
         self._subscriptions = AutomaticSubscriptions(
-            config.auto_subscribe.topics, find, levels_max(config), _log, clock
+            config.auto_subscribe.topics, find, lambda: broker.router.levels_max, _log, clock
         )
 
     async def start(self) -> None:

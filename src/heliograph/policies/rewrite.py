@@ -53,13 +53,11 @@ class TopicRewrite:
 
     Args:
         rules: The rules, in the order of the configuration.
-        levels_max: The most levels that a topic may have.
         logger: Where rewrites that fail are logged, a few a minute.
     """
 
-    def __init__(self, broker: Broker, rules: Sequence[RewriteRule], levels_max: int, logger: Logger) -> None:
+    def __init__(self, broker: Broker, rules: Sequence[RewriteRule], logger: Logger) -> None:
         self._broker = broker
-        self._levels_max = levels_max
         self._log = BoundedLog(logger, lambda: broker.uptime_us)
         # What matching found out about the topics of messages: a rule and its groups, or that none is for them. A match
         # with a bound on its time costs 5 µs.
@@ -135,7 +133,7 @@ class TopicRewrite:
 
     def filter_of(self, topic_filter: str, values: _Values) -> str:
         """The filter that stands for `topic_filter`, prefix and all; itself if no rule is for it or it is not valid."""
-        if subscription_fault(topic_filter, self._levels_max) is not None:
+        if subscription_fault(topic_filter, self._broker.router.levels_max) is not None:
             return topic_filter
         bare = bare_filter(topic_filter)
         match = self._match(self._for_filters, bare)
@@ -207,7 +205,7 @@ class TopicRewrite:
         if other is None:
             return "the client has no client id or user name that can stand in a topic"
         check = topic_filter_fault if is_filter else topic_name_fault
-        return topic_fault(other, check(other, self._levels_max))
+        return topic_fault(other, check(other, self._broker.router.levels_max))
 
 
 def _values_of(message: Message) -> _Values:
