@@ -84,7 +84,7 @@ class ChangingList(RuleBasedStateMachine):
 
 
 TestChangingList = ChangingList.TestCase
-TestChangingList.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestChangingList.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
 
 
 def test_an_exclusive_topic_is_released_by_its_holder_only() -> None:

@@ -183,10 +183,12 @@ class ChangingClients(RuleBasedStateMachine):
     @rule(number=st.integers(0, 9), expiry_s=st.sampled_from([0, 100_000]), clean=st.booleans())
     def come(self, number: int, expiry_s: int, clean: bool) -> None:
         clientid = f"c{number}"
-        before = self.kernel.sessions.knows(clientid)
+        sessions = self.kernel.sessions
+        before, was_known = sessions.held(clientid), sessions.knows(clientid)
         peer = self.kernel.come(clientid, clean_start=clean, expiry_s=expiry_s)
         self.kernel.run()
-        if not before or clean:
+        has_ended = before is not None and sessions.held(clientid) is not before  # with the connection that had it
+        if clean or has_ended or not was_known:
             self._ended(clientid)
         self.peers[clientid] = peer
         peer.skip()

@@ -61,6 +61,8 @@ class HeldBan(Listed):
         compiled: Its expression, if it is one.
     """
 
+    __slots__ = ("ban", "compiled")
+
     def __init__(self, ban: Ban, compiled: "regex.Pattern[str] | None") -> None:
         super().__init__()
         self.ban = ban
