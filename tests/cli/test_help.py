@@ -55,6 +55,9 @@ def test_bash_completes_commands_and_options(capsys: pytest.CaptureFixture[str])
         asked = f"COMP_WORDS=({' '.join(line)}); COMP_CWORD={len(line) - 1}; _shtab_heliograph; echo ${{COMPREPLY[@]}}"
         done = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True)
         assert done.stdout.split() == [expected]
+    asked = "cd /; COMP_WORDS=(heliograph conf check et); COMP_CWORD=3; _shtab_heliograph; echo ${COMPREPLY[@]}"
+    done = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True)
+    assert "etc" in done.stdout.split(), "files are completed where one is expected"
 
 
 def test_each_command_has_a_manual_page_without_faults(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
         banned.bootstrap_file = "{bans}"
         mqtt.max_packet_size = 64KB
         mqtt.max_inflight = 5
-        zones.small.mqtt.max_qos_allowed = 1
+        mqtt.keepalive_multiplier = 10
         listeners.ssl.default {{ bind = "127.0.0.1:{tls}", ssl_options.certfile = "{certificate}" }}
         listeners.ws.default.bind = "127.0.0.1:{ws}"
         listeners.wss.default {{ bind = "127.0.0.1:{wss}", ssl_options.certfile = "{certificate}" }}
