@@ -91,7 +91,7 @@ def _add_enable(group: Actions) -> None:
         "heliograph ctl listeners enable tcp:default false",
     )
     parser.add_argument("id", metavar="KIND:NAME", help="as tcp:default")
-    parser.add_argument("value", choices=("true", "false"))
+    parser.add_argument("value", choices=("true", "false"), help="true: it listens; false: it does not")
     parser.set_defaults(act=_enable)
 
 
