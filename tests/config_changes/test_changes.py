@@ -116,6 +116,13 @@ async def test_what_a_higher_layer_hides_is_refused_with_its_line(live: LiveNode
             Edit('listeners.ssl.default { bind = "127.0.0.1:0", ssl_options.certfile = "/nowhere.pem" }', name="x"),
             "x:1: listeners.ssl.default.ssl_options: listeners.ssl.default.ssl_options.certfile",
         ),
+        (
+            Edit(
+                'schema_registry.external.e { type = confluent, url = "http://127.0.0.1:1"\n'
+                'auth { username = u, password = "file:///nowhere" } }'
+            ),
+            "[secret_file] the file /nowhere with a secret cannot be read",
+        ),
         (Edit('banned.bootstrap_file = "/nowhere"'), "[banned_bootstrap_file]"),
     ],
 )
@@ -228,6 +235,12 @@ async def test_a_change_by_hand_is_not_overwritten_but_taken_over(live: LiveNode
     assert (await live.manager.reload(ALICE)).revision == 2
     assert live.part.audit.settings.rotation_count == 8
     assert "= 8" in (await live.manager.show_revision(2)).text
+    await live.stop()
+    file.write_text(live.cluster.replace("= 8", "= 9"))  # while no node runs
+    await live.start()
+    assert live.part.audit.settings.rotation_count == 9
+    assert [(await live.manager.reload(ALICE)).revision for _ in range(2)] == [3, 3]
+    assert "= 9" in (await live.manager.show_revision(3)).text
 
 
 @contextlib.contextmanager

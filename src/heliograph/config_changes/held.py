@@ -36,6 +36,7 @@ from heliograph.observe.alarms import Alarms
 from heliograph.parts import Parts, Plan
 from heliograph.settings.how import How
 from heliograph.settings.masking import masked
+from heliograph.settings.secrets import SecretError
 
 INCOMPLETE_ALARM: Final = "config_change_incomplete"
 
@@ -88,6 +89,7 @@ class HeldConfig:
         self.layers = layers
         self.revision = files.number()
         self.unconfirmed: Unconfirmed | None = files.unconfirmed()
+        self._is_recorded = _is_recorded(files, self.revision, layers)
         self._files = files
         self._parts = parts
         self._read = read
@@ -111,7 +113,7 @@ class HeldConfig:
             tree = edited(self.layers, edit)
             layers = self.layers.with_cluster(tree)
             return WantedConfig(layers, self._read(layers), to_hocon(tree))
-        except ConfigError as error:
+        except (ConfigError, SecretError) as error:
             raise ConfigRefusedError(reasons(error)) from error
 
     def read_again(self) -> WantedConfig:
@@ -123,7 +125,7 @@ class HeldConfig:
         try:
             layers = self.layers.sources.read()
             return WantedConfig(layers, self._read(layers), to_hocon(layers.files[CLUSTER]))
-        except ConfigError as error:
+        except (ConfigError, SecretError) as error:
             raise ConfigRefusedError(reasons(error)) from error
 
     def restored(self, text: str) -> WantedConfig:
@@ -136,7 +138,7 @@ class HeldConfig:
         layers = self.layers.with_cluster(tree)
         try:
             return WantedConfig(layers, self._read(layers), text)
-        except ConfigError as error:
+        except (ConfigError, SecretError) as error:
             raise ConfigRefusedError(reasons(error)) from error
 
     def _refuse_edited_file(self) -> None:
@@ -179,7 +181,7 @@ class HeldConfig:
             if not terms.force:
                 _refuse_hidden(settings)
             layers = wanted.layers
-            if wanted.text != self.text:
+            if wanted.text != self.text or not self._is_recorded:
                 layers = await asyncio.to_thread(self._written, wanted, author, terms)
         except BaseException:
             self._parts.undo(plan)
@@ -196,7 +198,7 @@ class HeldConfig:
         """Runs in a thread: the layers as they are read from then on, which know the lines of the new file."""
         now = self._now_s()
         number = self.revision + 1
-        shown = to_hocon(masked(wanted.layers.files[CLUSTER], Config))
+        shown = _shown(wanted.layers)
         revision = Revision(number, now, author.who, author.origin, terms.comment, digest_of(shown), shown)
         unconfirmed = None
         if terms.confirm_s is not None:
@@ -209,7 +211,7 @@ class HeldConfig:
             raise ConfigWriteError(
                 f"{self._files.cluster_file} cannot be written, nothing is changed: {error}"
             ) from error
-        self.revision, self.unconfirmed = number, unconfirmed
+        self.revision, self.unconfirmed, self._is_recorded = number, unconfirmed, True
         return layers
 
     def _tell(self, plan: Plan, failed: Mapping[str, str]) -> None:
@@ -231,6 +233,17 @@ class HeldConfig:
 
     def __repr__(self) -> str:
         return f"HeldConfig(revision {self.revision})"
+
+
+def _shown(layers: Layers) -> str:
+    """The layer of the cluster for people."""
+    return to_hocon(masked(layers.files[CLUSTER], Config))
+
+
+def _is_recorded(files: ConfigFiles, number: int, layers: Layers) -> bool:
+    """Whether the layer of the cluster is that of its revision, and was not changed by hand while no node ran."""
+    revision = files.revision(number)
+    return revision is not None and revision.text == _shown(layers)
 
 
 def _refuse_hidden(settings: Sequence[PlannedSetting]) -> None:
