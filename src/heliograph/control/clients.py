@@ -89,12 +89,12 @@ class ClientsAnswers:
         if client is None:
             left_us = session.left_us or None
             return proto.ClientRow(
-                session.clientid, None, False, "", 0, "", "", session.mountpoint, 0, 0, False,
+                session.clientid, None, False, "", None, "", "", session.mountpoint, None, None, None,
                 session.expiry_interval_s, session.created_at_us, None, left_us, *sizes,
             )  # fmt: skip
         peerhost, port = client.peerhost, client.peername.rpartition(":")[2]
         return proto.ClientRow(
-            session.clientid, client.username, True, peerhost, int(port) if port.isdigit() else 0, client.listener,
+            session.clientid, client.username, True, peerhost, int(port) if port.isdigit() else None, client.listener,
             client.zone, client.mountpoint, client.version, client.keepalive_s, client.clean_start,
             session.expiry_interval_s, session.created_at_us, client.connected_at_us, None, *sizes,
         )  # fmt: skip

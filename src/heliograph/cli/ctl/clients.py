@@ -131,5 +131,5 @@ def _kick(args: argparse.Namespace) -> int:
         print_json(kicked)
     else:
         what = "connection and session have" if kicked.was_connected else "session has"
-        print(f"the {what} ended of client {text_of(args.clientid)}")
+        print(f"client {text_of(args.clientid)} is kicked: its {what} ended")
     return 0

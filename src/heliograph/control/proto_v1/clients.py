@@ -46,7 +46,7 @@ class ClientRow(msgspec.Struct, frozen=True, omit_defaults=True):
         expiry_interval: Seconds that its session outlives its connection; 4294967295 for ever.
         disconnected_at: Since when it is away; None while it is connected.
         inflight_cnt: Messages that are on their way to it; None, as the others, if its session is on the disk only.
-        mqueue_len: Messages that wait for it in memory.
+        mqueue_len: Messages that wait for it in memory; those that are read from the disk for it are not among them.
         mqueue_dropped: Messages that it did not get.
         awaiting_rel_cnt: Messages at QoS 2 that it has not released.
         durable: Whether its session survives the broker.
@@ -57,13 +57,13 @@ class ClientRow(msgspec.Struct, frozen=True, omit_defaults=True):
     username: str | None = None
     connected: bool = False
     ip_address: str = ""
-    port: int = 0
+    port: int | None = None
     listener: str = ""
     zone: str = ""
     mountpoint: str = ""
-    proto_ver: int = 0
-    keepalive: int = 0
-    clean_start: bool = False
+    proto_ver: int | None = None
+    keepalive: int | None = None
+    clean_start: bool | None = None
     expiry_interval: int = 0
     created_at: int | None = None
     connected_at: int | None = None
