@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from heliograph import __version__
 from heliograph.control.proto_v1.broker import BrokerInfo, MetricValue
-from heliograph.observe.metric import COUNTER, Catalogue
+from heliograph.observe.metric import COUNTER, HISTOGRAM, Catalogue
 from heliograph.parts import Parts
 from heliograph.rpc.methods import SLICE, Call, Method, NoArgs
 
@@ -42,7 +42,7 @@ def _numbers(parts: Parts, catalogue: Catalogue, are_counters: bool) -> Iterator
     """The numbers of one part after the other; a part counts all of its own in one turn."""
     for part in parts.all():
         found = [
-            MetricValue(metric.flat_name(sample.labels), sample.value, metric.unit)
+            MetricValue(metric.flat_name(sample.labels), sample.value, "" if metric.kind == HISTOGRAM else metric.unit)
             for sample in part.samples()
             if catalogue.declares(sample)
             and ((metric := catalogue.metrics[sample.name]).kind == COUNTER) is are_counters
