@@ -153,8 +153,11 @@ class MqttClient:
         return [packet.payload for packet in found]
 
     async def leave(self) -> None:
-        """Close the connection without a word, and wait until the node has closed its end."""
-        self._writer.close()
+        """Close the connection without a word, and wait until the node has closed its end, where TCP can say so."""
+        if isinstance(self._writer, asyncio.StreamWriter) and self._writer.can_write_eof() and not self._is_closed:
+            self._writer.write_eof()
+        else:
+            self._writer.close()
         await self.until_closed()
 
     def close(self) -> None:
