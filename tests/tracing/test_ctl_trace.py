@@ -49,7 +49,7 @@ def ctl(node: Node, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ctl:
 
 
 def client(node: Node, clientid: str, expiry_s: int = 0, *, clean: bool = True) -> aiomqtt.Client:
-    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+    properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho has no types here
     properties.SessionExpiryInterval = expiry_s
     port = int(node.ready_line().partition("tcp://127.0.0.1:")[2].partition(",")[0])
     return aiomqtt.Client(
