@@ -20,6 +20,7 @@ from heliograph.mqtt.properties import Properties
 from heliograph.session.options import SessionOptions
 from heliograph.tracing.trace import Trace
 from heliograph.tracing.traces import TraceError, TraceExistsError, TraceNotFoundError, TraceOrder, Traces
+from support.durable import DurableKernel
 from support.kernel import Kernel
 
 Record = dict[str, Any]
@@ -30,9 +31,13 @@ class World:
     """A kernel with traces."""
 
     def __init__(
-        self, folder: Path, session_options: SessionOptions | None = None, stored: tuple[str, ...] = ()
+        self,
+        folder: Path,
+        session_options: SessionOptions | None = None,
+        stored: tuple[str, ...] = (),
+        kernel: Kernel | None = None,
     ) -> None:
-        self.kernel = Kernel(session_options=session_options, stored=stored)
+        self.kernel = kernel or Kernel(session_options=session_options, stored=stored)
         self.told: list[str] = []
         self.traces = Traces(folder / "trace", self.kernel.context, self.told.append)
 
@@ -259,6 +264,28 @@ async def test_a_stored_message_tells_its_ticket_and_commit(tmp_path: Path) -> N
     first, second = of(records, "committed")
     assert (first["ticket"], "refused" in first) == (of(records, "routed")[0]["ticket"], False)
     assert second["refused"] == rc.name_of(rc.QUOTA_EXCEEDED)
+
+
+async def test_a_durable_session_that_is_behind_gets_it_from_storage(tmp_path: Path) -> None:
+    kernel = DurableKernel(tmp_path, session_options=SMALL)
+    world = World(tmp_path, kernel=kernel)
+    reader = kernel.come("reader")
+    reader.skip()
+    reader.subscribe("a", 1)
+    publisher = kernel.connect("p")
+    await world.start("t", "topic", "a")
+    for number in range(4):
+        publisher.publish("a", b"%d" % number, 1)
+    packet_ids = [reader.take(p.Publish).packet_id]
+    while packet_ids:
+        reader.ack(p.PUBACK, packet_ids.pop())
+        packet_ids += [packet.packet_id for packet in reader.received() if isinstance(packet, p.Publish)]
+    records = await world.records("t")
+    outcomes = [outcome for _, outcome, _ in deliveries(records)]
+    assert outcomes.count("sent") == 4
+    assert "left_to_replay" in outcomes
+    assert "dropped" not in outcomes
+    assert len(of(records, "message")) == len(of(records, "acknowledged")) == len(of(records, "committed")) == 4
 
 
 async def test_a_client_is_traced_from_its_connect_to_its_will(world: World) -> None:
