@@ -70,18 +70,22 @@ async def test_a_file_is_loaded_with_what_it_includes(live: LiveNode, ctl: Ctl, 
     assert (await ctl("load", str(file)))[0] == 0
     assert live.part.audit.settings.rotation_size == 1024 * 1024
     file.write_text("log.audit { rotation_count = 4 }")
+    code, told, _ = await ctl("plan", "--load", str(file), "--json")
+    assert [one["path"] for one in json.loads(told)["settings"]] == ["log.audit.rotation_count"]
+    assert (await ctl("load", str(file)))[0] == 0
+    assert "rotation_size" in live.cluster  # merged, as without --replace
     code, told, _ = await ctl("load", str(file), "--replace", "--json")
-    assert json.loads(told)["revision"] == 2
+    assert json.loads(told)["revision"] == 3
     assert "rotation_size" not in live.cluster
     assert "2MB" in live.cluster
-    code, told, _ = await ctl("diff", "1", "2")
+    code, told, _ = await ctl("diff", "1", "3")
     assert told.splitlines()[1:] == ['log.audit.rotation_size   "1MB"  -', "log.audit.rotation_count  -      4"]
-    code, told, _ = await ctl("show-revision", "2")
+    code, told, _ = await ctl("show-revision", "3")
     assert "rotation_count = 4" in told
-    code, told, _ = await ctl("rollback", "1", "--revision", "2", "--comment", "no")
-    assert told.splitlines()[-1] == "revision 3"
+    code, told, _ = await ctl("rollback", "1", "--revision", "3", "--comment", "no")
+    assert told.splitlines()[-1] == "revision 4"
     code, told, _ = await ctl("revisions")
-    assert [line.split()[0] for line in told.splitlines()] == ["NUMBER", "1", "2", "3"]
+    assert [line.split()[0] for line in told.splitlines()] == ["NUMBER", "1", "2", "3", "4"]
     assert "(uid " in told
     live.file.write_text("log.audit.enable = false\n")
     code, told, _ = await ctl("reload")

@@ -134,6 +134,7 @@ def _add_file(parser: argparse.ArgumentParser, name: str) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--merge", dest="replace", action="store_false", help="merge it into what is there (the default)")
     how.add_argument("--replace", action="store_true", help="have each root of the file in the place of what was there")
+    parser.set_defaults(replace=False)  # else the first of the two decides
 
 
 def _add_terms(parser: argparse.ArgumentParser) -> None:
