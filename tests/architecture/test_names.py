@@ -1,11 +1,13 @@
 """Names that a reader meets in two places."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 SOURCES = Path(__file__).parents[2] / "src" / "heliograph"
 
 
+@cache
 def classes() -> list[tuple[Path, ast.ClassDef]]:
     found = []
     for path in sorted(SOURCES.rglob("*.py")):

@@ -100,7 +100,10 @@ async def test_every_kind_of_listener_at_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_start_that_fails_names_the_setting_and_the_code(tmp_path: Path) -> None:
     file = tmp_path / "node.conf"
-    file.write_text('listeners.ssl.default { bind = "127.0.0.1:0", ssl_options.certfile = "/no/such/file.pem" }\n')
+    file.write_text(
+        'listeners.ssl.default { bind = "127.0.0.1:0", ssl_options.certfile = "/no/such/file.pem" }\n'
+        "durable_storage.flight.enable = false\n"
+    )
     command = [sys.executable, "-m", "heliograph.cli.main", "start", "--config", str(file)]
     result = subprocess.run(
         [*command, "--data-dir", str(tmp_path / "data")], capture_output=True, text=True, timeout=30, check=False

@@ -309,4 +309,4 @@ def test_a_configuration_that_is_to_be_read_again_while_a_node_starts_holds_for_
             assert bytes([0x13, 0, 77]) in client.recv(100)  # the property Server Keep Alive
         node.process.send_signal(signal.SIGTERM)
         assert node.process.wait(20) == 0
-        assert "and changed: mqtt.server_keepalive" in node.log()
+        assert "the configuration changed: mqtt.server_keepalive" in node.log()

@@ -149,6 +149,9 @@ async def _serve(load: Callable[[], Loaded], asked: _Signals, reader_process: as
     node, manager = Node(config, reader_process, layers), ServiceManager()
     try:
         await asked.begin(node)
+        if asked.reload.is_set():
+            asked.reload.clear()
+            await node.read_again()
         reloading = asyncio.create_task(_reload_when_asked(node, asked.reload, manager), name="reload")
         print(node.ready_line(), flush=True)
         manager.tell_ready(node.ready_line())

@@ -18,6 +18,8 @@ _SECRET_NAME: Final = re.compile(
     r"(?is)(.*[_.-])?(token|password|passwd|passphrase|secret|authorization|jwt|headers|"
     r"(secret|secret[_.-]?access|access|account|private|api)[_.-]?key([_.-]?(secret|id))?)"
 )
+# A header by this name is a secret; a group by this name has the rules of access.
+_ACCESS_RULES: Final = "authorization"
 _USERINFO: Final = re.compile(r"(?<=://)[^/?#\s]+(?=@)")
 _NAMES: Final = ("name", "id")  # of an element of a list, which may stand elsewhere in the list that is sent back
 
@@ -64,6 +66,8 @@ def _masked(node: Node, kind: AnyKind | None, *, is_secret: bool) -> Walk[Node]:
         fields = {}
         for name, child in value.items():
             below, hidden = _below(kind, name)
+            if name == _ACCESS_RULES and isinstance(child.value, dict):
+                hidden = False
             fields[name] = yield _masked(child, below, is_secret=is_secret or hidden)
         return Node(fields, node.position, node.source)
     if isinstance(value, list):
