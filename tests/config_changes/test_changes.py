@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from heliograph.broker import hooks
+from heliograph.cli.main import main
 from heliograph.config import Config
 from heliograph.config_changes.edits import REPLACE, Edit
 from heliograph.config_changes.errors import (
@@ -46,7 +47,9 @@ def values(**settings: str) -> Edit:
     return Edit(values=[(path.replace("__", "."), text) for path, text in settings.items()])
 
 
-async def test_a_change_holds_is_written_and_is_told(live: LiveNode) -> None:
+async def test_a_change_holds_is_written_and_is_told(
+    live: LiveNode, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
     told: list[tuple[object, ...]] = []
     live.node.broker.hooks.point(hooks.CONFIG_CHANGED).add(lambda *args: told.append(args[:-1]), 0)
     edit = values(node__name="other@host", log__audit__rotation_count="3")
@@ -68,6 +71,15 @@ async def test_a_change_holds_is_written_and_is_told(live: LiveNode) -> None:
     later = await live.manager.change(values(log__audit__rotation_count="4"), ALICE)
     assert [one.path for one in later.settings] == ["log.audit.rotation_count"]
     assert later.restart == ["node.name"]
+    await live.manager.change(values(retainer__backend__storage_type="ram"), ALICE)
+    log = [line.partition("again: ")[2] for line in caplog.messages if "when the node is started again" in line]
+    assert log == ["node.name", "retainer.backend.storage_type"]  # each is told once
+    command = ["ctl", "status", "--data-dir", str(live.data_dir)]
+    assert await asyncio.to_thread(main, command) == 0  # what waits is no fault
+    assert "with the next start: node.name, retainer.backend.storage_type\n" in capsys.readouterr().out
+    await live.manager.roll_back(0, ALICE)
+    assert await asyncio.to_thread(main, command) == 0
+    assert "with the next start" not in capsys.readouterr().out
 
 
 async def test_a_value_goes_back_to_what_lies_below(live: LiveNode) -> None:

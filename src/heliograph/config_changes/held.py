@@ -34,7 +34,6 @@ from heliograph.hocon import HoconError, parse_text
 from heliograph.hocon.writing import to_hocon
 from heliograph.observe.alarms import Alarms
 from heliograph.parts import Parts, Plan
-from heliograph.settings.how import How
 from heliograph.settings.masking import masked
 from heliograph.settings.secrets import SecretError
 
@@ -228,8 +227,7 @@ class HeldConfig:
         self, plan: Plan, settings: Sequence[PlannedSetting], failed: Mapping[str, str] | None = None
     ) -> ChangeOutcome:
         until = None if self.unconfirmed is None else self.unconfirmed.until
-        restart = [one.path for one in plan.differences if one.how is How.RESTART]
-        return ChangeOutcome(self.revision, settings, restart, failed or {}, until)
+        return ChangeOutcome(self.revision, settings, plan.restart, failed or {}, until)
 
     def __repr__(self) -> str:
         return f"HeldConfig(revision {self.revision})"

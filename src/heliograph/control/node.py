@@ -38,6 +38,7 @@ def methods(
             connected,
             len(context.sessions),
             parts.places(),
+            tuple(parts.waiting),
         )
 
     return [Method("node.status", NoArgs, status, is_vital=True)]

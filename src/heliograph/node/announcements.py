@@ -81,13 +81,13 @@ def tell_refused(error: Exception) -> None:
 
 
 def tell_changed(plan: Plan) -> None:
-    """A configuration was applied."""
+    """A configuration was applied; what waits for the next start is logged once, and `ctl status` shows it."""
     if plan.now:
         _log.info("the configuration changed: %s", ", ".join(plan.now))
     else:
         _log.info("the configuration was read: no setting changed")
-    if plan.restart:
-        _log.warning("these settings change when the node is started again: %s", ", ".join(plan.restart))
+    if came := plan.restart_now_too:
+        _log.warning("these settings change when the node is started again: %s", ", ".join(came))
 
 
 def is_open(listener: Listener, has_authenticators: bool) -> bool:

@@ -35,11 +35,13 @@ class Plan:
         config: What holds when it is applied: the new settings, and the old ones where they wait for a restart.
         differences: The settings that differ from those that hold now.
         changes: What parts have made ready for it, by their names.
+        waiting: Paths of the settings that wait for the next start already.
     """
 
     config: Config
     differences: Sequence[Difference]
     changes: Mapping[str, Change]
+    waiting: Sequence[str]
 
     @property
     def now(self) -> list[str]:
@@ -48,8 +50,13 @@ class Plan:
 
     @property
     def restart(self) -> list[str]:
-        """Paths of those that change with the next start."""
+        """Paths of those that change with the next start, from this configuration or an earlier one."""
         return [one.path for one in self.differences if one.how is How.RESTART]
+
+    @property
+    def restart_now_too(self) -> list[str]:
+        """Paths of those among them that did not wait for it before."""
+        return [path for path in self.restart if path not in self.waiting]
 
 
 def covers(paths: Sequence[str], path: str) -> bool:

@@ -30,9 +30,13 @@ class Parts:
     Args:
         config: What they are made of.
         faults: Counts and reports what parts raise.
+
+    Attributes:
+        waiting: Paths of the settings that were changed and wait for the next start of the node.
     """
 
     def __init__(self, config: Config, faults: Faults, parts: Iterable[Part]) -> None:
+        self.waiting: Sequence[str] = ()
         self._config = config
         self._faults = faults
         self._parts = sorted_by_need(list(parts))
@@ -122,7 +126,7 @@ class Parts:
         if problems := [Problem(place, None, ".".join(path), told) for path, told in contradictions(config)]:
             raise ConfigError(problems)
         changes: dict[str, Change] = {}
-        plan, errors = Plan(config, differences(self._config, new), changes), []
+        plan, errors = Plan(config, differences(self._config, new), changes, self.waiting), []
         try:
             for part in self._running:
                 try:
@@ -150,6 +154,7 @@ class Parts:
                 self._faults.contain(f"parts.{name}", error)
                 failed[name] = f"{type(error).__name__}: {error}"
         self._config = plan.config
+        self.waiting = plan.restart
         return failed
 
     def undo(self, plan: Plan) -> None:

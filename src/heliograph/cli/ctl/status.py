@@ -19,7 +19,8 @@ def add_parser(actions: Actions) -> None:
         "status",
         "say whether the node is ready, and if not, why",
         "Say whether the node is ready. Exit code 0: it is; 1: it is degraded, for the reasons that are printed (parts "
-        "that cannot do their work, and active alarms); 3: no node answers.",
+        "that cannot do their work, and active alarms); 3: no node answers. Settings that were changed and hold from "
+        "the next start on are listed; a node that has some is ready.",
         "heliograph ctl status --data-dir /var/lib/heliograph || systemctl restart heliograph",
     )
     parser.set_defaults(act=_status)
@@ -37,6 +38,8 @@ def _status(args: argparse.Namespace) -> int:
         )
         for place in status.places:
             print(f"  {place}")
+        if status.waiting:
+            print(f"with the next start: {', '.join(map(text_of, status.waiting))}")
         for reason in status.reasons:
             print(f"degraded: {text_of(reason.what)}: {text_of(reason.message)}")
     return 0 if status.state == _READY else 1

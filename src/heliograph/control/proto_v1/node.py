@@ -27,6 +27,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
         connections: Clients that are connected.
         sessions: Sessions, of clients that are away too.
         places: Where it is reached, each with what is spoken there.
+        waiting: Paths of the settings that were changed and hold from its next start on.
     """
 
     name: str
@@ -38,3 +39,4 @@ class NodeStatus(msgspec.Struct, frozen=True):
     connections: int
     sessions: int
     places: list[str]
+    waiting: tuple[str, ...] = ()
