@@ -137,13 +137,32 @@ async def test_subscriptions_topics_and_exclusive_topics(world: World) -> None:
     assert [(row["clientid"], row["topic"], row["qos"]) for row in rows] == [("one", "t/+", 1)]
     shown = await world.ctl("subscriptions", "show", "one")
     assert [line.split()[1] for line in shown.splitlines()] == ["TOPIC", "t/+", "$exclusive/door", "u/#"]
-    assert "[subscription_refused]" in await world.ctl("subscriptions", "add", "one", "a/#/b", "0", code=1)
+    too_deep = "/".join("a" * 200)
+    assert "[subscription_refused]" in await world.ctl("subscriptions", "add", "one", too_deep, "0", code=1)
     assert "not subscribed to u/# any more" in await world.ctl("subscriptions", "del", "one", "u/#")
     assert {row["topic"] for row in await world.rows("topics", "list")} == {"t/+", "door"}
     assert (await world.ctl("topics", "show", "t/1")).splitlines()[1].split()[:2] == ["t/+", "1"]
     assert await world.rows("exclusive", "list") == [{"topic": "door", "clientid": "one"}]
     assert "door is free" in await world.ctl("exclusive", "delete", "door")
     assert "[not_found]" in await world.ctl("exclusive", "delete", "door", code=1)
+
+
+async def test_what_is_no_topic_address_or_text_is_told(world: World) -> None:
+    await world.connect("one")
+    for words, told in (
+        (("subscriptions", "add", "one", "a/#/b", "0"), "'a/#/b' is no topic filter: '#' must stand alone and last"),
+        (("subscriptions", "add", "one", "a" * 65_536, "0"), "65,536 bytes; at most 65,535 are valid"),
+        (("subscriptions", "list", "--topic", "$share/+/a"), "the group '+' holds a wildcard"),
+        (("subscriptions", "list", "--matches", "a/+"), "the topic name 'a/+' holds a wildcard"),
+        (("topics", "show", ""), "the topic name is empty"),
+        (("topics", "show", "a+"), "'+' must stand alone"),
+        (("clients", "list", "--ip", "local"), "'local' is no IP address; valid is one such as 192.0.2.7"),
+        (("clients", "show", "a\udcff"), r"'a\udcff' is not valid UTF-8"),
+    ):
+        said = await world.ctl(*words, code=1)
+        assert said.startswith("heliograph: [bad_arguments] ")
+        assert told in said
+    assert "KIND:NAME" in await world.ctl("clients", "list", "--listener", "default", code=2)
 
 
 async def test_bans(world: World) -> None:

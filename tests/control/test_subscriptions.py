@@ -52,7 +52,7 @@ def test_a_subscription_is_made_and_dropped_on_a_clients_behalf() -> None:
     asked(kernel).ask("subscriptions.add", proto.NewSubscription("c", "s"))
     with pytest.raises(RpcError, match="'third' is refused: quota_exceeded"):
         asked(kernel).ask("subscriptions.add", proto.NewSubscription("c", "third"))
-    with pytest.raises(RpcError, match="'a/#/b' is refused: topic_filter_invalid"):
+    with pytest.raises(RpcError, match="'a/#/b' is no topic filter: '#' must stand alone"):
         asked(kernel).ask("subscriptions.add", proto.NewSubscription("c", "a/#/b"))
     asked(kernel).ask("subscriptions.del", proto.SubscriptionName("c", "r"))
     with pytest.raises(RpcError, match="client 'c' has no subscription 'r'"):

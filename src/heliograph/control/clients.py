@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from heliograph.broker.walkable import Listed
 from heliograph.channel.context import ChannelContext
 from heliograph.channel.kicking import kick
+from heliograph.control.checks import plain_address
 from heliograph.control.proto_v1 import clients as proto
 from heliograph.control.sessions import every_session, held_session, no_client
 from heliograph.control.slices import in_slices
@@ -33,6 +36,8 @@ class ClientsAnswers:
 
     def list(self, args: proto.ClientsWanted, call: Call) -> Iterator[Sequence[proto.ClientRow]]:
         """Answer `clients.list`: every session that matches, those that are on the disk only among them."""
+        if args.ip:
+            args = msgspec.structs.replace(args, ip=plain_address(args.ip))
         return in_slices(self._rows(args), _length)
 
     async def show(self, args: proto.ClientId, call: Call) -> proto.ClientDetails:

@@ -6,10 +6,11 @@ from typing import Final
 
 from heliograph.broker.message import Message
 from heliograph.broker.retained import RetainedMatches
+from heliograph.control.checks import check_filter
 from heliograph.control.proto_v1 import retained as proto
 from heliograph.control.slices import in_slices
 from heliograph.mqtt.properties import ALLOWED_PUBLISH, properties_from_wire
-from heliograph.mqtt.topic import SYS_PREFIX, has_wildcard, topic_filter_fault
+from heliograph.mqtt.topic import SYS_PREFIX, has_wildcard
 from heliograph.retainer.disk import DiskRetainer
 from heliograph.retainer.retainer import Retainer
 from heliograph.rpc.methods import Call, Method, NoArgs, RpcError
@@ -17,7 +18,6 @@ from heliograph.storage.errors import StorageError
 
 _PAYLOAD_SHOWN: Final = 256 << 10
 _EVERYTHING: Final = ("#", f"{SYS_PREFIX}#")
-_LEVELS_MAX: Final = 1 << 16  # more than a topic filter can have
 _REMOVED_BETWEEN_COMMITS: Final = 500
 
 
@@ -58,7 +58,7 @@ class RetainedAnswers:
     def topics(self, args: proto.RetainedTopics, call: Call) -> Iterator[Sequence[proto.RetainedRow]]:
         """Answer `retainer.topics`: the messages of a filter."""
         filters = (args.filter,) if args.filter else _EVERYTHING
-        _check_filter(filters[0])
+        check_filter(filters[0])
         return in_slices(_rows(self._there(), filters, args.limit), _length)
 
     def show(self, args: proto.RetainedTopic, call: Call) -> proto.RetainedMessageRow:
@@ -77,7 +77,7 @@ class RetainedAnswers:
 
     async def clean(self, args: proto.RetainedClean, call: Call) -> proto.RetainedCleaned:
         """Delete what is there now. Ends when that is durable; deletes in turns of its own, and waits for the disk."""
-        _check_filter(args.filter)
+        check_filter(args.filter)
         retainer = self._there()
         matches = retainer.match(args.filter)
         found = deleted = undurable = 0
@@ -117,12 +117,6 @@ class RetainedAnswers:
 
 def _storage(retainer: Retainer) -> str:
     return "disc" if isinstance(retainer, DiskRetainer) else "ram"
-
-
-def _check_filter(text: str) -> None:
-    fault = topic_filter_fault(text, _LEVELS_MAX)
-    if fault is not None:
-        raise RpcError("bad_arguments", f"{text!r} is no topic filter: {fault}")
 
 
 def _rows(retainer: Retainer, filters: Sequence[str], limit: int) -> Iterator[proto.RetainedRow | None]:

@@ -7,6 +7,7 @@ from heliograph.broker.subscription import Subscription
 from heliograph.broker.trie import filter_matches
 from heliograph.broker.walkable import Listed
 from heliograph.channel.context import ChannelContext
+from heliograph.control.checks import check_subscription, check_topic_name
 from heliograph.control.proto_v1 import subscriptions as proto
 from heliograph.control.proto_v1.clients import ClientId
 from heliograph.control.sessions import every_session, held_session, no_client
@@ -44,6 +45,10 @@ class SubscriptionsAnswers:
 
     def list(self, args: proto.SubscriptionsWanted, call: Call) -> Iterator[Sequence[proto.SubscriptionRow]]:
         """Answer `subscriptions.list`: those that match, of sessions that are on the disk only too."""
+        if args.topic:
+            check_subscription(args.topic)
+        if args.matches:
+            check_topic_name(args.matches)
         return in_slices(self._rows(args), _length)
 
     def show(self, args: ClientId, call: Call) -> Iterator[Sequence[proto.SubscriptionRow]]:
@@ -57,6 +62,7 @@ class SubscriptionsAnswers:
         channel = self._context.channels.find(args.clientid)
         if channel is None and not self._sessions.knows(args.clientid):
             raise no_client(args.clientid)
+        check_subscription(args.topic)
         self._context.begin_turn()
         entry = p.SubscribeEntry(args.topic, args.qos, args.nl, args.rap, args.rh)
         codes = [] if channel is None else channel.subscribe([entry])

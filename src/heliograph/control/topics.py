@@ -7,6 +7,7 @@ from heliograph.broker.shared import SharedGroup
 from heliograph.broker.subscription import FilterEntry
 from heliograph.broker.trie import TrieWalk
 from heliograph.channel.context import ChannelContext
+from heliograph.control.checks import check_topic
 from heliograph.control.proto_v1 import subscriptions as proto
 from heliograph.control.slices import in_slices
 from heliograph.control.subscriptions import drop_subscription
@@ -42,6 +43,7 @@ class TopicsAnswers:
 
     def show(self, args: proto.TopicName, call: Call) -> Iterator[Sequence[proto.TopicRow]]:
         """Answer `topics.show`: the filters that a topic name matches, or one filter."""
+        check_topic(args.topic)
         return in_slices(self._routes(args.topic), _length)
 
     def exclusive(self, args: proto.TopicsWanted, call: Call) -> Iterator[Sequence[proto.ExclusiveRow]]:

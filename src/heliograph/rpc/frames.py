@@ -7,6 +7,7 @@ import msgspec
 from heliograph.rpc.proto_v1 import FromAsker, ToAsker
 
 FRAME_BYTES_MAX: Final = 4 << 20
+ARGS_BYTES_MAX: Final = FRAME_BYTES_MAX - 4096  # of a request, whose frame has the name of its method too
 HELLO_BYTES_MAX: Final = 4096
 _LENGTH_BYTES: Final = 4
 

@@ -72,7 +72,7 @@ def _add_list(group: Actions) -> None:
     parser.add_argument("--username", metavar="NAME", help="with this user name")
     parser.add_argument("--username-like", metavar="TEXT", default="", help="whose user name has this text in it")
     parser.add_argument("--ip", metavar="ADDRESS", default="", help="that are connected from this address")
-    parser.add_argument("--listener", metavar="NAME", default="", help="on this listener, as tcp:default")
+    parser.add_argument("--listener", metavar="KIND:NAME", default="", help="on this listener, such as tcp:default")
     parser.add_argument("--zone", metavar="NAME", default="", help="in this zone")
     state = parser.add_mutually_exclusive_group()
     state.add_argument("--connected", dest="connected", action="store_true", default=None, help="that are connected")
@@ -90,6 +90,8 @@ def _list(args: argparse.Namespace) -> int:
     for name in ("min_queue", "min_dropped"):
         if getattr(args, name) < 0:
             raise UsageError(f"--{name.replace('_', '-')} is {getattr(args, name)}; 0 or more is valid")
+    if args.listener and ":" not in args.listener:
+        raise UsageError(f"--listener is {args.listener!r}; valid is KIND:NAME, such as tcp:default")
     wanted = proto.ClientsWanted(
         clientid_like=args.clientid_like,
         username=args.username,
