@@ -70,3 +70,17 @@ async def test_it_can_be_switched_off(live: LiveNode) -> None:
     await live.manager.change(Edit("log.audit.enable = false"), ALICE)
     await live.manager.change(COUNT, ALICE)
     assert [line["args"] for line in await live.audit()] == []
+
+
+async def test_a_refused_secret_is_in_no_message(live: LiveNode) -> None:
+    data = ["--data-dir", str(live.data_dir)]
+    for refused in (
+        "listeners.ssl.more.ssl_options.password=hunter2",  # without a certificate
+        "pipeline.token=[hunter2]",
+        "pipeline.tokenn=hunter2",
+    ):
+        for action_ in ("plan", "set"):
+            assert await asyncio.to_thread(main, ["ctl", "conf", action_, refused, *data]) == 1
+    lines = await live.audit()
+    assert [line["outcome"] for line in lines] == 3 * ["config_change_refused"]
+    assert "hunter2" not in json.dumps(lines)

@@ -200,6 +200,40 @@ async def test_listeners_are_not_started_and_stopped_while_they_change(tmp_path:
         assert running.listeners.stop_listener("tcp:default")
 
 
+async def test_a_listener_is_not_started_or_stopped_while_another_one_waits_for_its_address(tmp_path: Path) -> None:
+    async with RunningNode(tmp_path, ALWAYS, bind(0)) as running:
+        loop = asyncio.get_running_loop()
+        waits, go_on, look_up = asyncio.Event(), asyncio.Event(), loop.getaddrinfo
+
+        async def slowly(*asked: object, **options: object) -> object:
+            waits.set()
+            await go_on.wait()
+            return await look_up(*asked, **options)  # type: ignore[arg-type]
+
+        assert running.listeners.stop_listener("tcp:default")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "getaddrinfo", slowly)
+            changing = asyncio.create_task(running.change(bind(0) + 'listeners.tcp.more.bind = "127.0.0.1:0"\n'))
+            await waits.wait()
+            with pytest.raises(ListenerBusyError):
+                await running.listeners.start_listener("tcp:default")
+            with pytest.raises(ListenerBusyError):
+                running.listeners.stop_listener("tcp:steady")
+            go_on.set()
+            assert await changing
+            # The other way round: a change waits for a listener that is being started.
+            waits.clear()
+            go_on.clear()
+            starting = asyncio.create_task(running.listeners.start_listener("tcp:default"))
+            await waits.wait()
+            changing = asyncio.create_task(running.change(bind(0)))
+            go_on.set()
+            assert await starting
+            assert await changing
+        assert [one.is_listening for one in running.listeners.listeners] == [True, True]
+        await (await running.connect("c")).ping()
+
+
 async def test_a_replaced_listener_warns_where_it_lets_every_client_in(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -87,7 +87,9 @@ def path_of(text: str) -> KeyPath:
 def _asked(edit: Edit) -> Node:
     tree = parse_text(edit.text, name=edit.name, files=MemoryFiles({}))  # askers may not see the node's files
     for path, text in edit.values:
-        value = read_value(text, f"{path}={text}"[:80]) or Node(None, SourcePosition(path))
+        value = read_value(text, edit.name) or Node(
+            None, SourcePosition(edit.name)
+        )  # it may be a secret: not in a name
         for name in reversed(path_of(path)):
             value = Node({name: value}, value.position)
         tree = run_walk(merge_nodes(tree, value))

@@ -99,10 +99,9 @@ class ConfigManager:
         Raises:
             ConfigChangeError: It would be refused, but not since a higher layer hides it: the plan shows that.
         """
-        async with self._one_at_a_time:
-            self._check_terms(terms)
-            wanted = await asyncio.to_thread(self._held.edited, edit)
-            return await self._held.plan(wanted)
+        self._refuse_at_the_end()
+        # Parts begin what they have to end, such as processes: an asker that gives up does not end it in the middle.
+        return await asyncio.shield(self._begun(self._plan(edit, terms)))
 
     async def change(self, edit: Edit, author: Author, terms: Terms = ANY_TERMS) -> ChangeOutcome:
         """Change the layer of the cluster.
@@ -157,8 +156,7 @@ class ConfigManager:
         self, author: Author, method: str, terms: Terms, do: Callable[[], Coroutine[Any, Any, Result]]
     ) -> Result:
         """Do one thing after the other, to its end even if the asker does not wait for it, and have it written down."""
-        if self._is_stopped:
-            raise ChangeConflictError("the node stops")
+        self._refuse_at_the_end()
         return await asyncio.shield(self._begun(self._recorded(author, method, terms, do)))
 
     def _begun(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
@@ -192,6 +190,12 @@ class ConfigManager:
             raise ConfigRefusedError(
                 [f"a change can wait from 1 to {_CONFIRM_S_MAX:.0f} seconds to be confirmed, found {terms.confirm_s:g}"]
             )
+
+    async def _plan(self, edit: Edit, terms: Terms) -> ChangeOutcome:
+        async with self._one_at_a_time:
+            self._check_terms(terms)
+            wanted = await asyncio.to_thread(self._held.edited, edit)
+            return await self._held.plan(wanted)
 
     async def _change(self, edit: Edit, author: Author, terms: Terms) -> ChangeOutcome:
         self._refuse_while_unconfirmed()
@@ -239,6 +243,10 @@ class ConfigManager:
                 _log.error("%s", told)
         else:
             self._alarms.deactivate(GO_BACK_ALARM)
+
+    def _refuse_at_the_end(self) -> None:
+        if self._is_stopped:
+            raise ChangeConflictError("the node stops")
 
     def _refuse_while_unconfirmed(self) -> None:
         if self._held.unconfirmed is not None:

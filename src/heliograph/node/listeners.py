@@ -1,5 +1,6 @@
 """The listeners of a node as a part of it, made from the configuration."""
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -62,7 +63,7 @@ class ListenersPart(Part):
         self._attributes: ZoneAttributes | None = None
         self._named: Mapping[str, Listener] = {}  # as `tcp:default`
         self._leaving: LeavingListeners | None = None  # from its start on
-        self._is_changing = False  # another configuration is ready to be applied, or a listener is being started
+        self._changing = asyncio.Lock()  # held while another configuration is made ready, or a listener is started
 
     @property
     def listeners(self) -> Sequence[Listener]:
@@ -97,14 +98,22 @@ class ListenersPart(Part):
         Raises:
             ExceptionGroup: Every `ListenerError` of a listener whose certificate or address cannot be used.
         """
+        await self._changing.acquire()
+        try:
+            attributes, changes = await self._prepared(new)
+        except BaseException:
+            self._changing.release()
+            raise
+        return Change(partial(self._use, new, attributes, changes), partial(self._give_up, changes))
+
+    async def _prepared(self, new: Config) -> tuple[ZoneAttributes, ListenerChanges]:
         context, attributes = self._kernel.context, self._attributes
         if attributes is None or not attributes.serves(new):
             counted = None if attributes is None else attributes.statistics()
             attributes = ZoneAttributes(new, context.clock, self._environment.environment, counted)
         changes = ListenerChanges(self._named)
         await changes.prepare(enabled(new.listeners), partial(_options, new, attributes), context)
-        self._is_changing = True
-        return Change(partial(self._use, new, attributes, changes), partial(self._give_up, changes))
+        return attributes, changes
 
     async def start_listener(self, name: str) -> bool:
         """Have a listener accept again that was stopped; False if it accepts.
@@ -119,13 +128,10 @@ class ListenersPart(Part):
         before = self._find(name)
         if before.is_listening:
             return False
-        self._is_changing = True
-        try:
+        async with self._changing:
             fresh = self._anew(before)
             await fresh.start()
-        finally:
-            self._is_changing = False
-        self._named = {**self._named, name: fresh}
+            self._named = {**self._named, name: fresh}
         return True
 
     def stop_listener(self, name: str) -> bool:
@@ -181,7 +187,7 @@ class ListenersPart(Part):
         if listener is None:
             known = ", ".join(self._named) or "none"
             raise UnknownListenerError(f"there is no listener {name!r} that is enabled; there are {known}")
-        if self._is_changing:
+        if self._changing.locked():
             raise ListenerBusyError("the listeners are being changed; try again when that is done")
         return listener
 
@@ -190,7 +196,7 @@ class ListenersPart(Part):
         return Listener(one.kind, one.name, one.settings, self._kernel.context, *options)
 
     def _use(self, new: Config, attributes: ZoneAttributes, changes: ListenerChanges) -> None:
-        self._is_changing = False
+        self._changing.release()
         self._config, self._attributes = new, attributes
         self._named = changes.apply()
         for left in changes.leave:
@@ -199,7 +205,7 @@ class ListenersPart(Part):
         tell_unreachable_limits(new)
 
     def _give_up(self, changes: ListenerChanges) -> None:
-        self._is_changing = False
+        self._changing.release()
         changes.undo()
 
     def _leave(self, listener: Listener) -> None:
