@@ -49,6 +49,36 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.startswith(f"usage: heliograph {command}")
 
 
+@pytest.mark.parametrize(
+    ("words", "usage", "told"),
+    [
+        (("ctl", "clients"), "heliograph ctl clients", "required: COMMAND (choose from 'list', 'show', 'kick')"),
+        (("ctl", "status", "now"), "heliograph ctl status", "unrecognized arguments: now"),
+        (("ctl", "--json", "vm", "io", "--all"), "heliograph ctl vm", "unrecognized arguments: --all"),
+        (("--json", "ctl", "status"), "heliograph", "unrecognized arguments: --json status"),
+    ],
+)
+def test_a_wrong_word_is_told_with_the_usage_of_its_command(
+    words: tuple[str, ...], usage: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"usage: {usage} [-h]")
+    assert told in said
+
+
+def test_an_output_that_cannot_be_written_is_told_without_a_traceback() -> None:
+    command = [sys.executable, "-m", "heliograph.cli.main", "topic", "match", "a/#", "a/b"]
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    told = b"heliograph: the output cannot be written: No space left on device\n"
+    assert (ended.returncode, ended.stderr) == (1, told)
+    closed = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, check=False)
+    assert (closed.returncode, closed.stderr) == (0, b"")
+
+
 def test_a_reader_that_has_seen_enough_is_no_failure_to_tell_of() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -6,7 +6,6 @@ A subcommand's module is imported only when it is named, so that starting a brok
 import argparse
 import gc
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -14,7 +13,7 @@ from typing import Final
 
 from heliograph import __version__
 from heliograph._pure import is_compiled
-from heliograph.cli.output import is_output_closed
+from heliograph.cli.output import drop_output, is_output_closed, is_output_refused, open_closed_output
 from heliograph.cli.usage import Actions, CommandParser
 
 # Each module has `add_parser(subparsers)` and `run(args) -> exit code`.
@@ -40,6 +39,7 @@ _COMMANDS: Final = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    open_closed_output()
     words = list(sys.argv[1:] if argv is None else argv)
     parser, subparsers = _bare_parser()
     named = words[0] if words and words[0] in _COMMANDS else None
@@ -52,11 +52,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         exit_code: int = _load(args.command).run(args)
         sys.stdout.flush()
-    except BrokenPipeError as error:
-        if not is_output_closed(error):
+    except OSError as error:
+        if is_output_closed(error):  # by its reader (`| head`), which has seen enough
+            drop_output()
+        elif is_output_refused(error):
+            drop_output()
+            print(f"heliograph: the output cannot be written: {error.strerror}", file=sys.stderr)
+        else:
             raise
-        # The reader of the output (`| head`) has closed it; what is left must not fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return exit_code
 

@@ -3,11 +3,13 @@
 import argparse
 import re
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from heliograph.cli.examples import EXAMPLES
 
 Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+_REQUIRED: Final = "the following arguments are required"  # how argparse begins such an error
 
 
 class UsageError(Exception):
@@ -31,6 +33,19 @@ class CommandParser(argparse.ArgumentParser):
         lines = EXAMPLES.get(self.prog.partition(" ")[2])
         if lines is not None:
             self.epilog = "\n\n".join(text for text in (self.epilog, example_of(*lines)) if text)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """What the arguments say; what a command does not know is told with the usage of that command."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown and self.description and not commands_of(self):  # one without is only named, not loaded
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong; where a command is missing, also which there are."""
+        if message.startswith(_REQUIRED) and (commands := commands_of(self)):
+            message += f" (choose from {', '.join(map(repr, commands))})"
+        super().error(message)
 
 
 def split_example(text: str) -> tuple[str, str]:
