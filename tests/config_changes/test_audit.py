@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -70,6 +71,12 @@ async def test_it_can_be_switched_off(live: LiveNode) -> None:
     await live.manager.change(Edit("log.audit.enable = false"), ALICE)
     await live.manager.change(COUNT, ALICE)
     assert [line["args"] for line in await live.audit()] == []
+
+
+async def test_a_line_may_name_a_file_whose_name_is_no_utf8(live: LiveNode) -> None:
+    live.part.audit.record(Action("alice (uid 1000)", "a test", "trace.start", {}, "trace", os.fsdecode(b"no \xff")))
+    live.part.audit.record(action(1))
+    assert [line["method"] for line in await live.audit()] == ["trace.start", "clients.kick"]
 
 
 async def test_a_refused_secret_is_in_no_message(live: LiveNode) -> None:

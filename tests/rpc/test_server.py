@@ -1,6 +1,7 @@
 """A server of methods through a real socket: what it answers, and who it cuts off."""
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
@@ -66,6 +67,7 @@ class World:
             Method("count.slowly", Count, self._count_slowly),
             Method("wait.for", NoArgs, self._wait, is_action=True),
             Method("fail.ours", NoArgs, self._fail),
+            Method("fail.named", NoArgs, self._fail_named),
             Method("act.refused", Count, self._refuse, is_action=True, secrets=frozenset({"password"})),
         ]
 
@@ -93,6 +95,9 @@ class World:
 
     def _fail(self, args: NoArgs, call: Call) -> Said:
         raise ValueError("a fault of ours")
+
+    def _fail_named(self, args: NoArgs, call: Call) -> Said:
+        raise RpcError("no_file", f"there is no {os.fsdecode(b'file-' + bytes([255]))}")
 
     def _refuse(self, args: Count, call: Call) -> Said:
         raise RpcError("no_way", "it is refused")
@@ -260,7 +265,9 @@ async def test_a_fault_of_a_method_is_reported_and_nobody_else_notices(world: Wo
     asker.ask(1, "fail.ours")
     assert await asker.failure() == "internal"
     assert world.faults == ["fail.ours: a fault of ours"]
-    asker.ask(2, "say.hello")
+    asker.ask(2, "fail.named")  # a file whose name is no UTF-8
+    assert await asker.failure() == "no_file"
+    asker.ask(3, "say.hello")
     assert "hello" in await asker.text()
 
 

@@ -7,6 +7,7 @@ next line that is written says how many are missing before it.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -90,7 +91,7 @@ class AuditLog:
             records, self._waiting = self._waiting, []
             if self._missing:
                 records[0] = msgspec.structs.replace(records[0], missing=self._missing)
-            content = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
+            content = b"".join(map(_line, records))
             try:
                 await asyncio.to_thread(self._append, content)
             except OSError as error:
@@ -127,6 +128,13 @@ class AuditLog:
 
     def __repr__(self) -> str:
         return f"AuditLog({self._file})"
+
+
+def _line(record: AuditRecord) -> bytes:
+    try:
+        return msgspec.json.encode(record) + b"\n"
+    except UnicodeEncodeError:  # the name of a file that is no UTF-8
+        return json.dumps(msgspec.to_builtins(record)).encode() + b"\n"
 
 
 def _open_closed_to_others(path: str, flags: int) -> int:

@@ -187,7 +187,8 @@ class RunningRequest:
         """The code and the message of what was raised; a fault of the program is reported here and told nothing of."""
         code = codes.ANSWER_TOO_LARGE if isinstance(error, FrameError) else getattr(error, "code", None)
         if isinstance(code, str):
-            return code, str(error)
+            # It may name a file whose name is no UTF-8, which no frame takes.
+            return code, str(error).encode("utf-8", "backslashreplace").decode()
         self._services.on_fault(self._method.name, error)
         return codes.INTERNAL, f"{self._method.name} failed: {type(error).__name__}; the log of the node says more"
 

@@ -35,11 +35,13 @@ class RequestTurns:
 
     def _turn(self) -> None:
         work = self._waiting.popleft()
-        if work.step():
-            self._waiting.append(work)
-        self._is_scheduled = bool(self._waiting)
-        if self._is_scheduled:
-            self._loop.call_later(_REST_S, self._turn)
+        try:
+            if work.step():
+                self._waiting.append(work)
+        finally:  # one that raises does not take the turns of the others
+            self._is_scheduled = bool(self._waiting)
+            if self._is_scheduled:
+                self._loop.call_later(_REST_S, self._turn)
 
     def __repr__(self) -> str:
         return f"RequestTurns({len(self._waiting)} wait)"

@@ -9,6 +9,7 @@ import importlib
 import sys
 from typing import Final
 
+from heliograph.cli.ctl.printing import text_of
 from heliograph.cli.usage import Actions, UsageError, add_node_options, example_of
 from heliograph.rpc.client import UnreachableError
 from heliograph.rpc.methods import RpcError
@@ -69,5 +70,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _fail(code: str, message: str, exit_code: int) -> int:
-    print(f"heliograph: [{code}] {message}", file=sys.stderr)
+    shown = "\n".join(line and text_of(line) for line in message.split("\n"))  # it may name what clients have chosen
+    print(f"heliograph: [{code}] {shown}", file=sys.stderr)
     return exit_code
