@@ -58,6 +58,13 @@ async def test_a_disk_that_does_not_take_a_line_stops_nothing(live: LiveNode) ->
     live.part.audit.record(action(2))
     (line,) = await live.audit()
     assert (line["method"], line["missing"], alarms.active()) == ("clients.kick", 2, [])
+    (live.data_dir / "audit.log").unlink()
+    (live.data_dir / "audit.log").mkdir()
+    live.part.audit.record(action(3))
+    await live.part.audit.stop()
+    assert [alarm.name for alarm in alarms.active()] == [ALARM]
+    await live.manager.change(Edit("log.audit.enable = false"), ALICE)
+    assert alarms.active() == []
 
 
 async def test_actions_of_the_control_socket_are_written_also_where_they_are_refused(live: LiveNode) -> None:

@@ -143,6 +143,18 @@ async def test_what_cannot_go_back_is_an_alarm_and_tried_again(live: LiveNode, m
         await live.manager.settled()
         assert [alarm.name for alarm in alarms.active()] == ["config_not_gone_back"]
         assert live.part.audit.settings.rotation_count == 4
-    pass_s(live, 1)
+        attempts = len(await live.audit())
+        pass_s(live, 1)
+        await live.manager.settled()
+        assert len(await live.audit()) == attempts  # the log is not filled with attempts
+    pass_s(live, 10)
     await live.manager.settled()
     assert (live.part.audit.settings.rotation_count, alarms.active()) == (3, [])
+    await live.manager.change(AFTER, ALICE, Terms(confirm_s=60))
+    with monkeypatch.context() as patched:
+        patched.setattr("heliograph.config_changes.files.write_durably", full)
+        pass_s(live, 60)
+        await live.manager.settled()
+        assert [alarm.name for alarm in alarms.active()] == ["config_not_gone_back"]
+    await live.manager.confirm(ALICE)
+    assert (live.part.audit.settings.rotation_count, alarms.active()) == (4, [])

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
+from heliograph.node.kernel import KernelPart
 from heliograph.node.pipeline import PipelinePart
 from heliograph.node.reader import ReaderPart
 from support.certificates import Authority
@@ -217,6 +220,30 @@ async def test_the_storage_reader_comes_moves_and_goes(tmp_path: Path, caplog: p
         await until_read(first, "b" * 20)
         assert await running.change()
         assert place(running) == ""
+
+
+async def test_the_alarm_of_a_storage_reader_ends_with_it(tmp_path: Path) -> None:
+    settings = 'durable_storage.flight { enable = true, bind = "127.0.0.1:0" }\n'
+    async with RunningNode(tmp_path, OPEN, settings) as running:
+        reader, alarms = running.node.parts.get(ReaderPart), running.node.parts.get(KernelPart).alarms
+        assert reader.pid is not None
+        os.kill(reader.pid, signal.SIGKILL)
+        await asyncio.to_thread(wait_until, lambda: any(one.name == "storage_reader_down" for one in alarms.active()))
+        assert await running.change()
+        await asyncio.to_thread(wait_until, lambda: alarms.active() == [], "the alarm ends")
+
+
+async def test_the_alarm_of_an_offload_that_is_refused_ends_with_it(tmp_path: Path) -> None:
+    (tmp_path / "cold").write_text("in the way")
+    offload = f'offload {{ enable = true, after = 0s, target = "{tmp_path / "cold"}" }}'
+    stored = 'durable_storage.messages { topics = ["#"], generation_interval = 1s }\n'
+    always = 'listeners.tcp.default.bind = "127.0.0.1:0"\ndurable_storage.flight.enable = false\n' + stored
+    async with RunningNode(tmp_path, always, f"durable_storage.messages.{offload}\n") as running:
+        alarms = running.node.parts.get(KernelPart).alarms
+        await (await running.connect("c")).publish("t", b"one", 1)
+        await asyncio.to_thread(wait_until, lambda: [one.name for one in alarms.active()] == ["storage_cannot_offload"])
+        assert await running.change()
+        assert alarms.active() == []
 
 
 RULE = """

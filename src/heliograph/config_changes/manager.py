@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 GO_BACK_ALARM: Final = "config_not_gone_back"
 _ITSELF: Final = Author("heliograph", "the node itself")
 _CONFIRM_S_MAX: Final = 86_400.0
+_GO_BACK_AGAIN_S: Final = 10.0
 
 Result = TypeVar("Result")
 
@@ -58,6 +59,7 @@ class ConfigManager:
         self._one_at_a_time = asyncio.Lock()
         self._running: set[asyncio.Task[Any]] = set()
         self._going_back: asyncio.Task[None] | None = None
+        self._go_back_at_s = 0.0  # not before, where it has failed
         self._is_stopped = False
 
     @property
@@ -83,7 +85,9 @@ class ConfigManager:
     def tick(self) -> None:
         """Begin to go back if a change was not confirmed in time."""
         unconfirmed = self._held.unconfirmed
-        if unconfirmed is None or self._now_s() < unconfirmed.until or self._is_stopped:
+        if unconfirmed is None or self._is_stopped:
+            return
+        if not unconfirmed.until <= self._now_s() >= self._go_back_at_s:
             return
         if self._going_back is None or self._going_back.done():
             self._going_back = self._begun(self._go_back(unconfirmed))
@@ -177,6 +181,8 @@ class ConfigManager:
                 outcome = getattr(error, "code", "internal")
                 self._audit.record(Action(author.who, author.origin, method, given, outcome, str(error)))
                 raise
+            if self._held.unconfirmed is None:  # gone back, or settled by a person
+                self._alarms.deactivate(GO_BACK_ALARM)
             self._audit.record(Action(author.who, author.origin, method, given | _said(done), DONE, ""))
             return done
 
@@ -226,7 +232,7 @@ class ConfigManager:
         return self.revision
 
     async def _go_back(self, unconfirmed: Unconfirmed) -> None:
-        """Take back a change that was not confirmed; tried again with the next tick if that fails."""
+        """Take back a change that was not confirmed; tried again in a while if that fails."""
         terms = Terms(force=True, comment=f"revision {unconfirmed.revision} was not confirmed in time")
 
         async def do() -> ChangeOutcome:
@@ -238,11 +244,10 @@ class ConfigManager:
         try:
             await self._recorded(_ITSELF, "config.rollback", terms, do)
         except Exception as error:  # noqa: BLE001 - whatever it is, an operator has to know
+            self._go_back_at_s = self._now_s() + _GO_BACK_AGAIN_S  # each attempt is a line of the audit log
             told = f"{terms.comment}, but it cannot be taken back: {'; '.join(reasons(error))}"
             if self._alarms.activate(GO_BACK_ALARM, told, {"revision": unconfirmed.revision}):
                 _log.error("%s", told)
-        else:
-            self._alarms.deactivate(GO_BACK_ALARM)
 
     def _refuse_at_the_end(self) -> None:
         if self._is_stopped:

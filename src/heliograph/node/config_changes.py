@@ -114,7 +114,7 @@ class ConfigChangesPart(Part):
     def _limit(self, settings: AuditLogConfig) -> None:
         self._settings = settings
         if self._audit is not None:
-            self._audit.settings = settings
+            self._audit.use(settings)
 
     async def reload(self) -> bool:
         """Read all files again and apply what differs; whether that was done, the log says what or why not."""

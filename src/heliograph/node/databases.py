@@ -213,7 +213,7 @@ class Databases(Part):
         except StorageError as error:
             _log.error("the database %s is not closed in order [%s]: %s", copy.stored.name, error.code, error)
         finally:
-            copy.stored.health.tell(None)
+            copy.stored.end_alarms()
             self.join.unfollow(copy.follower)
             self._all.remove(copy.stored)
             del self._closing[name]

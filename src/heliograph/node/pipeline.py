@@ -225,6 +225,7 @@ class PipelinePart(Part):
             await asyncio.wait([earlier])
         if before is not None:
             await before.stop()
+            self._kernel.alarms.deactivate(ALARM)  # another one has yet to fail
         if process is not None and process is self._process:
             process.start()
 

@@ -18,7 +18,7 @@ from heliograph.observe.metric import Sample, labelled
 from heliograph.parts import Change, Part
 from heliograph.storage.reader.configured import reader_security
 from heliograph.storage.reader.local_token import FILE, announce, withdraw
-from heliograph.storage.reader.process import ReaderProcess
+from heliograph.storage.reader.process import ALARM, ReaderProcess
 from heliograph.storage.reader.security import ReaderSecurity
 
 _log = logging.getLogger(__name__)
@@ -129,6 +129,7 @@ class ReaderPart(Part):
             if self.bind != bind or process is None:
                 withdraw(bind, self._directory.path)
             await before.stop()
+            self._kernel.alarms.deactivate(ALARM)  # which may say that it did not serve
         if process is not None and process is self._process and process.pid is None:
             process.begin()
 

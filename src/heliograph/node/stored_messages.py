@@ -63,13 +63,15 @@ class StoredMessages:
             f"the database {name} takes messages again",
             partial(refusals.tell, name),
         )
-        offload_health = Health(_log, alarms, self._name_of(_OFFLOAD_ALARM), "messages cannot be offloaded now", "")
+        self._offload_health = Health(
+            _log, alarms, self._name_of(_OFFLOAD_ALARM), "messages cannot be offloaded now", ""
+        )
         self.settings = settings
         self._retention = GenerationRetention(database, retention_options(settings))
         self._compactor: Compactor | None = None
         self._compact(settings)
         process = OffloadProcess(database.path.parent.parent)
-        self._offload = Offload(database, process, offload_options(settings), offload_health.tell)
+        self._offload = Offload(database, process, offload_options(settings), self._offload_health.tell)
         database.fetch, database.fetch_few = self._offload.fetch, self._offload.fetch_few
         try:
             database.open()
@@ -119,6 +121,11 @@ class StoredMessages:
     async def close(self) -> None:
         """Close the database, whatever becomes of what was taken."""
         await every((self.commit, self._close), lambda step: step())
+
+    def end_alarms(self) -> None:
+        """It is closed while the node goes on: what refused it does so no more."""
+        for health in (self.health, self._offload_health):
+            health.tell(None)
 
     async def _close(self) -> None:
         self.database.close()

@@ -82,6 +82,7 @@ class Offload:
         after_us = _LOOK_MAX_US if options is None else options.after_us // 4
         self._look_us = min(max(after_us, _LOOK_MIN_US), _LOOK_MAX_US)
         self._next_look_us = 0
+        self._tell(None)  # why another target refuses is not known yet
 
     def tick(self, now_us: int) -> None:
         """Look now and then whether something is due, and begin it; one thing at a time."""
