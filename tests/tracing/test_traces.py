@@ -18,6 +18,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
 from heliograph.session.options import SessionOptions
+from heliograph.tracing.stored import lines_of, stored_traces
 from heliograph.tracing.trace import Trace
 from heliograph.tracing.traces import TraceError, TraceExistsError, TraceNotFoundError, TraceOrder, Traces
 from support.durable import DurableKernel
@@ -39,7 +40,8 @@ class World:
     ) -> None:
         self.kernel = kernel or Kernel(session_options=session_options, stored=stored)
         self.told: list[str] = []
-        self.traces = Traces(folder / "trace", self.kernel.context, self.told.append)
+        self.folder = folder / "trace"
+        self.traces = Traces(self.folder, self.kernel.context, self.told.append)
 
     async def start(self, name: str, kind: str, value: str, **named: Any) -> None:
         await self.traces.start(TraceOrder(name, kind, value, **named))
@@ -529,3 +531,26 @@ async def test_a_fault_of_a_trace_disturbs_no_client(world: World, monkeypatch: 
     assert reader.heard() == ["PUBLISH a 'x' q0"]
     assert {boundary for boundary, _ in faults} == {"tracing"}
     monkeypatch.undo()
+
+
+async def test_a_trace_ends_whole_also_where_nobody_waits_for_its_end(world: World) -> None:
+    await world.start("t", "topic", "a")
+    open_files = len(os.listdir("/proc/self/fd"))
+    stopping = asyncio.create_task(world.traces.stop("t"))
+    await asyncio.sleep(0)
+    stopping.cancel()
+    await asyncio.wait([stopping])
+    (listed,) = await world.traces.listed()
+    assert listed.state == "stopped"
+    assert len(os.listdir("/proc/self/fd")) == open_files - 1
+
+
+async def test_a_trace_that_is_deleted_while_it_ends_is_not_found(world: World) -> None:
+    await world.start("t", "topic", "a")
+    stopping = asyncio.create_task(world.traces.stop("t"))
+    await asyncio.sleep(0)
+    (file,) = (one.path for one in await asyncio.to_thread(stored_traces, world.folder, 1))
+    file.unlink()
+    with pytest.raises(TraceNotFoundError, match="deleted meanwhile"):
+        await stopping
+    assert lines_of(file, 0) == ([], 0)

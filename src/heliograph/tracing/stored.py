@@ -79,9 +79,11 @@ def lines_of(path: Path, at: int) -> tuple[list[str], int]:
     A line may be larger than a slice; then it comes alone. A file that was removed has none.
     """
     size = _SLICE_BYTES
-    if not path.exists():
+    try:
+        opened = path.open("rb")
+    except FileNotFoundError:
         return [], at
-    with path.open("rb") as file:
+    with opened as file:
         while True:
             file.seek(at)
             data = file.read(size)

@@ -122,7 +122,11 @@ class Traces:
         self._running[order.name] = trace
         self._recorder.traces.append(trace)
         self._joint.join()
-        await self._joint.mark(trace)
+        try:
+            await self._joint.mark(trace)
+        except asyncio.CancelledError:
+            self._end(trace, "given up by its asker")
+            raise
         self._tell(f"trace {order.name!r} about {subject} began, for {order.duration_s} s at the most")
         return self._row(trace)
 
@@ -137,8 +141,11 @@ class Traces:
             running = ", ".join(self._running) or "none"
             raise TraceNotFoundError(f"no trace {name!r} is on; on are: {running}")
         self._end(trace, why)
-        await self._closing[name]
-        return StoredTrace.read(trace.file.path)
+        await asyncio.wait([self._closing[name]])  # which is written also where nobody waits for it any more
+        try:
+            return StoredTrace.read(trace.file.path)
+        except FileNotFoundError:
+            raise TraceNotFoundError(f"the trace {name!r} was deleted meanwhile") from None
 
     async def delete(self, name: str) -> None:
         """End a trace if it is on, and remove its file.
