@@ -284,3 +284,13 @@ async def test_a_disk_that_is_full_leaves_everything(live: LiveNode, monkeypatch
         assert {file: file.read_bytes() for file in live.configs.rglob("*") if file.is_file()} == before
     assert live.part.audit.settings.rotation_count == 3
     assert (await live.manager.change(values(log__audit__rotation_count="4"), ALICE)).revision == 2
+
+
+async def test_nothing_is_planned_at_the_end_of_a_node_and_a_plan_does_not_end_with_its_asker(live: LiveNode) -> None:
+    planning = asyncio.create_task(live.manager.plan(values(log__audit__rotation_count="3")))
+    await asyncio.sleep(0)
+    planning.cancel()
+    await live.manager.stop()  # waits for it
+    assert planning.cancelled()
+    with pytest.raises(ChangeConflictError, match="the node stops"):
+        await live.manager.plan(values(log__audit__rotation_count="3"))

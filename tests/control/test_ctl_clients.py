@@ -180,5 +180,9 @@ async def test_bans(world: World) -> None:
     assert "rude" in await world.ctl("banned", "show", "peerhost_net", "198.51.100.0/24")
     assert "[already_exists]" in await world.ctl("banned", "add", "clientid", "one", "--for", "1h", code=1)
     assert "[ban_invalid] 'x' is no address" in await world.ctl("banned", "add", "peerhost", "x", code=1)
+    for who, long in (("two", "99999999d"), ("three", "99999999999999d")):  # later than any date
+        assert "is banned until" in await world.ctl("banned", "add", "clientid", who, "--for", long)
+        assert "s after 1970" in await world.ctl("banned", "show", "clientid", who)
+        await world.ctl("banned", "delete", "clientid", who)
     assert "not banned any more" in await world.ctl("banned", "delete", "clientid", "one")
     assert "1 bans are lifted" in await world.ctl("banned", "clear")

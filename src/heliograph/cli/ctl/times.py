@@ -11,7 +11,10 @@ def time_of(microseconds: int) -> str:
     """A time since the epoch; empty for 0."""
     if not microseconds:
         return ""
-    return datetime.fromtimestamp(microseconds // _SECOND_US, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    try:
+        return datetime.fromtimestamp(microseconds // _SECOND_US, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):  # there are no dates so late; one such row does not end a list
+        return f"{microseconds // _SECOND_US} s after 1970"
 
 
 def size_of(count: float) -> str:
