@@ -152,6 +152,7 @@ async def test_delayed_messages_are_listed_shown_and_let_go(asked: Asked) -> Non
     assert largest["topic"] == "late/59"
     shown = json.loads(await asked.ctl("delayed", "show", numbers[3], "--json"))
     assert (shown["topic"], shown["payload"], shown["clientid"]) == ("late/3", "xxx", "c")
+    assert shown["expected_at"] == rows[3]["expected_at"]
     assert (
         await asked.ctl("delayed", "delete", numbers[3])
         == f"message {numbers[3]} to 'late/3' is not published any more\n"

@@ -109,7 +109,7 @@ async def test_the_whole_way_of_messages_in_words(node: Node, ctl: Ctl, tmp_path
     assert (connect["client"], connect["username"], connect["password"]) == ("p", "someone", "******")
     assert "never to be seen" not in out
     assert {one["client"] for one in records if "client" in one} == {"p"}
-    assert (await ctl("delete", "why"))[0] == 0
+    assert (await ctl("delete", "why"))[:2] == (0, "trace why is deleted\n")
     assert not (tmp_path / "data/trace/why.jsonl").exists()
 
 

@@ -37,6 +37,30 @@ def methods(manager: ConfigManager) -> list[Method]:
     ]
 
 
+class _Near:
+    """What there is beside a setting that there is not, in the deepest group around it."""
+
+    def __init__(self, path: str) -> None:
+        parts = path.split(".")
+        self._groups = [".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1)]
+        self._found: dict[str, dict[str, None]] = {group: {} for group in self._groups}
+
+    def look_at(self, paths: Sequence[str]) -> None:
+        """Look at some of the settings that there are."""
+        for path in paths:
+            for group in self._groups:
+                if path.startswith(group + "."):
+                    self._found[group][path[len(group) + 1 :].partition(".")[0]] = None
+                    break
+
+    def told(self) -> str:
+        """What there is."""
+        for group, names in self._found.items():
+            if names:
+                return f"in {group} there are {', '.join(names)}"
+        return f"roots are {', '.join(settings_of(Config))}"
+
+
 class _Asked:
     """The handlers of one node."""
 
@@ -52,7 +76,7 @@ class _Asked:
         return self._shown(path)
 
     def _shown(self, path: str) -> Iterator[Sequence[proto.ConfSetting]]:
-        is_empty = True
+        is_empty, near = True, _Near(path)
         for slice_ in sliced(effective_settings(self._manager.layers), 10):
             rows = [
                 proto.ConfSetting(one.path, one.value, one.origin, one.how.value)
@@ -60,11 +84,11 @@ class _Asked:
                 if not path or one.path == path or one.path.startswith(path + ".")
             ]
             is_empty = is_empty and not rows
+            if is_empty and path:
+                near.look_at([one.path for one in slice_])
             yield rows
-        if path and is_empty:
-            raise RpcError(
-                "config_no_setting", f"there is no setting at {path}; roots are {', '.join(settings_of(Config))}"
-            )
+        if is_empty and path and path not in settings_of(Config):  # a root may be empty, as zones
+            raise RpcError("config_no_setting", f"there is no setting at {path}; {near.told()}")
 
     async def plan(self, args: proto.ConfChangeArgs, call: Call) -> proto.ConfOutcome:
         """What a change would do."""

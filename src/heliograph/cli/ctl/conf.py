@@ -2,11 +2,11 @@
 
 import argparse
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import conf as proto
 
@@ -81,12 +81,12 @@ def _add_changing(within: Actions) -> None:
     set_.set_defaults(act=_change, file=None, replace=False)
     load.set_defaults(act=_change, values=[])
     plan.set_defaults(act=_plan, revision=-1, confirm=0.0, comment="", force=False)
-    for name, summary, method in (
-        ("reload", "read all files again, certificates too, and apply what differs", "conf.reload"),
-        ("confirm", "have a change stay that was made with --confirm", "conf.confirm"),
+    for name, summary, act in (
+        ("reload", "read all files again, certificates too, and apply what differs", _reload),
+        ("confirm", "have a change stay that was made with --confirm", _confirm),
     ):
         one = add_command(within, name, summary, f"{summary[0].upper()}{summary[1:]}.", f"heliograph ctl conf {name}")
-        one.set_defaults(act=_ask, method=method)
+        one.set_defaults(act=act)
 
 
 def _add_revisions(within: Actions) -> None:
@@ -179,9 +179,18 @@ def _plan(args: argparse.Namespace) -> int:
     return _print_outcome(outcome, args.json, is_plan=True)
 
 
-def _ask(args: argparse.Namespace) -> int:
+def _reload(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        return _print_outcome(node.ask(args.method, proto.ConfOutcome), args.json)
+        return _print_outcome(node.ask("conf.reload", proto.ConfOutcome), args.json)
+
+
+def _confirm(args: argparse.Namespace) -> int:
+    with asked(args) as node:
+        outcome = node.ask("conf.confirm", proto.ConfOutcome)
+    if args.json:
+        return _print_outcome(outcome, as_json=True)
+    print(f"revision {outcome.revision} stays")
+    return 0
 
 
 def _rollback(args: argparse.Namespace) -> int:
@@ -244,7 +253,9 @@ def _text_of(file: str) -> str:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
         return to_hocon(parse_file(file)) if "include" in text and file != "-" else text
-    except (OSError, UnicodeDecodeError, HoconError) as error:
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, HoconError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from error
 
 
@@ -271,4 +282,4 @@ def _print_outcome(outcome: proto.ConfOutcome, as_json: bool, *, is_plan: bool =
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds") if seconds else ""
+    return time_of(int(seconds) * 1_000_000)

@@ -8,7 +8,6 @@ from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.payloads import print_message
 from heliograph.cli.ctl.printing import print_json, print_rows
 from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
-from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import delayed as proto
 
@@ -88,8 +87,8 @@ def _show(args: argparse.Namespace) -> int:
         "bytes": row.bytes,
         "clientid": row.clientid,
         "username": row.username,
-        "received_at": time_of(row.received_at),
-        "expected_at": time_of(row.expected_at),
+        "received_at": row.received_at,
+        "expected_at": row.expected_at,
     }
     print_message(facts, found.payload, row.bytes, args.json)
     return 0

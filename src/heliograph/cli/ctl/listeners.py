@@ -4,7 +4,7 @@ import argparse
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
-from heliograph.cli.usage import Actions
+from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import listeners as proto
 from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
 from heliograph.hocon.writing import key_text
@@ -125,7 +125,9 @@ def _change(args: argparse.Namespace) -> int:
 
 
 def _enable(args: argparse.Namespace) -> int:
-    kind, _, name = args.id.partition(":")
+    kind, colon, name = args.id.partition(":")
+    if not colon or not kind or not name:
+        raise UsageError(f"found {args.id!r}, expected KIND:NAME, such as tcp:default")
     path = ".".join(map(key_text, ("listeners", kind, name)))
     change = ConfChangeArgs(values=((f"{path}.enable", args.value),), comment="ctl listeners enable")
     with asked(args) as node:
@@ -145,5 +147,5 @@ def _reload(args: argparse.Namespace) -> int:
     if args.json:
         print_json(read)
     else:
-        print(f"certificates were read again; listeners with TLS: {text_of(read.listeners)}")
+        print(f"certificates were read again; listeners with TLS: {text_of(read.listeners or 'none')}")
     return 0

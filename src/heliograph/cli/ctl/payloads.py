@@ -4,6 +4,7 @@ import base64
 from collections.abc import Mapping
 
 from heliograph.cli.ctl.printing import print_json, text_of
+from heliograph.cli.ctl.times import time_of
 
 _SHOWN = 4096
 
@@ -12,6 +13,7 @@ def print_message(facts: Mapping[str, object], payload: bytes, size: int, as_jso
     """Print a message: a line for each fact, then its payload.
 
     Args:
+        facts: By name; what ends in `_at` is microseconds since the epoch.
         payload: Its beginning.
         size: How many bytes it has in all.
     """
@@ -22,8 +24,11 @@ def print_message(facts: Mapping[str, object], payload: bytes, size: int, as_jso
         return
     width = max(map(len, facts))
     for name, value in facts.items():
-        shown = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, dict) else value
-        print(f"{name.replace('_', ' '):<{width}}  {text_of(shown)}")
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {one}" for key, one in value.items())
+        elif isinstance(value, int) and name.endswith("_at"):
+            value = time_of(value)
+        print(f"{name.replace('_', ' '):<{width}}  {text_of(value)}")
     said = payload[:_SHOWN].hex(" ") if text is None else text[:_SHOWN]
     print(f"{'payload':<{width}}  {text_of(said)}")
     if size > min(len(payload), _SHOWN):

@@ -76,7 +76,7 @@ def text_of(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:,.6f}".rstrip("0").rstrip(".")
+        return f"{value:z,.6f}".rstrip("0").rstrip(".")
     if isinstance(value, list | tuple):
         return ", ".join(map(text_of, value)) or _NOTHING
     if isinstance(value, bytes):

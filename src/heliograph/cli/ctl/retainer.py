@@ -7,7 +7,6 @@ from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.payloads import print_message
 from heliograph.cli.ctl.printing import print_facts, print_json, print_rows
 from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
-from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import retained as proto
 
@@ -107,8 +106,8 @@ def _show(args: argparse.Namespace) -> int:
         "bytes": found.row.bytes,
         "clientid": found.row.clientid,
         "username": found.username,
-        "received_at": time_of(found.row.received_at),
-        "expires_at": time_of(found.row.expires_at) or None,
+        "received_at": found.row.received_at,
+        "expires_at": found.row.expires_at,
         "properties": found.properties,
     }
     print_message(facts, found.payload, found.row.bytes, args.json)

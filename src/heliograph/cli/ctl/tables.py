@@ -17,7 +17,9 @@ def add_table_options(parser: argparse.ArgumentParser, columns: Iterable[str], s
         columns: Those that there are.
         shown: Those that a table has unless it is told otherwise.
     """
-    parser.add_argument("--limit", metavar="N", type=int, default=0, help="at most so many; the first ones if sorted")
+    parser.add_argument(
+        "--limit", metavar="N", type=int, default=0, help="at most so many, the first ones if sorted; 0: all"
+    )
     parser.add_argument(
         "--sort", metavar="COLUMN", help="sort by a column: numbers and times from the largest, texts from A"
     )

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from heliograph.cli.ctl.asking import add_command, asked
-from heliograph.cli.ctl.printing import Column, print_facts, print_rows, text_of
+from heliograph.cli.ctl.printing import Column, print_facts, print_json, print_rows, text_of
 from heliograph.cli.ctl.status import duration
 from heliograph.cli.usage import Actions, example_of
 from heliograph.control.proto_v1.trace import TraceDeleted, TraceNameArgs, TraceRow, TraceShowArgs, TraceStartArgs
@@ -143,7 +143,11 @@ def _stop(args: argparse.Namespace) -> int:
 
 def _delete(args: argparse.Namespace) -> int:
     with asked(args) as node:
-        print_facts(node.ask("trace.delete", TraceDeleted, TraceNameArgs(args.name)), args.json)
+        deleted = node.ask("trace.delete", TraceDeleted, TraceNameArgs(args.name))
+    if args.json:
+        print_json(deleted)
+    else:
+        print(f"trace {text_of(deleted.name)} is deleted")
     return 0
 
 
