@@ -134,6 +134,18 @@ async def test_a_database_that_cannot_be_opened_refuses_the_change(
     await client.publish("b", b"", 1)
     assert running.node.statistics()["storage.messages"] == 1
     assert running.node.parts.health() == {}
+    # What was opened beside it is gone again, but what was on the disk before stays.
+    stored = tmp_path / "data" / "storage"
+    assert await running.change('durable_storage { messages.topics = ["a"], databases.there.topics = ["c"] }\n')
+    await client.publish("c", b"", 1)
+    assert await running.change('durable_storage.messages.topics = ["a"]\n')
+    names = "fine", "there", "broken"
+    more = ", ".join(f'databases.{name}.topics = ["c"]' for name in names)
+    assert not await running.change(f'durable_storage {{ messages.topics = ["a"], {more} }}\n')
+    await asyncio.to_thread(wait_until, lambda: not (stored / "fine").exists(), "what was made is removed")
+    assert await running.change('durable_storage { messages.topics = ["a"], databases.there.topics = ["c"] }\n')
+    assert running.node.statistics()["storage.there.messages"] == 0  # since it was opened
+    assert (stored / "there").is_dir()
 
 
 async def test_clients_that_are_away_miss_nothing_when_stored_topics_change(tmp_path: Path) -> None:

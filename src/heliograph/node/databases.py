@@ -6,7 +6,8 @@ everything else. The databases of sessions, shared groups and retained messages 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -106,19 +107,20 @@ class Databases(Part):
         if is_opening:  # where the change is given up it stays open for the next one
             self._open_messages(new)
         opened: dict[str, _Copy] = {}
+        made: set[str] = set()  # of these, those that were not on the disk
         try:
             for name, settings in new.durable_storage.databases.items() if self.is_open else ():
                 if name not in self._copies:
-                    opened[name] = await self._open_new(name, settings)
+                    opened[name] = await self._open_new(name, settings, made)
         except BaseException:
-            self._close_copies(opened)
+            self._close_copies(opened, made)
             raise
 
         def apply() -> None:
             self._copies.update(opened)
             self._use(new)
 
-        return Change(apply, lambda: self._close_copies(opened))
+        return Change(apply, lambda: self._close_copies(opened, made))
 
     def _use(self, config: Config) -> None:
         """Have the settings of databases that are open hold, and close those that are configured no more."""
@@ -190,26 +192,34 @@ class Databases(Part):
         follower = self.join.follow(name)
         return _Copy(self._open(name, settings, follower.done), follower, partial(self.refusals.code, name))
 
-    async def _open_new(self, name: str, settings: MessagesConfig) -> _Copy:
+    async def _open_new(self, name: str, settings: MessagesConfig, made: set[str]) -> _Copy:
         """Open a database while the node runs, after one of that name is closed."""
         if (closing := self._closing.get(name)) is not None:
             await asyncio.wait([closing])
+        if not self._backend.database(name, database_options(settings)).path.exists():
+            made.add(name)
         copy = self._open_copy(name, settings)
         if (fault := copy.stored.health.error) is not None:
             copy.stored.health.tell(None)
-            self._close_copies({name: copy})
+            self._close_copies({name: copy}, made)
             raise fault
         return copy
 
-    def _close_copies(self, copies: Mapping[str, _Copy]) -> None:
-        """Close databases, when what they took is committed; nothing more is handed to them."""
+    def _close_copies(self, copies: Mapping[str, _Copy], made: Collection[str] = ()) -> None:
+        """Close databases, when what they took is committed; nothing more is handed to them.
+
+        Args:
+            made: Those that are removed too: made for a change that is not made, they have never taken anything.
+        """
         for name, copy in copies.items():
-            closing = self._close_copy(name, copy)
+            closing = self._close_copy(name, copy, name in made)
             self._closing[name] = asyncio.get_running_loop().create_task(closing, name=f"close-{name}")
 
-    async def _close_copy(self, name: str, copy: _Copy) -> None:
+    async def _close_copy(self, name: str, copy: _Copy, is_removed: bool) -> None:
         try:
             await copy.stored.close()
+            if is_removed:
+                await asyncio.to_thread(shutil.rmtree, copy.stored.database.path, ignore_errors=True)
         except StorageError as error:
             _log.error("the database %s is not closed in order [%s]: %s", copy.stored.name, error.code, error)
         finally:
