@@ -6,6 +6,7 @@ Events that are nobody's (the network, the disk, what clients do) wait in `Agend
 
 import asyncio
 import heapq
+import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
@@ -84,6 +85,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
         self._numbers = count()
+        self._sockets: set[socket.socket] = set()
         self.failures: list[dict[str, Any]] = []  # what nobody caught
 
     def turn(self) -> None:
@@ -113,6 +115,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """The process is gone: nothing of it runs again."""
         self._ready.clear()
         self._timers.clear()
+        for one in self._sockets:
+            one.close()
+        self._sockets.clear()
 
     # --- what asyncio and the code under test ask of a loop
 
@@ -127,6 +132,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return handle
 
     call_soon_threadsafe = call_soon
+
+    def add_reader(self, fd: Any, callback: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
+        """Nothing comes: no program of a simulated machine uses the control socket, which ends with its process."""
+        self._sockets.add(fd)
+
+    def remove_reader(self, fd: Any) -> bool:
+        self._sockets.remove(fd)
+        return True
 
     def call_later(
         self,

@@ -204,6 +204,7 @@ class World:
         node = Node(self._config)
         task = self.machine.loop.create_task(node.start())
         while not task.done():
+            assert self.machine.loop.is_ready, f"a start waits for what does not come: {task.get_stack()}"
             self.machine.loop.turn()
         error = task.exception()
         if error is not None:
