@@ -25,14 +25,9 @@ from heliograph.broker.shared_options import (
     STICKY,
     SharedOptions,
 )
+from heliograph.broker.shared_publishers import PUBLISHERS_MAX, PublisherBounds, PublisherTable, Turn, digest
 from heliograph.broker.subscription import Subscriber, Subscription
 from heliograph.broker.tracer import DROPPED, Tracer
-
-# How many publishers a group remembers for certain, where its strategy goes by publisher; see `PublisherTable`.
-PUBLISHERS_MAX: Final = 10_000
-# All groups together remember about so many (90 bytes each), but each of them this few.
-_PUBLISHERS_OF_ALL: Final = 500_000
-_PUBLISHERS_AT_LEAST: Final = 16
 
 _MASK_32: Final = 0xFFFFFFFF
 
@@ -67,54 +62,6 @@ class GroupKeeper:
     def on_left(self, group: "SharedGroup", member: Subscription) -> None:
         """A durable group has a member less."""
         raise NotImplementedError(type(self).__name__)
-
-
-class Turn:
-    """What a group remembers of a publisher.
-
-    Args:
-        clientid: The publisher's client id.
-    """
-
-    def __init__(self, clientid: str) -> None:
-        self.clientid = clientid
-        self.member: Subscription | None = None  # the member that took its last message
-        self.digest: i64 = _digest(clientid.encode("utf-8"))
-
-
-class PublisherTable:
-    """The turns of publishers; owned by a group whose strategy goes by publisher.
-
-    It remembers the last `publishers_max` publishers and up to as many before them. When the young ones are that many
-    they become the old ones, and the old ones are forgotten: no order of use is kept on every message.
-    """
-
-    def __init__(self, groups: "SharedGroups") -> None:
-        self._groups = groups
-        self._young: dict[str, Turn] = {}
-        self._old: dict[str, Turn] = {}
-        self._last = Turn("")  # that of the last message: publishers send more than one at a time
-
-    def turn(self, clientid: str) -> Turn:
-        """The turn of a publisher; a new one if it is not remembered."""
-        if self._last.clientid is clientid:
-            return self._last
-        turn = self._young.get(clientid)
-        if turn is None:
-            turn = self._renew(clientid)
-        self._last = turn
-        return turn
-
-    def _renew(self, clientid: str) -> Turn:
-        turn = self._old.pop(clientid, None)
-        if turn is None:
-            turn = Turn(clientid)
-        if len(self._young) >= self._groups.remembered_each:
-            self._groups.forgotten_count += len(self._old)
-            self._old = self._young
-            self._young = {}
-        self._young[clientid] = turn
-        return turn
 
 
 class SharedGroup(Subscriber):
@@ -175,7 +122,7 @@ class SharedGroup(Subscriber):
         """Hand a message to one member that is not `leaving`; whether one took it."""
         publishers = self._publishers
         if publishers is None and self._goes_by_publisher:
-            publishers = PublisherTable(self._groups)
+            publishers = PublisherTable(self._groups.publishers)
             self._publishers = publishers
         turn = publishers.turn(message.clientid) if publishers is not None else None
         members = self.members
@@ -264,25 +211,18 @@ class SharedGroups:
         self.options = options
         self.tracer: Tracer | None = None
         self.keeper: GroupKeeper | None = None  # set before the first member joins
-        self.publishers_max = publishers_max
+        self.publishers = PublisherBounds(publishers_max)
         self.refusals: i64 = 0  # offers that were not taken; they cost time as deliveries do
         self.dropped_count: i64 = 0  # messages that no member could take
-        self.forgotten_count: i64 = 0  # publishers that groups did not remember until they published again
         self.members_count: i64 = 0
         self._router = router
         self._groups: dict[str, SharedGroup] = {}
         self._chance: i64 = (seed & _MASK_32) or 1
         self._topic = b""  # that of the last message
-        self._topic_digest: i64 = _digest(b"")
+        self._topic_digest: i64 = digest(b"")
 
     def __len__(self) -> int:
         return len(self._groups)
-
-    @property
-    def remembered_each(self) -> i64:
-        """How many publishers each group may remember for certain: the more groups, the fewer."""
-        share: i64 = _PUBLISHERS_OF_ALL // max(1, len(self._groups))
-        return min(self.publishers_max, max(_PUBLISHERS_AT_LEAST, share))
 
     def join(self, member: Subscription) -> bool:
         """Make a subscription a member of its group; whether that is durable, which takes long."""
@@ -291,6 +231,7 @@ class SharedGroups:
         if group is None:
             group = SharedGroup(self, key, member.group, member.topic_filter)
             self._groups[key] = group
+            self.publishers.divide(len(self._groups))
             self._router.add(group.subscription)
         group.join(member)
         self.members_count += 1
@@ -324,6 +265,7 @@ class SharedGroups:
             self.keeper.on_left(group, member)
         if not group.members:
             del self._groups[key]
+            self.publishers.divide(len(self._groups))
             self._router.remove(group.subscription)
         return group.is_durable
 
@@ -364,7 +306,7 @@ class SharedGroups:
         """The digest of a topic name; publishers send more than one message to a topic."""
         if topic != self._topic:
             self._topic = topic
-            self._topic_digest = _digest(topic)
+            self._topic_digest = digest(topic)
         return self._topic_digest
 
     def statistics(self) -> dict[str, int]:
@@ -373,29 +315,9 @@ class SharedGroups:
             "subscriptions.shared.count": self.members_count,
             "shared_groups.count": len(self._groups),
             "shared_groups.dropped": self.dropped_count,
-            "shared_groups.publishers_forgotten": self.forgotten_count,
+            "shared_groups.publishers_forgotten": self.publishers.forgotten_count,
         }
 
 
 def _key(member: Subscription) -> str:
     return f"{member.group}/{member.topic_filter}"  # no group's name holds a slash [MQTT-4.8.2-2]
-
-
-def _digest(name: bytes) -> i64:
-    """32 bits that are the same for a name in every run and on every node.
-
-    FNV-1a, four bytes at a time: what a group's choice costs must be less than what asking a member does. The bits are
-    mixed at the end, as places go by the upper ones.
-    """
-    value: i64 = 0x811C9DC5
-    at: i64 = 0
-    whole: i64 = len(name) & ~3
-    while at < whole:
-        word = name[at] | name[at + 1] << 8 | name[at + 2] << 16 | name[at + 3] << 24
-        value = ((value ^ word) * 0x01000193) & _MASK_32
-        at += 4
-    while at < len(name):
-        value = ((value ^ name[at]) * 0x01000193) & _MASK_32
-        at += 1
-    value = ((value ^ value >> 16) * 0x045D9F3B) & _MASK_32
-    return value ^ value >> 16
