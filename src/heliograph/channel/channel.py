@@ -219,7 +219,7 @@ class Channel(Conversation):
         if connected is None or self._publishing is None:
             self._silence_us_max = options.idle_timeout_us
             return
-        self._silence_us_max = _silence_us_max(connected.client, options)
+        self._silence_us_max = options.silence_us_max(connected.client.keepalive_s)
         self._publishing.set_options(options)
         if self._subscribing is not None:
             self._subscribing.options = options
@@ -237,7 +237,7 @@ class Channel(Conversation):
         self._publishing = Publishing(context, options, self.reader, self._outbox, self._ids, connected)
         self.reader.state = CONNECTED
         self.reader.heard_at_us = self._broker.uptime_us
-        self._silence_us_max = _silence_us_max(client, options)
+        self._silence_us_max = options.silence_us_max(client.keepalive_s)
         if self._flow is not None and not self._flow.is_kept:
             self._flow = None
         if session.keeps_wills():
@@ -387,11 +387,6 @@ class Channel(Conversation):
         peername = "nowhere" if self._peer is None else self._peer.peername
         client = self.client_info()
         return f"Channel({'' if client is None else client.clientid!r} at {peername}, {state})"
-
-
-def _silence_us_max(client: ClientInfo, options: ChannelOptions) -> i64:
-    """How long a client may be silent; 0 for ever."""
-    return client.keepalive_s * 10_000 * options.keepalive_multiplier_percent
 
 
 def _is_over_ceiling(options: ChannelOptions, outbox: Outbox, wire: Wire, session: Session | None) -> bool:

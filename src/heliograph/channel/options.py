@@ -99,3 +99,7 @@ class ChannelOptions:
     def due_us(self, uptime_us: i64) -> i64:
         """The deadline of an answer that is asked for now; 0 for none."""
         return uptime_us + self.idle_timeout_us if self.idle_timeout_us != 0 else 0
+
+    def silence_us_max(self, keepalive_s: i64) -> i64:
+        """How long a client of a keepalive may be silent; 0 for ever."""
+        return keepalive_s * 10_000 * self.keepalive_multiplier_percent
