@@ -24,13 +24,11 @@ from heliograph.broker.publishing import Outcome, publish
 from heliograph.broker.pubsub import Broker
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
-from heliograph.mqtt.topic import DELAYED_PREFIX, topic_name_fault, without_delay
+from heliograph.mqtt.topic import DELAYED_PREFIX, without_delay
 from heliograph.observe.bounded_log import BoundedLog
 from heliograph.policies.changed_message import with_topic
+from heliograph.policies.delayed_topic import DelayedTopicError, parsed
 
-DELAY_MAX_S: Final = 42_949_670
-# A number that is smaller, and larger than the longest delay, was meant as a delay; the time of it is long past.
-_FIRST_TIME_S: Final = 1_000_000_000
 # What one turn publishes: about a millisecond.
 _WORK_PER_TURN: Final = 8192
 _MESSAGES_PER_TURN: Final = 32
@@ -41,7 +39,6 @@ _HOLD_WORK: Final = 512
 _HOLD_BYTES_PER_WORK_LOG2: Final = 4
 # What a held message costs beside its packet.
 _MESSAGE_BYTES: Final = 600
-
 
 _FULL: Final = Refusal("delayed_full", rc.QUOTA_EXCEEDED, False)
 _NOT_STORED: Final = Refusal("delayed_not_stored", rc.QUOTA_EXCEEDED, False, may_repeat=True)
@@ -61,10 +58,6 @@ class HeldMessage(NamedTuple):
     number: int
     due_us: int
     message: Message
-
-
-class DelayedError(ValueError):
-    """A message cannot be held; the text says why."""
 
 
 class DelayedStore(Protocol):
@@ -159,8 +152,8 @@ class DelayedMessages:
             self._log.warn("%s: more are refused", fault)
             return _FULL
         try:
-            delay_us, topic = self._parse(message.topic)
-        except DelayedError as error:
+            delay_us, topic = parsed(message.topic, self._broker.router.levels_max, int(self._broker.now_us))
+        except DelayedTopicError as error:
             self._dropped_invalid += 1
             self._log.warn("message of client %.200r to %.200r is dropped: %s", message.clientid, message.topic, error)
             return _INVALID
@@ -278,26 +271,6 @@ class DelayedMessages:
     def _go_on(self) -> None:
         self._is_deferred = False
         self.tick(self._broker.uptime_us)
-
-    def _parse(self, name: str) -> tuple[int, str]:
-        """The delay in microseconds and the topic."""
-        digits, slash, topic = name[len(DELAYED_PREFIX) :].partition("/")
-        if not slash:
-            raise DelayedError("it names no topic: $delayed/SECONDS/TOPIC is valid")
-        if not digits.isascii() or not digits.isdigit() or len(digits) > 12:
-            raise DelayedError(f"{digits[:20]!r} is no number of seconds from 0 to {DELAY_MAX_S}")
-        fault = topic_name_fault(topic, self._broker.router.levels_max)
-        if fault is not None:
-            raise DelayedError(fault)
-        return self._delay_us(int(digits)), topic
-
-    def _delay_us(self, number: int) -> int:
-        if number <= DELAY_MAX_S:
-            return number * 1_000_000
-        delay_us = number * 1_000_000 - self._broker.now_us
-        if number < _FIRST_TIME_S or delay_us > DELAY_MAX_S * 1_000_000:
-            raise DelayedError(f"{number} is more than the longest delay, {DELAY_MAX_S} seconds")
-        return max(0, delay_us)
 
     def _hold(self, due_us: int, number: int, message: Message) -> None:
         heapq.heappush(self._waiting, (due_us, number))
