@@ -94,7 +94,7 @@ class DelayedNode(Node):
     def _done(self, ticket: int, error: StorageError | None) -> None:
         own = self.join.own_error
         self.context.commits.done(ticket, code_of(own), True, code_of(error))
-        self.sessions.on_committed(ticket, own is not None, error is not None)
+        self.sessions.wills.on_committed(ticket, own is not None, error is not None)
         self.delayed.on_committed(ticket, own is not None, error is not None)
 
 

@@ -170,7 +170,7 @@ class DurableKernel(Kernel):
         self.durable.head.on_committed(sink.committed_ticket, code != 0)
         self.context.commits.done(sink.committed_ticket, code, not sink.full)
         self.durable.head.on_joined(sink.committed_ticket)
-        self.sessions.on_committed(sink.committed_ticket, code != 0, code != 0)
+        self.sessions.wills.on_committed(sink.committed_ticket, code != 0, code != 0)
         super().run()
 
     def commit_state(self) -> None:

@@ -264,7 +264,7 @@ class Kernel:
         sink.committed_ticket += 1
         sink.open_ticket = max(sink.open_ticket, sink.committed_ticket + 1)
         self.context.commits.done(sink.committed_ticket, code, not sink.is_filling())
-        self.sessions.on_committed(sink.committed_ticket, code != 0, code != 0)
+        self.sessions.wills.on_committed(sink.committed_ticket, code != 0, code != 0)
         self.run()
 
     def peer(

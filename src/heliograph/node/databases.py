@@ -259,7 +259,7 @@ class Databases(Part):
         own, context = self.join.own_error, self._kernel.context
         has_room, reason = not self.sink.is_filling(), "" if error is None else error.reason
         context.commits.done(ticket, refusal_code(own), has_room, refusal_code(error), reason)
-        for told in (*self.on_done, context.sessions.on_committed):
+        for told in (*self.on_done, context.sessions.wills.on_committed):
             self._kernel.broker.faults.run(COMMITS, partial(told, ticket, own is not None, error is not None))
 
     def __repr__(self) -> str:

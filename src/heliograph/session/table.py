@@ -255,14 +255,6 @@ class SessionTable:
         else:
             self._end(session, hooks.SESSION_TERMINATED)  # [MQTT-4.1.0-2]
 
-    def on_committed(self, ticket: i64, is_refused: bool, is_joined_refused: bool) -> None:
-        """Whatever was tied to a ticket is durable, or was refused; a will that was refused is published again.
-
-        Args:
-            is_joined_refused: The same for what further databases keep too.
-        """
-        self.wills.on_committed(ticket, is_refused, is_joined_refused)
-
     def most_dropped(self, count: int) -> dict[str, int]:
         """The clients that most messages were dropped for, with how many."""
         dropped = [(int(session.dropped_count), clientid) for clientid, session in self._known.held.items()]
