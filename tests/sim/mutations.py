@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from heliograph.durable_sessions.journal import SessionJournal
 from heliograph.durable_sessions.sessions import DurableSessions
+from heliograph.durable_sessions.taken_messages import SavedTakenMessages
 from heliograph.storage.group_commit import CommitQueue
 from heliograph.storage.store import Store
 from heliograph.storage.wal import LogFiles, SyncRequest
@@ -18,15 +19,15 @@ from sim.machine import replaced
 Replacement = tuple[object, str, object]
 
 
-def _without_ticket(name: str) -> list[Replacement]:
+def _without_ticket(owner: type, name: str) -> list[Replacement]:
     """What a session saves is saved, and nobody waits for it."""
-    method: Callable[..., int] = getattr(DurableSessions, name)
+    method: Callable[..., int] = getattr(owner, name)
 
-    def saved_some_time(self: DurableSessions, *args: Any) -> int:
+    def saved_some_time(self: object, *args: Any) -> int:
         method(self, *args)
         return 0
 
-    return [(DurableSessions, name, saved_some_time)]
+    return [(owner, name, saved_some_time)]
 
 
 def _sync_nothing(self: CommitQueue[Any]) -> None:
@@ -60,9 +61,9 @@ MUTATIONS: Final[dict[str, list[Replacement]]] = {
     "only the newest log file is synced": [(LogFiles, "sync_request", _sync_newest)],
     "the directory of a new log file is not synced": [(LogFiles, "sync_request", _sync_without_directory)],
     "the log is trusted after a failed sync": [(Store, "finish_sync", _trust_log)],
-    "QoS 2 PUBLISH, PUBREL and CONNACK before the session": _without_ticket("save"),
-    "SUBACK before the subscription": _without_ticket("save_subscription"),
-    "PUBCOMP before the release": _without_ticket("release_taken"),
+    "QoS 2 PUBLISH, PUBREL and CONNACK before the session": _without_ticket(DurableSessions, "save"),
+    "SUBACK before the subscription": _without_ticket(DurableSessions, "save_subscription"),
+    "PUBCOMP before the release": _without_ticket(SavedTakenMessages, "release"),
     "refused session state counts as saved": [(SessionJournal, "_keep", _forget_refused)],
 }
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from heliograph.broker.pending import Pending
-from heliograph.broker.repetition import Repetition
 from heliograph.broker.subscription import Subscription
 from heliograph.channel.options import ChannelOptions
 from heliograph.config.sessions import DurableSessionsConfig
@@ -18,26 +17,25 @@ from heliograph.durable_sessions.head import CommitHead, CommittedDatabase
 from heliograph.durable_sessions.inflight import LostInflight
 from heliograph.durable_sessions.loading import SessionLoader
 from heliograph.durable_sessions.lookups import SessionLookups
-from heliograph.durable_sessions.orphans import claim_orphan
 from heliograph.durable_sessions.parking import Parking
-from heliograph.durable_sessions.replay import ReplayedDatabase, newest_retained
+from heliograph.durable_sessions.replay import ReplayedDatabase
 from heliograph.durable_sessions.replay_turns import Replays
 from heliograph.durable_sessions.saver import SessionSaver
 from heliograph.durable_sessions.scan import SessionScan
 from heliograph.durable_sessions.start import SessionStart
 from heliograph.durable_sessions.sweep import SessionSweep
+from heliograph.durable_sessions.taken_messages import SavedTakenMessages
 from heliograph.durable_sessions.wills import SavedWills
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.errors import ProtocolError
 from heliograph.observe.alarms import Alarms
-from heliograph.observe.bounded_log import BoundedLog
 from heliograph.parts.loop import Loop
 from heliograph.session.durability import Durability, SavedSubscription
 from heliograph.session.durable import DurableSession
 from heliograph.session.session import Session
 from heliograph.session.table import SessionTable
 from heliograph.session.will import Will
-from heliograph.storage.errors import StorageDamagedError, StorageError, StorageFullError, UnknownStreamError
+from heliograph.storage.errors import StorageError
 from heliograph.storage.health import Health
 from heliograph.storage.state.interface import StateDatabase
 
@@ -65,6 +63,7 @@ class DurableSessions(Durability):
         start: What is read at once.
         head: How far commits of messages are.
         saver: Gathers and saves session state.
+        taken: The QoS 2 messages that were taken from clients.
     """
 
     def __init__(
@@ -83,7 +82,6 @@ class DurableSessions(Durability):
         super().__init__(broker.faults)
         self._settings = settings
         self._coverage = Coverage(topics)
-        self._messages = messages
         self._state = state
         self._table = table
         self._replays = Replays(messages, settings.batch_size, loop, begin_turn, broker.faults, alarms)
@@ -92,6 +90,7 @@ class DurableSessions(Durability):
         self.head = CommitHead(self, messages, broker, self._replays)
         self.saver = SessionSaver(self, state, table, self._inflight, self.head, loop)
         self._journal = journal = self.saver.journal
+        self.taken = SavedTakenMessages(messages, self.saver, lambda: int(broker.uptime_us))
         self._loader = SessionLoader(table, self, journal, self._inflight, options.session)
         self._lookups = SessionLookups(loop, begin_turn, broker.faults, lambda: int(broker.uptime_us))
         self._wills = SavedWills(journal, table, options)
@@ -103,7 +102,6 @@ class DurableSessions(Durability):
         self.start = SessionStart(self, self._coverage, messages, table, self.head, *found)
         self._saves_due_us = 0
         self.health = Health(_log, alarms, _REFUSED_ALARM, "", "")  # the log says it with more detail
-        self._log = BoundedLog(_log, lambda: int(broker.uptime_us))
 
     # --- sessions that come, sleep and end
 
@@ -204,48 +202,6 @@ class DurableSessions(Durability):
         self._wills.forget(clientid, will)
         self.saver.gather()
 
-    def take(self, session: Session, packet_id: int, message: int, id_high: int, id_low: int) -> int:
-        """A QoS 2 message from the client was taken."""
-        batch = self._journal.batch
-        batch.put(record.taken_key(session.clientid, packet_id), record.encode_taken(message, id_high, id_low))
-        if message:
-            batch.put(record.taken_up_to_key(session.clientid), record.encode_pair(id_high, id_low))
-        return self.saver.gather()
-
-    def taken_id(self, session: Session, packet_id: int) -> tuple[int, int] | None:
-        """The id of the message that was taken under a packet identifier, if it is kept."""
-        try:
-            value = self._journal.get(record.taken_key(session.clientid, packet_id))
-        except StorageError as error:
-            detail = "whether it repeats a message that was taken before cannot be read now"
-            raise ProtocolError(detail, refusal_code(error)) from error
-        return None if value is None else record.decode_taken(value)[1:]
-
-    def claim_orphan(self, session: Session, repetition: Repetition) -> tuple[int, int] | None:
-        """The id of the message that a PUBLISH repeats, if a crash stored it without its packet identifier."""
-        try:
-            return claim_orphan(self._journal, session.clientid, repetition)
-        except StorageError as error:
-            detail = "whether it repeats a message that a crash interrupted cannot be read now"
-            raise ProtocolError(detail, refusal_code(error)) from error
-
-    def is_replaced(self, topic: str, id_high: int, id_low: int) -> bool:
-        """Whether another retained message of a topic was stored after that of an id."""
-        try:
-            newest = newest_retained(self._messages, topic, id_high)
-        except (UnknownStreamError, StorageDamagedError) as error:
-            self._log.warn("whether a message of topic %.200r is to be retained is unknown: %s", topic, error)
-            return True
-        except StorageError as error:
-            detail = f"whether it is the last retained message of {topic!r} cannot be read now"
-            raise ProtocolError(detail, refusal_code(error)) from error
-        return newest is not None and newest != (id_high, id_low)
-
-    def release_taken(self, session: Session, packet_id: int) -> int:
-        """The client released a message that was taken, or it was refused."""
-        self._journal.batch.delete(record.taken_key(session.clientid, packet_id))
-        return self.saver.gather()
-
     def recall(self, session: Session) -> None:
         """Give a session that was read from the disk the messages back that are in flight."""
         if not isinstance(session, DurableSession):
@@ -317,8 +273,3 @@ class DurableSessions(Durability):
 
     def __repr__(self) -> str:
         return f"DurableSessions({len(self._table)} sessions, {self._replays})"
-
-
-def refusal_code(error: StorageError) -> int:
-    """The reason for a client that publishes while a disk fails."""
-    return rc.QUOTA_EXCEEDED if isinstance(error, StorageFullError) else rc.UNSPECIFIED_ERROR

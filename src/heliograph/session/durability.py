@@ -6,10 +6,10 @@ from mypy_extensions import i64, mypyc_attr
 
 from heliograph.broker.faults import Faults
 from heliograph.broker.pending import Pending
-from heliograph.broker.repetition import Repetition
 from heliograph.broker.subscription import Subscription
 from heliograph.session.barriers import CommitBarriers
 from heliograph.session.session import Session
+from heliograph.session.taken_messages import TakenMessages
 from heliograph.session.will import Will
 
 
@@ -49,7 +49,10 @@ class Durability(CommitBarriers):
         head_ticket: and this is the newest ticket of that.
         knows_all: Every session on the disk is known to the table.
         touched: Sessions that have moved on since they were saved.
+        taken: The QoS 2 messages that were taken from clients.
     """
+
+    taken: TakenMessages
 
     def __init__(self, faults: Faults) -> None:
         super().__init__(faults)
@@ -127,42 +130,6 @@ class Durability(CommitBarriers):
 
     def forget_subscription(self, session: Session, name: str) -> i64:
         """A subscription was dropped: the ticket of the commit."""
-        raise NotImplementedError(type(self).__name__)
-
-    def take(self, session: Session, packet_id: int, message: int, id_high: int, id_low: int) -> i64:
-        """A QoS 2 message from the client was taken: the ticket of the commit.
-
-        Args:
-            message: The ticket of the message's own commit, 0 if it is not stored.
-        """
-        raise NotImplementedError(type(self).__name__)
-
-    def taken_id(self, session: Session, packet_id: int) -> tuple[int, int] | None:
-        """The id of the message that was taken under a packet identifier, if it is kept.
-
-        Raises:
-            ProtocolError: That cannot be seen now.
-        """
-        raise NotImplementedError(type(self).__name__)
-
-    def claim_orphan(self, session: Session, repetition: Repetition) -> tuple[int, int] | None:
-        """The id of the message that a PUBLISH repeats, if a crash stored it without its identifier; each counts once.
-
-        Raises:
-            ProtocolError: That cannot be seen now.
-        """
-        raise NotImplementedError(type(self).__name__)
-
-    def is_replaced(self, topic: str, id_high: int, id_low: int) -> bool:
-        """Whether another retained message of a topic was stored after that of an id.
-
-        Raises:
-            ProtocolError: That cannot be seen now.
-        """
-        raise NotImplementedError(type(self).__name__)
-
-    def release_taken(self, session: Session, packet_id: int) -> i64:
-        """The client released a message that was taken, or it was refused: the ticket of the commit."""
         raise NotImplementedError(type(self).__name__)
 
     def end(self, session: Session) -> i64:

@@ -26,7 +26,7 @@ class DurableAwaitingRel(AwaitingRel):
         """Remember a message; what its client is sent from now on waits until that is saved."""
         super().add(packet_id, ticket, uptime_us, id_low)
         now_us = self._session.broker.now_us
-        self._await_saved(self._durability.take(self._session, packet_id, ticket, now_us, id_low))
+        self._await_saved(self._durability.taken.take(self._session, packet_id, ticket, now_us, id_low))
 
     def restore(self, packet_id: int, uptime_us: int) -> None:
         """An identifier was read from the disk, where the id of its message stays."""
@@ -36,13 +36,13 @@ class DurableAwaitingRel(AwaitingRel):
         """PUBREL came, or the message was refused; whether the identifier was known."""
         known = super().release(packet_id)
         if known:
-            self._await_saved(self._durability.release_taken(self._session, packet_id))
+            self._await_saved(self._durability.taken.release(self._session, packet_id))
         return known
 
     def forget_all(self) -> None:
         """The session ends: none of the identifiers is to be found again."""
         for packet_id in self._taken:
-            self._durability.release_taken(self._session, packet_id)
+            self._durability.taken.release(self._session, packet_id)
 
     def may_repeat(self, packet_id: int) -> bool:
         """Whether a PUBLISH under that identifier may repeat what an earlier process stored."""
@@ -52,11 +52,11 @@ class DurableAwaitingRel(AwaitingRel):
         """Whether an earlier process stored what a PUBLISH repeats; its identifier is then known, if it was lost."""
         if self._is_restored(packet_id):
             return True
-        orphan = self._durability.claim_orphan(self._session, repetition)
+        orphan = self._durability.taken.claim_orphan(self._session, repetition)
         if orphan is None:
             return False
         self.restore(packet_id, self._session.broker.uptime_us)
-        self._await_saved(self._durability.take(self._session, packet_id, 0, orphan[0], orphan[1]))
+        self._await_saved(self._durability.taken.take(self._session, packet_id, 0, orphan[0], orphan[1]))
         return True
 
     def lost_retained(self, packet_id: int, repetition: Repetition) -> Message | None:
@@ -64,14 +64,14 @@ class DurableAwaitingRel(AwaitingRel):
 
         Its commit among the retained messages ran beside that of its identifier, and a crash may have left only this.
         """
-        taken = self._durability.taken_id(self._session, packet_id)
+        taken = self._durability.taken.find(self._session, packet_id)
         if taken is None:
             return None
         id_high, id_low = taken
         message = repetition.stored_as(id_high, id_low)
         if message is None or not message.retain or not self._is_stored(message.topic):
             return None
-        return None if self._durability.is_replaced(message.topic, id_high, id_low) else message
+        return None if self._durability.taken.is_replaced(message.topic, id_high, id_low) else message
 
     def _is_stored(self, topic: str) -> bool:
         return self._session.broker.route(topic.encode("utf-8")).durable
