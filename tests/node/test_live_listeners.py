@@ -208,7 +208,7 @@ async def test_a_listener_is_not_started_or_stopped_while_another_one_waits_for_
         async def slowly(*asked: object, **options: object) -> object:
             waits.set()
             await go_on.wait()
-            return await look_up(*asked, **options)  # type: ignore[arg-type]
+            return await look_up(*asked, **options)  # type: ignore[arg-type]  # as they came
 
         assert running.listeners.stop_listener("tcp:default")
         with pytest.MonkeyPatch.context() as patch:
