@@ -140,6 +140,14 @@ class HeldConfig:
         except (ConfigError, SecretError) as error:
             raise ConfigRefusedError(reasons(error)) from error
 
+    def refuse_while_unconfirmed(self) -> None:
+        """Raise `ChangeConflictError` if a revision is on trial."""
+        if self.unconfirmed is not None:
+            raise ChangeConflictError(
+                f"revision {self.revision} is on trial: confirm it (`heliograph ctl conf confirm`) or go back "
+                f"(`heliograph ctl conf rollback {self.revision - 1}`) before the next change"
+            )
+
     def _refuse_edited_file(self) -> None:
         file = self._files.cluster_file
         try:

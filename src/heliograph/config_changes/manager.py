@@ -14,7 +14,6 @@ from heliograph.config import Layers
 from heliograph.config_changes.edits import WHOLE, Edit
 from heliograph.config_changes.errors import (
     ChangeConflictError,
-    ConfigRefusedError,
     ConfigWriteError,
     NoRevisionError,
     reasons,
@@ -31,7 +30,6 @@ _log = logging.getLogger(__name__)
 
 GO_BACK_ALARM: Final = "config_not_gone_back"
 _ITSELF: Final = Author("heliograph", "the node itself")
-_CONFIRM_S_MAX: Final = 86_400.0
 _GO_BACK_AGAIN_S: Final = 10.0
 
 Result = TypeVar("Result")
@@ -175,7 +173,7 @@ class ConfigManager:
         async with self._one_at_a_time:
             given: dict[str, object] = {"comment": terms.comment} if terms.comment else {}
             try:
-                self._check_terms(terms)
+                terms.check(self.revision)
                 done = await do()
             except Exception as error:
                 outcome = getattr(error, "code", "internal")
@@ -186,32 +184,21 @@ class ConfigManager:
             self._audit.record(Action(author.who, author.origin, method, given | _said(done), DONE, ""))
             return done
 
-    def _check_terms(self, terms: Terms) -> None:
-        if terms.revision is not None and terms.revision != self.revision:
-            raise ChangeConflictError(
-                f"the change was made for revision {terms.revision}, but revision {self.revision} holds now: "
-                "look at what changed, and ask again"
-            )
-        if terms.confirm_s is not None and not 1 <= terms.confirm_s <= _CONFIRM_S_MAX:
-            raise ConfigRefusedError(
-                [f"a change can wait from 1 to {_CONFIRM_S_MAX:.0f} seconds to be confirmed, found {terms.confirm_s:g}"]
-            )
-
     async def _plan(self, edit: Edit, terms: Terms) -> ChangeOutcome:
         async with self._one_at_a_time:
-            self._check_terms(terms)
+            terms.check(self.revision)
             wanted = await asyncio.to_thread(self._held.edited, edit)
             return await self._held.plan(wanted)
 
     async def _change(self, edit: Edit, author: Author, terms: Terms) -> ChangeOutcome:
-        self._refuse_while_unconfirmed()
+        self._held.refuse_while_unconfirmed()
         wanted = await asyncio.to_thread(self._held.edited, edit)
         return await self._held.make(wanted, author, terms)
 
     async def _reload(self, author: Author, terms: Terms) -> ChangeOutcome:
         wanted = await asyncio.to_thread(self._held.read_again)
         if wanted.text != self._held.text:
-            self._refuse_while_unconfirmed()
+            self._held.refuse_while_unconfirmed()
         return await self._held.make(wanted, author, terms)
 
     async def _roll_back(self, number: int, author: Author, terms: Terms) -> ChangeOutcome:
@@ -252,13 +239,6 @@ class ConfigManager:
     def _refuse_at_the_end(self) -> None:
         if self._is_stopped:
             raise ChangeConflictError("the node stops")
-
-    def _refuse_while_unconfirmed(self) -> None:
-        if self._held.unconfirmed is not None:
-            raise ChangeConflictError(
-                f"revision {self.revision} is on trial: confirm it (`heliograph ctl conf confirm`) or go back "
-                f"(`heliograph ctl conf rollback {self.revision - 1}`) before the next change"
-            )
 
     def __repr__(self) -> str:
         return f"ConfigManager(revision {self.revision})"

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from heliograph.config_changes.errors import ChangeConflictError, ConfigRefusedError
 from heliograph.config_changes.planning import PlannedSetting
+
+_CONFIRM_S_MAX: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,26 @@ class Terms:
     revision: int | None = None
     confirm_s: float | None = None
     comment: str = ""
+
+    def check(self, present: int) -> None:
+        """Raise if they do not go with the revision that holds.
+
+        Args:
+            present: Its number.
+
+        Raises:
+            ChangeConflictError: They are for another one.
+            ConfigRefusedError: The time for the confirmation is too short or too long.
+        """
+        if self.revision is not None and self.revision != present:
+            raise ChangeConflictError(
+                f"the change was made for revision {self.revision}, but revision {present} holds now: "
+                "look at what changed, and ask again"
+            )
+        if self.confirm_s is not None and not 1 <= self.confirm_s <= _CONFIRM_S_MAX:
+            raise ConfigRefusedError(
+                [f"a change can wait from 1 to {_CONFIRM_S_MAX:.0f} seconds to be confirmed, found {self.confirm_s:g}"]
+            )
 
 
 #: Whatever holds now, for good.
