@@ -18,7 +18,7 @@ from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
 from heliograph.mqtt.properties import Properties
 from heliograph.session.options import SessionOptions
-from heliograph.tracing.stored import lines_of, stored_traces
+from heliograph.tracing.stored import lines_of
 from heliograph.tracing.trace import Trace
 from heliograph.tracing.traces import TraceError, TraceExistsError, TraceNotFoundError, TraceOrder, Traces
 from support.durable import DurableKernel
@@ -547,9 +547,9 @@ async def test_a_trace_ends_whole_also_where_nobody_waits_for_its_end(world: Wor
 
 async def test_a_trace_that_is_deleted_while_it_ends_is_not_found(world: World) -> None:
     await world.start("t", "topic", "a")
+    (file,) = (one.path for one in await world.traces.listed())
     stopping = asyncio.create_task(world.traces.stop("t"))
-    await asyncio.sleep(0)
-    (file,) = (one.path for one in await asyncio.to_thread(stored_traces, world.folder, 1))
+    await asyncio.sleep(0)  # it waits for the file to be written
     file.unlink()
     with pytest.raises(TraceNotFoundError, match="deleted meanwhile"):
         await stopping
