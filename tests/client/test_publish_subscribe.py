@@ -223,6 +223,8 @@ def test_what_cannot_be_reached_is_told(node: Ports, name: str) -> None:
         ("publish -m x", "-t is missing"),
         ("publish -t a", "Give one of -m, -f, -l, -n and -s"),
         ("publish -t a/# -m x", "holds a wildcard"),
+        (f"publish -t {'a' * 65_536} -m x", "65,536 bytes; at most 65,535 are valid"),
+        ("publish -t a\udcff -m x", "is not valid UTF-8"),
         ("publish -t a -m x -q 3", "invalid choice: 3"),
         ("publish -t a -m x -p 0", "a whole number from 1 to 65535 is expected"),
         ("publish -t a -m x -L http://x", "it begins with one of mqtt://, mqtts://, ws://, wss://"),

@@ -149,6 +149,13 @@ def seconds(text: str) -> float:
     return number
 
 
+def told_usage(error: Exception) -> str:
+    """What is wrong with the options, for people."""
+    if isinstance(error, UnicodeEncodeError):
+        return f"{error.object!r} is not valid UTF-8; topics, ids and all other texts of MQTT are"
+    return str(error)
+
+
 def check_topic(topic: str) -> None:
     """Refuse what is no topic name.
 
@@ -158,6 +165,9 @@ def check_topic(topic: str) -> None:
     fault = topic_name_fault(topic, MAX_TOPIC_BYTES) if topic else "it is empty"
     if fault is not None:
         raise UsageError(f'"{topic}" cannot be published to: {fault}')
+    size = len(topic.encode())
+    if size > MAX_TOPIC_BYTES:
+        raise UsageError(f"the topic has {size:,} bytes; at most {MAX_TOPIC_BYTES:,} are valid")
 
 
 def _tell(line: str) -> None:

@@ -13,6 +13,7 @@ from heliograph.cli.client_options import (
     check_topic,
     connect,
     seconds,
+    told_usage,
     topic_of_url,
     version_of,
     whole,
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError("-D needs MQTT 5: -V 5")
         return _publish(args, properties)
     except (UsageError, ValueError) as error:
-        print(f"heliograph publish: {error}", file=sys.stderr)
+        print(f"heliograph publish: {told_usage(error)}", file=sys.stderr)
         return EXIT_USAGE
     except ClientError as error:
         if not args.quiet:

@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 from typing import Final
 
-from heliograph.cli.client_options import add_connection, connect, seconds, topic_of_url, version_of, whole
+from heliograph.cli.client_options import add_connection, connect, seconds, told_usage, topic_of_url, version_of, whole
 from heliograph.cli.usage import Actions, UsageError, example_of
 from heliograph.client.connection import FOREVER, ClientConnection
 from heliograph.client.conversation import ReceivedMessage
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         _check(args, properties)
         return _subscribe(args, properties)
     except (UsageError, ValueError) as error:
-        print(f"heliograph subscribe: {error}", file=sys.stderr)
+        print(f"heliograph subscribe: {told_usage(error)}", file=sys.stderr)
         return EXIT_USAGE
     except ClientError as error:
         if not args.quiet:
