@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import logging
 import os
 import shutil
 import tempfile
@@ -52,6 +53,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         weight = ("slow" in names) + 2 * ("spark" in getattr(item, "fixturenames", ())) + 4 * ("long" in names)
         weights[item.path] = max(weights.get(item.path, 0), weight)
     items.sort(key=lambda item: -weights[item.path])
+
+
+@pytest.fixture(autouse=True)
+def level_of_the_log() -> Iterator[None]:
+    """What a node that runs in the process of the tests sets for the whole process ends with its test."""
+    before = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(before)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ import pytest
 from heliograph.broker.client import ClientInfo
 from heliograph.channel.options import ChannelOptions
 from heliograph.config.listeners import ServerName, SslListener, SslOptions
+from heliograph.settings.secrets import Secret
 from heliograph.transport.errors import CertificateError
 from heliograph.transport.peer_certificate import PeerIdentity
 from support.certificates import Authority
@@ -292,7 +293,7 @@ async def test_half_open_handshakes_do_not_hold_up_the_end(authority: Authority)
         ({"certfile": "{text}"}, 'keyfile = "{text}": certificate or key is not PEM'),
         ({"certfile": "{locked}", "keyfile": "{key}"}, 'keyfile = "{key}": the key has a password and none is given'),
         (
-            {"certfile": "{locked}", "keyfile": "{key}", "password": "wrong"},
+            {"certfile": "{locked}", "keyfile": "{key}", "password": Secret("wrong")},
             'keyfile = "{key}": the password is wrong',
         ),
         ({"ciphers": "NONSENSE"}, 'ciphers = "NONSENSE": OpenSSL knows none of them'),
@@ -331,7 +332,7 @@ async def test_certificates_that_cannot_be_used_are_told(
 
 async def test_a_key_behind_a_password(authority: Authority) -> None:
     certfile, keyfile = authority.locked_server("secret")
-    settings = ssl_listener(authority, certfile=str(certfile), keyfile=str(keyfile), password="secret")
+    settings = ssl_listener(authority, certfile=str(certfile), keyfile=str(keyfile), password=Secret("secret"))
     async with listening("ssl", settings) as rig:
         await rig.client(tls=authority.context())
 
