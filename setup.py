@@ -38,8 +38,10 @@ ALSO_COMPILED = (
     "bench/websocket.py",
 )
 
-# Nothing outside the unit calls its functions by name: so calls within it are direct, and short ones are inlined.
-_COMPILER_ARGS = ["-fvisibility=hidden"]
+# Nothing outside the unit calls its functions by name: so calls within it are direct, and short ones are inlined. Each
+# begins at a cache line: otherwise its speed depends on what stands before it (a message took 13 % more time once, with
+# the same instructions).
+_COMPILER_ARGS = ["-fvisibility=hidden", "-falign-functions=64"]
 
 # Modules of these packages that stay plain Python, each with its reason.
 INTERPRETED: dict[str, str] = {}

@@ -4,25 +4,19 @@ Every publish and every delivery is then authorized, from the decisions that con
 access rules pays per message. Without any callback the kernel would not even ask.
 """
 
-import asyncio
 import sys
+from typing import Any
 
 from heliograph import node
 from heliograph.broker import hooks
 from heliograph.cli import main
-from heliograph.config import Config, Layers
 
 
 class GuardedNode(node.Node):
     """A node that asks before it lets anything through."""
 
-    def __init__(
-        self,
-        config: Config,
-        reader_process: asyncio.subprocess.Process | None = None,
-        layers: Layers | None = None,
-    ) -> None:
-        super().__init__(config, reader_process, layers)
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)  # also of an earlier tree, which is given less
         self.broker.hooks.point(hooks.CLIENT_AUTHORIZE).add(allow)
 
 

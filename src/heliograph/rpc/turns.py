@@ -1,14 +1,14 @@
 """Shares the turns of an event loop among requests: one piece of work a turn, however many there are.
 
-After each piece the loop has a millisecond to itself. Otherwise a list would keep it busy from begin to end, and every
-packet of a client would wait for a piece when it is read, and again when it is answered. So most wait for none.
+After each piece the loop has two milliseconds to itself. Otherwise a list would keep it busy from begin to end, and
+every packet of a client would wait for a piece when it is read, and again when it is answered. So most wait for none.
 """
 
 import asyncio
 from collections import deque
 from typing import Final, Protocol
 
-_REST_S: Final = 0.001
+_REST_S: Final = 0.002
 
 
 class Steps(Protocol):
