@@ -1,4 +1,4 @@
-"""The parser made by the grammar library, and the only module that imports the library.
+"""The parser made by the grammar library, and the only module that uses the library.
 
 It knows tokens and the grammar file; what to say about a token that does not fit is `grammar`'s.
 """
@@ -11,10 +11,8 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any, Final
 
-from lark import Lark, Transformer, UnexpectedToken
-from lark.lexer import Lexer, LexerState
-
 from heliograph.hocon.errors import SourcePosition
+from heliograph.hocon.grammar_library import Lark, Lexer, LexerState, Transformer, UnexpectedToken
 from heliograph.hocon.scanner import REQUIRED, Token, key_path, split_path
 from heliograph.hocon.syntax import (
     Array,
