@@ -5,6 +5,7 @@ What all runs of a broker share stands in heliograph.conf, mosquitto.conf and na
 
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -270,6 +271,21 @@ def pinned(command: list[str], core: int | None) -> list[str]:
     """The command, bound to a core where there is one to bind to and a program to do it."""
     taskset = shutil.which("taskset")
     return command if core is None or taskset is None else [taskset, "-c", str(core), *command]
+
+
+def allow_open_files() -> int:
+    """Let this process, and what it starts, open as many files as it may; how many that is."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    return limit
+
+
+def own_core() -> tuple[int | None, int | None]:
+    """The same as `cores`; this process, and what it starts but the broker, stays on that for the load."""
+    broker_core, load_core = cores()
+    if load_core is not None:
+        os.sched_setaffinity(0, {load_core})
+    return broker_core, load_core
 
 
 def cores() -> tuple[int | None, int | None]:

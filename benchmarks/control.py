@@ -10,7 +10,6 @@ the median. The command runs at a low priority: what is measured is the node, no
 import argparse
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -119,11 +118,8 @@ def _leave_sessions(port: int, count: int) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; the exit code."""
     args = _options(argv)
-    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
-    broker_core, load_core = brokers.cores()
-    if load_core is not None:
-        os.sched_setaffinity(0, {load_core})  # and what it starts, but the broker
+    brokers.allow_open_files()
+    broker_core, _ = brokers.own_core()
     OUTPUT.mkdir(exist_ok=True)
     findings: list[Finding] = []
     notes: list[str] = []

@@ -6,7 +6,6 @@
 import argparse
 import os
 import platform
-import resource
 import sys
 import tempfile
 import time
@@ -41,11 +40,8 @@ CASES: Final[dict[str, Callable[[Stand], Iterator[Finding]]]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; the exit code."""
     args = _options(argv)
-    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
-    broker_core, load_core = brokers.cores()
-    if load_core is not None:
-        os.sched_setaffinity(0, {load_core})  # and what it starts, but the broker
+    brokers.allow_open_files()
+    broker_core, load_core = brokers.own_core()
     OUTPUT.mkdir(exist_ok=True)
     findings: list[Finding] = []
     notes: list[str] = []

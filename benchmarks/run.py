@@ -7,7 +7,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import sys
 import tempfile
 import time
@@ -28,8 +27,7 @@ OUTPUT = Path("bench-output")
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; the exit code."""
     args = _options(argv)
-    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))  # brokers and load inherit it
+    brokers.allow_open_files()  # brokers and load inherit it
     peer = brokers.mosquitto_program() is not None and not args.no_peer
     broker_core, load_core = brokers.cores()
     before = None if args.before is None else brokers.another_tree(checkout(args.before, OUTPUT))

@@ -9,7 +9,6 @@ import os
 import platform
 import random
 import re
-import resource
 import signal
 import statistics
 import subprocess
@@ -236,12 +235,9 @@ CASES: Final[dict[str, Callable[[Scale], Iterator[Finding]]]] = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; the exit code."""
     args = _options(argv)
-    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+    descriptors = brokers.allow_open_files()
     connections = args.connections if descriptors < 0 else min(args.connections, descriptors - 200)
-    broker_core, load_core = brokers.cores()
-    if load_core is not None:
-        os.sched_setaffinity(0, {load_core})  # and what it starts, but the broker
+    broker_core, _ = brokers.own_core()
     peer = brokers.mosquitto_program() is not None and not args.no_peer
     OUTPUT.mkdir(exist_ok=True)
     findings: list[Finding] = []

@@ -3,7 +3,7 @@
 import argparse
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_json, print_rows
+from heliograph.cli.ctl.printing import Column, print_done, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import alarms as proto
@@ -67,18 +67,10 @@ def _list(args: argparse.Namespace) -> int:
 def _deactivate(args: argparse.Namespace) -> int:
     with asked(args) as node:
         row = node.ask("alarms.deactivate", proto.AlarmRow, proto.AlarmName(args.name))
-    if args.json:
-        print_json(row)
-    else:
-        print(f"the alarm {row.name} has ended")
-    return 0
+    return print_done(row, f"the alarm {text_of(row.name)} has ended", args.json)
 
 
 def _clear(args: argparse.Namespace) -> int:
     with asked(args) as node:
         cleared = node.ask("alarms.clear", proto.AlarmsCleared)
-    if args.json:
-        print_json(cleared)
-    else:
-        print(f"{cleared.cleared:,} alarms that had ended were forgotten")
-    return 0
+    return print_done(cleared, f"{cleared.cleared:,} alarms that had ended were forgotten", args.json)

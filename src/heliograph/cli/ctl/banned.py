@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import Column, print_done, print_json, print_rows, text_of
 from heliograph.cli.ctl.times import time_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import bans as proto
@@ -104,21 +104,13 @@ def _add(args: argparse.Namespace) -> int:
 def _delete(args: argparse.Namespace) -> int:
     with asked(args) as node:
         ban = node.ask("banned.delete", proto.BanRow, proto.BanName(args.kind, args.who))
-    if args.json:
-        print_json(ban)
-    else:
-        print(f"{ban.kind} {text_of(ban.who)} is not banned any more")
-    return 0
+    return print_done(ban, f"{ban.kind} {text_of(ban.who)} is not banned any more", args.json)
 
 
 def _clear(args: argparse.Namespace) -> int:
     with asked(args) as node:
         cleared = node.ask("banned.clear", proto.BansCleared, NoArgs())
-    if args.json:
-        print_json(cleared)
-    else:
-        print(f"{cleared.count:,} bans are lifted")
-    return 0
+    return print_done(cleared, f"{cleared.count:,} bans are lifted", args.json)
 
 
 def _print(rows: Iterable[proto.BanRow], as_json: bool) -> None:

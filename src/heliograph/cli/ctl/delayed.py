@@ -6,7 +6,7 @@ from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
 from heliograph.cli.ctl.payloads import print_message
-from heliograph.cli.ctl.printing import print_json, print_rows
+from heliograph.cli.ctl.printing import print_done, print_json, print_rows
 from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import delayed as proto
@@ -97,8 +97,4 @@ def _show(args: argparse.Namespace) -> int:
 def _delete(args: argparse.Namespace) -> int:
     with asked(args) as node:
         row = node.ask("delayed.delete", proto.DelayedRow, proto.DelayedNumber(args.id))
-    if args.json:
-        print_json(row)
-    else:
-        print(f"message {row.id} to {row.topic!r} is not published any more")
-    return 0
+    return print_done(row, f"message {row.id} to {row.topic!r} is not published any more", args.json)

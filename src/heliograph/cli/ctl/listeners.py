@@ -3,7 +3,7 @@
 import argparse
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import Column, print_done, print_rows, text_of
 from heliograph.cli.usage import Actions, UsageError
 from heliograph.control.proto_v1 import listeners as proto
 from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome, ConfSetting, ConfShowArgs
@@ -117,11 +117,9 @@ def _list(args: argparse.Namespace) -> int:
 def _change(args: argparse.Namespace) -> int:
     with asked(args) as node:
         changed = node.ask(f"listeners.{args.what}", proto.ListenerChanged, proto.ListenerName(args.id))
-    if args.json:
-        print_json(changed)
-    else:
-        print(f"the listener {text_of(changed.id)} {(_DONE if changed.has_changed else _SAME)[args.what]}")
-    return 0
+    return print_done(
+        changed, f"the listener {text_of(changed.id)} {(_DONE if changed.has_changed else _SAME)[args.what]}", args.json
+    )
 
 
 def _enable(args: argparse.Namespace) -> int:
@@ -134,18 +132,13 @@ def _enable(args: argparse.Namespace) -> int:
         for _ in node.rows("conf.show", ConfSetting, ConfShowArgs(path)):  # refused where it is not configured
             pass
         outcome = node.ask("conf.change", ConfOutcome, change)
-    if args.json:
-        print_json(outcome)
-    else:
-        print(f"the listener {text_of(args.id)} is {'enabled' if args.value == 'true' else 'not enabled any more'}")
-    return 0
+    said = f"the listener {text_of(args.id)} is {'enabled' if args.value == 'true' else 'not enabled any more'}"
+    return print_done(outcome, said, args.json)
 
 
 def _reload(args: argparse.Namespace) -> int:
     with asked(args) as node:
         read = node.ask("certificates.reload", proto.CertificatesRead)
-    if args.json:
-        print_json(read)
-    else:
-        print(f"certificates were read again; listeners with TLS: {text_of(read.listeners or 'none')}")
-    return 0
+    return print_done(
+        read, f"certificates were read again; listeners with TLS: {text_of(read.listeners or 'none')}", args.json
+    )

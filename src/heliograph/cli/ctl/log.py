@@ -3,7 +3,7 @@
 import argparse
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import print_json
+from heliograph.cli.ctl.printing import print_done
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import log as proto
 from heliograph.control.proto_v1.conf import ConfChangeArgs, ConfOutcome
@@ -52,11 +52,7 @@ def _level(args: argparse.Namespace) -> int:
             level = node.ask("log.level", proto.LogLevel)
         else:
             level = node.ask("log.set_level", proto.LogLevel, proto.LogLevelWanted(args.level))
-    if args.json:
-        print_json(level)
-    else:
-        print(level.level)
-    return 0
+    return print_done(level, level.level, args.json)
 
 
 def _saved(level: str) -> tuple[tuple[str, str], ...]:

@@ -51,6 +51,15 @@ def print_rows(rows: Iterable[object], columns: Sequence[str | Column], as_json:
     return len(table) - 1
 
 
+def print_done(answer: msgspec.Struct, said: str, as_json: bool) -> int:
+    """Print what an action came to, as a sentence or as a JSON object; the exit code."""
+    if as_json:
+        print_json(answer)
+    else:
+        print(said)
+    return 0
+
+
 def print_facts(facts: msgspec.Struct | Mapping[str, object], as_json: bool) -> None:
     """Print a struct, or what stands under some names: a line for each field, or one JSON object."""
     if as_json:

@@ -4,7 +4,7 @@ import argparse
 from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import print_done, print_rows, text_of
 from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import subscriptions as proto
@@ -91,11 +91,9 @@ def _add(args: argparse.Namespace) -> int:
     wanted = proto.NewSubscription(args.clientid, args.topic, args.qos, args.nl, args.rap, args.rh)
     with asked(args) as node:
         made = node.ask("subscriptions.add", proto.Subscribed, wanted)
-    if args.json:
-        print_json(made)
-    else:
-        print(f"client {text_of(made.clientid)} is subscribed to {text_of(made.topic)} at QoS {made.qos}")
-    return 0
+    return print_done(
+        made, f"client {text_of(made.clientid)} is subscribed to {text_of(made.topic)} at QoS {made.qos}", args.json
+    )
 
 
 def _delete(args: argparse.Namespace) -> int:
@@ -103,8 +101,6 @@ def _delete(args: argparse.Namespace) -> int:
         dropped = node.ask(
             "subscriptions.del", proto.SubscriptionName, proto.SubscriptionName(args.clientid, args.topic)
         )
-    if args.json:
-        print_json(dropped)
-    else:
-        print(f"client {text_of(dropped.clientid)} is not subscribed to {text_of(dropped.topic)} any more")
-    return 0
+    return print_done(
+        dropped, f"client {text_of(dropped.clientid)} is not subscribed to {text_of(dropped.topic)} any more", args.json
+    )

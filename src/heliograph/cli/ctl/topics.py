@@ -4,7 +4,7 @@ import argparse
 from typing import Final
 
 from heliograph.cli.ctl.asking import add_command, add_group, asked
-from heliograph.cli.ctl.printing import Column, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import Column, print_done, print_rows, text_of
 from heliograph.cli.ctl.tables import add_table_options, sorted_rows, table_columns
 from heliograph.cli.usage import Actions
 from heliograph.control.proto_v1 import subscriptions as proto
@@ -105,8 +105,4 @@ def _taken(args: argparse.Namespace) -> int:
 def _free(args: argparse.Namespace) -> int:
     with asked(args) as node:
         freed = node.ask("exclusive.delete", proto.ExclusiveRow, proto.TopicName(args.topic))
-    if args.json:
-        print_json(freed)
-    else:
-        print(f"{text_of(freed.topic)} is free; client {text_of(freed.clientid)} had it")
-    return 0
+    return print_done(freed, f"{text_of(freed.topic)} is free; client {text_of(freed.clientid)} had it", args.json)

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from heliograph.cli.ctl.asking import add_command, asked
-from heliograph.cli.ctl.printing import Column, print_facts, print_json, print_rows, text_of
+from heliograph.cli.ctl.printing import Column, print_done, print_facts, print_rows, text_of
 from heliograph.cli.ctl.status import duration
 from heliograph.cli.usage import Actions, example_of
 from heliograph.control.proto_v1.trace import TraceDeleted, TraceNameArgs, TraceRow, TraceShowArgs, TraceStartArgs
@@ -144,11 +144,7 @@ def _stop(args: argparse.Namespace) -> int:
 def _delete(args: argparse.Namespace) -> int:
     with asked(args) as node:
         deleted = node.ask("trace.delete", TraceDeleted, TraceNameArgs(args.name))
-    if args.json:
-        print_json(deleted)
-    else:
-        print(f"trace {text_of(deleted.name)} is deleted")
-    return 0
+    return print_done(deleted, f"trace {text_of(deleted.name)} is deleted", args.json)
 
 
 def _print_lines(node: RpcClient, name: str, *, follows: bool, as_json: bool) -> int:
