@@ -6,11 +6,13 @@ import secrets
 import signal
 import ssl
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from heliograph.cli.usage import UsageError
 from heliograph.client.connection import ClientConnection
+from heliograph.client.errors import EXIT_USAGE, ClientError
 from heliograph.client.property_texts import CommandProperties
 from heliograph.client.target import DEFAULT_PORTS, DEFAULT_WS_PATH, BrokerTarget, BrokerUrl
 from heliograph.mqtt import packets as p
@@ -149,8 +151,27 @@ def seconds(text: str) -> float:
     return number
 
 
-def told_usage(error: Exception) -> str:
-    """What is wrong with the options, for people."""
+def run_client(args: argparse.Namespace, do: Callable[[argparse.Namespace], int], interrupted: int) -> int:
+    """Carry out a command of a client, and tell what was wrong; the exit code.
+
+    Args:
+        do: What it does, with its options.
+        interrupted: The exit code where its user ends it.
+    """
+    try:
+        return do(args)
+    except (UsageError, ValueError) as error:
+        print(f"heliograph {args.command}: {_told(error)}", file=sys.stderr)
+        return EXIT_USAGE
+    except ClientError as error:
+        if not args.quiet:
+            print(f"heliograph {args.command}: [{error.code}] {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return interrupted
+
+
+def _told(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return f"{error.object!r} is not valid UTF-8; topics, ids and all other texts of MQTT are"
     return str(error)

@@ -12,15 +12,15 @@ from heliograph.cli.client_options import (
     add_connection,
     check_topic,
     connect,
+    run_client,
     seconds,
-    told_usage,
     topic_of_url,
     version_of,
     whole,
 )
 from heliograph.cli.usage import Actions, UsageError, example_of
 from heliograph.client.connection import FOREVER, ClientConnection
-from heliograph.client.errors import EXIT_USAGE, ClientError, DeniedError
+from heliograph.client.errors import DeniedError
 from heliograph.client.property_texts import CommandProperties
 from heliograph.mqtt import packets as p
 from heliograph.mqtt import reason_codes as rc
@@ -63,23 +63,13 @@ def add_parser(subparsers: Actions) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Publish; the exit code."""
-    try:
-        properties = CommandProperties(args.property)
-        if version_of(args) != p.V5 and not properties.is_empty:
-            raise UsageError("-D needs MQTT 5: -V 5")
-        return _publish(args, properties)
-    except (UsageError, ValueError) as error:
-        print(f"heliograph publish: {told_usage(error)}", file=sys.stderr)
-        return EXIT_USAGE
-    except ClientError as error:
-        if not args.quiet:
-            print(f"heliograph publish: [{error.code}] {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return _INTERRUPTED
+    return run_client(args, _publish, _INTERRUPTED)
 
 
-def _publish(args: argparse.Namespace, properties: CommandProperties) -> int:
+def _publish(args: argparse.Namespace) -> int:
+    properties = CommandProperties(args.property)
+    if version_of(args) != p.V5 and not properties.is_empty:
+        raise UsageError("-D needs MQTT 5: -V 5")
     topic = args.topic if args.topic is not None else topic_of_url(args)
     if topic is None:
         raise UsageError("-t is missing: which topic is to be published to?")

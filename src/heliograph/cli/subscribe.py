@@ -6,11 +6,11 @@ import time
 from datetime import datetime
 from typing import Final
 
-from heliograph.cli.client_options import add_connection, connect, seconds, told_usage, topic_of_url, version_of, whole
+from heliograph.cli.client_options import add_connection, connect, run_client, seconds, topic_of_url, version_of, whole
 from heliograph.cli.usage import Actions, UsageError, example_of
 from heliograph.client.connection import FOREVER, ClientConnection
 from heliograph.client.conversation import ReceivedMessage
-from heliograph.client.errors import EXIT_TIMED_OUT, EXIT_USAGE, ClientError, DeniedError
+from heliograph.client.errors import EXIT_TIMED_OUT, DeniedError
 from heliograph.client.output import as_json, check_template, formatted
 from heliograph.client.property_texts import CommandProperties
 from heliograph.mqtt import packets as p
@@ -76,19 +76,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Subscribe and print; the exit code."""
-    try:
-        properties = CommandProperties(args.property)
-        _check(args, properties)
-        return _subscribe(args, properties)
-    except (UsageError, ValueError) as error:
-        print(f"heliograph subscribe: {told_usage(error)}", file=sys.stderr)
-        return EXIT_USAGE
-    except ClientError as error:
-        if not args.quiet:
-            print(f"heliograph subscribe: [{error.code}] {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 0
+    return run_client(args, _subscribe, 0)
 
 
 def _check(args: argparse.Namespace, properties: CommandProperties) -> None:
@@ -107,7 +95,9 @@ def _check(args: argparse.Namespace, properties: CommandProperties) -> None:
         raise UsageError(f"--{given[0].replace('_', '-')} needs MQTT 5: -V 5")
 
 
-def _subscribe(args: argparse.Namespace, properties: CommandProperties) -> int:
+def _subscribe(args: argparse.Namespace) -> int:
+    properties = CommandProperties(args.property)
+    _check(args, properties)
     deadline = FOREVER if args.wait is None else time.monotonic() + args.wait
     with connect(args, "sub", properties) as connection:
         try:
